@@ -33,8 +33,9 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
 }  // namespace
 
 PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
-  const kernel::Module module = kernel::read_module(ptx);
+  kernel::Module module = kernel::read_module(ptx);
   const kernel::Entry& entry = entry_of(module, options.entry);
+  kernel::inline_calls(module, static_cast<int>(&entry - module.entries.data()));
   name_ = entry.name;
   target_ = options.target ? *options.target : parse_target(module.target);
   for (const int param : entry.params) {

@@ -122,8 +122,8 @@ void take_hints(Words& words) {
     words.take(hint);
 }
 
-/// The base slot and what is added, of an address.
-uint32_t address_of(Decoder& decoder, const Operand& operand, Space space, bool& wide, int64_t& offset) {
+/// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
+uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset) {
   if (operand.kind != Kind::address || operand.elements.size() != 1) decoder.refuse("without an address in brackets");
   const Operand& base = operand.elements[0];
   offset = operand.offset;
@@ -136,6 +136,7 @@ uint32_t address_of(Decoder& decoder, const Operand& operand, Space space, bool&
   if (base.kind == Kind::integer) return decoder.constant(base.value, 8);
   if (base.kind == Kind::symbol) {
     const Space own = decoder.module().variables[static_cast<size_t>(base.variable)].space;
+    if (space == Space::param && own == Space::local) space = own;  // what a call passes
     if (space != own && !(space == Space::generic && own == Space::global)) {
       decoder.refuse(fmt::format("of .{} with a variable of .{}", print(space), print(own)));
     }
@@ -472,8 +473,9 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
   if (one.bytes != 4 && one.bytes != 8 && one.bytes != 16) decoder.refuse("of another size than 4, 8 and 16");
   bool wide = false;
-  const uint32_t a = address_of(decoder, instruction.operands[0], Space::shared, one.wide_to, one.to_offset);
-  const uint32_t b = address_of(decoder, instruction.operands[1], Space::global, wide, one.from_offset);
+  Space to = Space::shared, from = Space::global;
+  const uint32_t a = address_of(decoder, instruction.operands[0], to, one.wide_to, one.to_offset);
+  const uint32_t b = address_of(decoder, instruction.operands[1], from, wide, one.from_offset);
   if (!wide) decoder.refuse("with a global address of 32 bits");
   uint32_t c = 0;
   if (count == 4) {

@@ -25,9 +25,24 @@ void decode_leave(Decoder& decoder, const Instruction&, Words& words) {
 }
 
 void run_trap(Warp&, const Op& op, Mask mask) {
-  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "trap", "a kernel that ends", op.flag ? "" : "");
+  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), op.flag ? "an assertion that does not hold" : "trap",
+        "a kernel that ends");
 }
 void decode_trap(Decoder& decoder, const Instruction&, Words&) { decoder.emit(run_trap); }
+
+/// Calls of functions that the module has were replaced before.
+void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
+  words.take("uni");
+  for (const Operand& operand : instruction.operands) {
+    if (operand.kind != Kind::function) continue;
+    if (operand.name == "__assertfail") {
+      decoder.emit(run_trap).flag = true;
+      return;
+    }
+    decoder.refuse(fmt::format("of {}, which the module does not have", operand.name));
+  }
+  decoder.refuse("of a function whose address is in a register");
+}
 
 // --- barriers
 
@@ -259,6 +274,7 @@ constexpr auto rows = std::to_array<Opcode>({
     {"ret", decode_leave},
     {"exit", decode_leave},
     {"trap", decode_trap},
+    {"call", decode_call},
     {"brkpt", decode_brkpt},
     {"bar", decode_bar},
     {"barrier", decode_bar},

@@ -168,40 +168,32 @@ class Parser {
     }
   }
 
-  /// A function that is called: its name alone is kept, since calls are refused.
+  /// ".func (.param .b32 result) name(.param .b64 a) { ... }", or a prototype that ends with a semicolon.
   void parse_function() {
-    if (is("(")) skip_parentheses();
-    module_.functions.push_back(word("the name of a function"));
-    if (is("(")) skip_parentheses();
+    entry_ = Entry{};
+    owner_ = -2 - static_cast<int>(module_.functions.size());
+    entry_.line = peek().line;
+    scopes_.push_back({});
+    parse_parameters(entry_.returns);
+    entry_.name = word("the name of a function");
+    parse_parameters(entry_.params);
     while (!is(";") && !is("{") && !at_end()) take();
-    if (take_if(";")) return;
-    int depth = 0;
-    do {
-      depth += is("{") ? 1 : is("}") ? -1 : 0;
-      take();
-    } while (depth > 0 && !at_end());
-  }
-  void skip_parentheses() {
-    int depth = 0;
-    do {
-      depth += is("(") ? 1 : is(")") ? -1 : 0;
-      take();
-    } while (depth > 0 && !at_end());
+    if (!take_if(";")) {
+      parse_braces();
+      module_.functions.push_back(std::move(entry_));
+    }
+    scopes_.pop_back();
+    owner_ = -1;
   }
 
   void parse_entry() {
     entry_ = Entry{};
-    is_in_entry_ = true;
+    owner_ = static_cast<int>(module_.entries.size());
     entry_.line = peek().line;
     entry_.name = word("the name of an entry");
     if (module_.find(entry_.name)) refuse(peek(), fmt::format("one entry of the name {}", entry_.name));
     scopes_.push_back({});
-    if (take_if("(")) {
-      while (!take_if(")")) {
-        parse_variable_list(false, [&](int variable) { entry_.params.push_back(variable); });
-        if (!is(")")) expect(",");
-      }
-    }
+    parse_parameters(entry_.params);
     while (!is("{") && !at_end()) {
       const Token directive = take();
       std::vector<int64_t> numbers;
@@ -215,6 +207,22 @@ class Parser {
       if ((directive.spelling == ".reqnctapercluster" && !one_cta) || directive.spelling == ".blocksareclusters")
         entry_.needs_cluster = true, entry_.cluster_line = directive.line;
     }
+    parse_braces();
+    scopes_.pop_back();
+    owner_ = -1;
+    module_.entries.push_back(std::move(entry_));
+  }
+
+  /// "(.param .u64 x, .param .f32 by)", or nothing.
+  void parse_parameters(std::vector<int>& variables) {
+    if (!take_if("(")) return;
+    while (!take_if(")")) {
+      parse_variable_list(false, [&](int variable) { variables.push_back(variable); });
+      if (!is(")")) expect(",");
+    }
+  }
+
+  void parse_braces() {
     expect("{");
     open_scope();
     source_line_ = source_file_ = 0;
@@ -222,9 +230,6 @@ class Parser {
     close_scope();
     for (const Jump& jump : jumps_) resolve(jump);
     jumps_.clear();
-    scopes_.pop_back();
-    is_in_entry_ = false;
-    module_.entries.push_back(std::move(entry_));
   }
 
   void open_scope() {
@@ -255,7 +260,12 @@ class Parser {
       } else if (is(".extern") || find_space()) {
         const bool is_extern = take_if(".extern");
         if (!find_space()) refuse(peek(), "a state space");
+        const size_t first = module_.variables.size();
         parse_variables(is_extern);
+        // What a call passes is the thread's own.
+        for (size_t i = first; i < module_.variables.size(); ++i) {
+          if (module_.variables[i].space == Space::param) module_.variables[i].space = Space::local;
+        }
       } else if (peek().kind == Token::Kind::word && peek(1).spelling == ":" && peek(1).kind == Token::Kind::mark) {
         parse_label();
       } else {
@@ -366,7 +376,7 @@ class Parser {
   template <typename Body>
   void parse_declarator(bool is_extern, Variable variable, const Body& body) {
     variable.line = peek().line;
-    variable.entry = is_in_entry_ ? static_cast<int>(module_.entries.size()) : -1;
+    variable.entry = owner_;
     variable.name = word("the name of a variable");
     bool is_open = false;
     while (take_if("[")) {
@@ -488,11 +498,11 @@ class Parser {
     const bool is_jump = instruction.words[0] == "bra", is_call = instruction.words[0] == "call";
     while (!is(";")) {
       if (at_end()) refuse(peek(), "';'");
-      if (is_call) {  // refused by decode, by name
-        take();
-        continue;
-      }
-      instruction.operands.push_back(parse_operand(is_jump));
+      // call (result), function, (arguments): a word between the lists is the function
+      const bool is_function =
+          is_call && !is("(") && peek().kind == Token::Kind::word && !find_register(peek().spelling);
+      if (is_function) instruction.operands.push_back({.kind = Kind::function, .name = word("a function")});
+      else instruction.operands.push_back(parse_operand(is_jump));
       if (is_jump) {
         jumps_.push_back({entry_.instructions.size(), instruction.operands.size() - 1, open_numbers_,
                           instruction.operands.back().name});
@@ -594,7 +604,8 @@ class Parser {
   std::vector<int> open_numbers_;
   std::vector<Jump> jumps_;
   Variable last_;
-  bool points_ = false, is_in_entry_ = false;
+  bool points_ = false;
+  int owner_ = -1;  // Variable::entry of what is declared
   int depth_ = 0;
   int source_line_ = 0, source_file_ = 0;
 };

@@ -70,7 +70,7 @@ struct Variable {
   Type type = Type::b8;
   int64_t count = 1;  // elements
   int align = 1;
-  int entry = -1;                // whose it is; -1: the module's
+  int entry = -1;                // whose it is; -1: the module's; -2 - i: of function i
   bool is_extern_array = false;  // .extern .shared x[]: dynamic shared memory begins here
   int line = 0;
   std::vector<uint8_t> bytes = {};  // what initialises it; empty: nothing does
@@ -87,7 +87,8 @@ struct Variable {
 struct Entry {
   std::string name = {};
   int line = 0;
-  std::vector<int> params = {};  // variables
+  std::vector<int> params = {};   // variables
+  std::vector<int> returns = {};  // of a function
   std::vector<Register> registers = {};
   std::vector<Instruction> instructions = {};
   std::map<int, std::string> labels = {};    // by the index of the instruction that follows
@@ -100,8 +101,8 @@ struct Entry {
 struct Module {
   std::string version = {}, target = {};
   std::vector<Entry> entries = {};
-  std::vector<Variable> variables = {};  // of the module and of all entries
-  std::vector<std::string> functions = {};
+  std::vector<Variable> variables = {};   // of the module and of all entries
+  std::vector<Entry> functions = {};      // those with instructions
   std::map<int, std::string> files = {};  // of .file
 
   /// Nothing where no entry has this name.
@@ -110,5 +111,9 @@ struct Module {
 
 /// Throws Error, with the line, for text that is not a PTX module.
 Module read_module(std::string_view text);
+
+/// Replaces the calls of an entry by the instructions of the functions. A call of a function that the module does not
+/// have stays. Throws Error for recursion.
+void inline_calls(Module& module, int entry);
 
 }  // namespace bitmma::kernel

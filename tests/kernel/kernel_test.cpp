@@ -287,6 +287,85 @@ TEST_CASE("what is not run here is refused before anything runs, by its name and
   CHECK_THROWS_AS(PtxEntry(test::module_of("mov.u32 %r1, %undeclared;")), Error);
 }
 
+/// A module whose kernel calls `scale_and_add` in the lanes whose number is odd, and twice in lane 3.
+std::string module_with_calls(std::string_view called = "scale_and_add") {
+  return R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.extern .func (.param .b32 r) elsewhere(.param .b32 a, .param .b32 b);
+.func (.param .b32 r) add_one(.param .b32 a) {
+  .reg .b32 %r<3>;
+  ld.param.u32 %r1, [a];
+  add.s32 %r1, %r1, 1;
+  st.param.b32 [r], %r1;
+  ret;
+}
+.func (.param .b32 r) scale_and_add(.param .b32 a, .param .b32 b) {
+  .reg .b32 %r<5>;
+  .reg .pred %p<2>;
+  ld.param.u32 %r1, [a];
+  ld.param.u32 %r2, [b];
+  setp.gt.u32 %p1, %r1, 5;
+  @%p1 bra BIG;
+  { .param .b32 to; .param .b32 back;
+    st.param.b32 [to], %r1; call.uni (back), add_one, (to); ld.param.b32 %r1, [back]; }
+  st.param.b32 [r], %r1;
+  ret;
+BIG:
+  mad.lo.s32 %r1, %r1, %r2, 100;
+  st.param.b32 [r], %r1;
+  ret;
+}
+.func (.param .b32 r) for_ever(.param .b32 a, .param .b32 b) {
+  .param .b32 back;
+  call.uni (back), for_ever, (a, b);
+  ret;
+}
+.visible .entry k(.param .u64 p) {
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<4>;
+  .reg .pred %p<3>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd2, %rd1, %rd2;
+  and.b32 %r2, %r1, 1;
+  setp.ne.u32 %p1, %r2, 0;
+  setp.eq.u32 %p2, %r1, 3;
+  .param .b32 x; .param .b32 y; .param .b32 z;
+  st.param.b32 [x], %r1;
+  st.param.b32 [y], 3;
+  st.param.b32 [z], 7;
+  @%p1 call (z), )" +
+         std::string(called) + R"(, (x, y);
+  ld.param.b32 %r3, [z];
+  st.param.b32 [x], %r3;
+  @%p2 call (z), )" +
+         std::string(called) + R"(, (x, y);
+  ld.param.b32 %r3, [z];
+  st.global.b32 [%rd2], %r3;
+  ret;
+}
+)";
+}
+
+TEST_CASE("functions are called with parameters of each lane's own, within each other and under a guard") {
+  std::vector<uint32_t> words(32);
+  launch(PtxEntry(module_with_calls()), {.block = {32, 1, 1}, .arguments = {memory(words)}});
+  const auto called = [](uint32_t a) { return a > 5 ? 3 * a + 100 : a + 1; };
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    const uint32_t once = lane % 2 == 0 ? 7 : called(lane);
+    CHECK(words[lane] == (lane == 3 ? called(once) : once));
+  }
+  const auto refused = [](std::string_view function) {
+    return test::violation_of([&] { PtxEntry{module_with_calls(function)}; })->code;
+  };
+  CHECK(refused("for_ever") == ViolationCode::unsupported_ptx);
+  CHECK(refused("elsewhere") == ViolationCode::unsupported_ptx);
+  CHECK(refused("add_one") == ViolationCode::unsupported_ptx);  // it has one parameter
+}
+
 TEST_CASE("launches refuse arguments, grids and blocks that the kernel has not") {
   const PtxEntry kernel(test::module_of("ld.global.u32 %r1, [%rd1];"));
   std::vector<uint32_t> x(1);

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Calls of functions, replaced by the instructions of the function: registers and variables are new ones for each call,
+// parameters are the variables that the call passes, and ret jumps behind the call.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "ptx_module.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+constexpr size_t most_instructions = 1 << 20, most_depth = 64;
+
+bool is_call(const Instruction& one) { return one.words[0] == "call"; }
+
+[[noreturn]] void refuse(const Instruction& one, std::string expected) {
+  throw Error({.code = ViolationCode::unsupported_ptx,
+               .field = fmt::format("PTX line {}", one.line),
+               .seen = shortened(printable(one.text), 160),
+               .expected = std::move(expected)});
+}
+
+/// What the names of a function are where it is called.
+struct Frame {
+  int first_register = 0;
+  std::map<int, int> variables = {};
+};
+
+class Inliner {
+ public:
+  Inliner(Module& module, int entry) : module_(module), entry_(entry) {}
+
+  Entry run() {
+    const Entry from = module_.entries[static_cast<size_t>(entry_)];
+    Entry to = from;
+    to.instructions.clear();
+    to.labels.clear();
+    append(from, Frame{}, to);
+    return to;
+  }
+
+ private:
+  void renumber(Operand& operand, const Frame& frame) const {
+    if (operand.reg >= 0) operand.reg += frame.first_register;
+    if (const auto found = frame.variables.find(operand.variable); found != frame.variables.end())
+      operand.variable = found->second;
+    for (Operand& element : operand.elements) renumber(element, frame);
+  }
+
+  static Instruction jump(const Instruction& like) {
+    Instruction one = like;
+    one.opcode = "bra";
+    one.words = {"bra"};
+    one.operands = {{.kind = Kind::label}};
+    return one;
+  }
+
+  /// Instructions of `from` behind those of `to`. Jumps leave for where their targets come to lie.
+  void append(const Entry& from, const Frame& frame, Entry& to) {
+    std::vector<int> place;                             // of each instruction of `from`, and of its end
+    std::vector<std::pair<size_t, size_t>> jumps = {};  // an instruction of `to`, its target in `from`
+    const size_t end = from.instructions.size();
+    for (size_t i = 0; i < end; ++i) {
+      place.push_back(static_cast<int>(to.instructions.size()));
+      if (to.instructions.size() > most_instructions)
+        refuse(from.instructions[i], fmt::format("at most {} instructions with those of functions", most_instructions));
+      Instruction one = from.instructions[i];
+      if (one.guard >= 0) one.guard += frame.first_register;
+      for (Operand& operand : one.operands) renumber(operand, frame);
+      const Entry* const function = is_call(one) ? function_of(one) : nullptr;
+      if (function) {
+        if (one.guard >= 0) {  // lanes that do not call go on behind it
+          Instruction around = jump(one);
+          around.guard_negated = !one.guard_negated;
+          jumps.emplace_back(to.instructions.size(), i + 1);
+          to.instructions.push_back(std::move(around));
+        }
+        call(one, *function, to);
+        continue;
+      }
+      const bool returns = !open_.empty() && one.words[0] == "ret";
+      if (returns) one = jump(one);
+      if (returns) jumps.emplace_back(to.instructions.size(), end);
+      else if (one.words[0] == "bra" && !one.operands.empty() && one.operands.back().target >= 0)
+        jumps.emplace_back(to.instructions.size(), static_cast<size_t>(one.operands.back().target));
+      to.instructions.push_back(std::move(one));
+    }
+    place.push_back(static_cast<int>(to.instructions.size()));
+    for (const auto& [at, target] : jumps) to.instructions[at].operands.back().target = place[target];
+    for (const auto& [at, name] : from.labels) to.labels.emplace(place[static_cast<size_t>(at)], name);
+  }
+
+  /// Nothing where the module has no function of this name with a body.
+  const Entry* function_of(const Instruction& one) const {
+    const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
+    if (name == one.operands.end()) return nullptr;
+    const auto found = std::ranges::find(module_.functions, name->name, &Entry::name);
+    return found == module_.functions.end() ? nullptr : &*found;
+  }
+
+  void call(const Instruction& one, const Entry& function, Entry& to) {
+    if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
+    if (open_.size() >= most_depth) refuse(one, fmt::format("at most {} calls in each other", most_depth));
+    Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
+    to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());
+    const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
+    const auto pass = [&](const std::vector<int>& formal, auto list, bool is_there) {
+      const std::vector<Operand> none;
+      const std::vector<Operand>& actual = is_there ? list->elements : none;
+      if (actual.size() != formal.size())
+        refuse(one, fmt::format("{} for {}", counted(std::ssize(formal), "operand"), function.name));
+      for (size_t i = 0; i < formal.size(); ++i) {
+        if (actual[i].kind != Kind::symbol || actual[i].offset != 0) refuse(one, "variables of .param as arguments");
+        const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
+                   &wanted = module_.variables[static_cast<size_t>(formal[i])];
+        if (given.size_bytes() < wanted.size_bytes())
+          refuse(one, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
+        frame.variables[formal[i]] = actual[i].variable;
+      }
+    };
+    pass(function.returns, one.operands.begin(), name != one.operands.begin());
+    pass(function.params, name + 1, name + 1 != one.operands.end());
+    const int owner = -2 - static_cast<int>(&function - module_.functions.data());
+    for (size_t i = 0, count = module_.variables.size(); i < count; ++i) {
+      if (module_.variables[i].entry != owner || frame.variables.contains(static_cast<int>(i))) continue;
+      frame.variables[static_cast<int>(i)] = static_cast<int>(module_.variables.size());
+      Variable own = module_.variables[i];
+      own.entry = entry_;
+      module_.variables.push_back(std::move(own));
+    }
+    open_.push_back(&function);
+    append(function, frame, to);
+    open_.pop_back();
+  }
+
+  Module& module_;
+  int entry_ = 0;
+  std::vector<const Entry*> open_ = {};  // functions that are being called
+};
+
+}  // namespace
+
+void inline_calls(Module& module, int entry) {
+  Entry& one = module.entries[static_cast<size_t>(entry)];
+  if (std::ranges::any_of(one.instructions, is_call)) one = Inliner(module, entry).run();
+}
+
+}  // namespace bitmma::kernel
