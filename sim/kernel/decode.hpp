@@ -117,6 +117,13 @@ std::span<const Opcode> float_opcodes();
 std::span<const Opcode> memory_opcodes();
 std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
+std::span<const Opcode> mbarrier_opcodes();
+/// cp.async.bulk and cp.async.mbarrier.arrive.
+void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
+void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
+
+/// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
+uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset);
 
 // add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integers and for floating types.
 bool is_floating(Type type);

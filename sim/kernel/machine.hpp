@@ -39,6 +39,7 @@ enum class Control : uint8_t {
   barrier,    // bar.sync, .arrive, .red: details are a BarrierDetails
   converge,   // waits until the lanes named by the mask in slot e are here; then runs
   warpgroup,  // four warps meet, and the last one runs it for all
+  wait,       // of an mbarrier: where a lane's phase is not complete, the other warps have their turn
 };
 
 struct Op {
@@ -107,6 +108,13 @@ struct AsyncCopy {
   std::array<uint8_t, 16> data{};
 };
 
+/// A bulk copy that completes on an mbarrier, and has not arrived.
+struct BulkCopy {
+  uint32_t barrier = 0;  // its address in shared memory
+  uint32_t to = 0, bytes = 0;
+  std::vector<std::pair<uint32_t, std::array<uint8_t, 16>>> pieces = {};  // 16 bytes each, and where they go
+};
+
 /// Lanes that wait for others: those of both ways behind a branch (`is_parent`), or those of the other way.
 struct Level {
   int reconverge = -1, pc = 0;
@@ -137,6 +145,7 @@ struct Warp {
   std::vector<AsyncCopy> open_group = {};
   std::vector<uint32_t> seen = {};  // epochs of the other warps that a barrier made known
   uint32_t epoch = 1;
+  bool waits = false;  // its turn ended at an mbarrier whose phase is not complete
   uint64_t carry = 0;  // CC.CF of each lane
   uint64_t steps = 0;
   uint32_t barrier_result = 0;
@@ -182,6 +191,10 @@ struct Cta {
   std::vector<Warp> warps = {};
   std::array<Barrier, 16> barriers{};
   std::vector<Warpgroup> warpgroups = {};
+  std::vector<BulkCopy> bulk_copies = {};
+  // Of each mbarrier: the epochs of the warps that what arrived there makes known to those that wait.
+  std::map<uint32_t, std::vector<uint32_t>> known_at = {};
+  uint64_t phases = 0;  // that barriers and mbarriers have completed
   std::vector<uint8_t> params = {};
   std::vector<uint8_t>* constants = nullptr;
   size_t last_region = 0;

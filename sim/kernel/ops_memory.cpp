@@ -74,11 +74,11 @@ void store(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-Space space_of(Decoder& decoder, Words& words) {
-  for (const std::string_view name : {"shared::cta", "shared"}) {
+Space space_of(Words& words) {
+  // A block is a cluster of its own.
+  for (const std::string_view name : {"shared::cta", "shared::cluster", "shared"}) {
     if (words.take(name)) return Space::shared;
   }
-  if (words.take("shared::cluster")) decoder.refuse("with .shared::cluster");
   if (words.take("param::entry") || words.take("param")) return Space::param;
   if (words.take("const")) return Space::constant;
   if (words.take("global")) return Space::global;
@@ -122,29 +122,6 @@ void take_hints(Words& words) {
     words.take(hint);
 }
 
-/// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
-uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset) {
-  if (operand.kind != Kind::address || operand.elements.size() != 1) decoder.refuse("without an address in brackets");
-  const Operand& base = operand.elements[0];
-  offset = operand.offset;
-  if (base.kind == Kind::reg) {
-    const int bits = info(decoder.type_of(base)).bits;
-    wide = bits > 32;
-    return decoder.read(base, wide ? Type::b64 : Type::b32);
-  }
-  wide = true;
-  if (base.kind == Kind::integer) return decoder.constant(base.value, 8);
-  if (base.kind == Kind::symbol) {
-    const Space own = decoder.module().variables[static_cast<size_t>(base.variable)].space;
-    if (space == Space::param && own == Space::local) space = own;  // what a call passes
-    if (space != own && !(space == Space::generic && own == Space::global)) {
-      decoder.refuse(fmt::format("of .{} with a variable of .{}", print(space), print(own)));
-    }
-    return decoder.variable_address(base.variable, 0, 8);
-  }
-  decoder.refuse("with an address of this kind");
-}
-
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool is_store = words.name() == "st";
   const bool has_hint = [&] {
@@ -154,7 +131,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   }();
   take_hints(words);
   MemoryDetails one;
-  one.space = space_of(decoder, words);
+  one.space = space_of(words);
   size_t count = 1;
   if (words.take("v2")) count = 2;
   else if (words.take("v4")) count = 4;
@@ -199,7 +176,7 @@ constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
 
 void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool to_space = words.take("to");
-  const Space space = space_of(decoder, words);
+  const Space space = space_of(words);
   const auto type = words.take_type();
   if (type != Type::u64) decoder.refuse("of another type than .u64");
   decoder.require_operands(instruction, 2, 2);
@@ -231,7 +208,7 @@ void isspacep(Warp& warp, const Op& op, Mask mask) {
 }
 
 void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const Space space = space_of(decoder, words);
+  const Space space = space_of(words);
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::u64), d = decoder.write_mask(instruction.operands[0]);
   Op& op = decoder.emit(isspacep);
@@ -339,7 +316,7 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   // .cta and .cluster scopes are not hints alone, but blocks run one after the other where atomics are.
   for (const std::string_view word : {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
     words.take(word);
-  one.space = space_of(decoder, words);
+  one.space = space_of(words);
   if (one.space == Space::param || one.space == Space::constant || one.space == Space::local) decoder.refuse("there");
   size_t count = 1;
   if (words.take("v2")) count = 2;
@@ -445,6 +422,8 @@ void run_wait(Warp& warp, const Op& op, Mask) {
 
 void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (!words.take("async")) decoder.refuse("not run here");
+  if (words.take("bulk")) return decode_bulk_copy(decoder, instruction, words);
+  if (words.take("mbarrier")) return decode_copy_arrives(decoder, instruction, words);
   if (words.take("commit_group")) {
     decoder.emit(run_commit);
     return;
@@ -512,6 +491,28 @@ constexpr auto rows = std::to_array<Opcode>({
 });
 
 }  // namespace
+
+uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset) {
+  if (operand.kind != Kind::address || operand.elements.size() != 1) decoder.refuse("without an address in brackets");
+  const Operand& base = operand.elements[0];
+  offset = operand.offset;
+  if (base.kind == Kind::reg) {
+    const int bits = info(decoder.type_of(base)).bits;
+    wide = bits > 32;
+    return decoder.read(base, wide ? Type::b64 : Type::b32);
+  }
+  wide = true;
+  if (base.kind == Kind::integer) return decoder.constant(base.value, 8);
+  if (base.kind == Kind::symbol) {
+    const Space own = decoder.module().variables[static_cast<size_t>(base.variable)].space;
+    if (space == Space::param && own == Space::local) space = own;  // what a call passes
+    if (space != own && !(space == Space::generic && own == Space::global)) {
+      decoder.refuse(fmt::format("of .{} with a variable of .{}", print(space), print(own)));
+    }
+    return decoder.variable_address(base.variable, 0, 8);
+  }
+  decoder.refuse("with an address of this kind");
+}
 
 std::span<const Opcode> memory_opcodes() { return rows; }
 

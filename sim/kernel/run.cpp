@@ -90,6 +90,11 @@ class Executor {
                                                               : -1;
   }
 
+  /// Behind the wait of an mbarrier a warp goes on with its result.
+  int waiting_at(const Warp& warp) const {
+    return warp.waits ? program_.ops[static_cast<size_t>(warp.pc) - 1].instruction : instruction_of(warp);
+  }
+
   Violation place(const Fault& fault) const {
     std::string where = print_block(cta_.id);
     if (fault.lane >= 0 && current_) where += ", " + print_thread(cta_, current_->index, fault.lane);
@@ -160,6 +165,9 @@ class Executor {
     std::ranges::fill(files_, uint8_t{0});
     for (Barrier& barrier : cta_.barriers) barrier = {};
     for (Warpgroup& group : cta_.warpgroups) group = {};
+    cta_.bulk_copies.clear();
+    cta_.known_at.clear();
+    cta_.phases = 0;
     auto* const base = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(files_.data()), 64));
     for (size_t i = 0; i < cta_.warps.size(); ++i) {
       Warp& warp = cta_.warps[i];
@@ -184,14 +192,18 @@ class Executor {
   }
 
   void run_warps() {
+    int rounds_in_vain = 0;
     for (;;) {
-      bool any_ready = false, all_done = true;
+      bool any_ready = false, all_done = true, all_wait = true;
+      const uint64_t phases = cta_.phases;
       for (Warp& warp : cta_.warps) {
         all_done = all_done && warp.status == WarpStatus::done;
         if (warp.status != WarpStatus::ready) continue;
         any_ready = true;
         current_ = &warp;
+        warp.waits = false;
         run_warp(warp);
+        all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier);
         if (warp.steps <= cta_.launch->most_steps) continue;
         fault(ViolationCode::deadlock, -1,
               fmt::format("warp {} has run {} instructions, and is at {}", warp.index, warp.steps,
@@ -199,7 +211,9 @@ class Executor {
               "a kernel that ends", "a loop may wait for another block, which runs later here");
       }
       if (all_done) return;
-      if (!any_ready) report_deadlock();
+      // Only the block's own threads and copies complete a barrier.
+      rounds_in_vain = all_wait && cta_.phases == phases ? rounds_in_vain + 1 : 0;
+      if (!any_ready || rounds_in_vain > 2) report_deadlock();
     }
   }
 
@@ -212,14 +226,14 @@ class Executor {
         if (!waits.empty()) waits += "; ";
         waits += fmt::format("warp {} from {} waits at {}", warp.index,
                              print_thread(cta_, warp.index, warp.live == 0 ? 0 : __builtin_ctz(warp.live)),
-                             print_place(program_, instruction_of(warp)));
+                             print_place(program_, waiting_at(warp)));
       }
     }
     if (count > 4) waits += fmt::format("; and {} other warps", count - 4);
     int64_t done = 0;
     for (const Warp& warp : cta_.warps) done += warp.status == WarpStatus::done;
     if (done > 0) waits += fmt::format("; {} of the block have ended", counted(done, "warp"));
-    fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread of the block reaches");
+    fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread it waits for reaches");
   }
 
   void run_warp(Warp& warp) {
@@ -283,6 +297,11 @@ class Executor {
         if (mask == 0) return ++warp.pc, true;
         if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
         return meet(warp, op);
+      case Control::wait:
+        if (mask != 0) op.run(warp, op, mask);
+        ++warp.pc;
+        warp.waits = mask != 0 && (warp.mask_of(op.d) & mask) != mask;
+        return !warp.waits;
       default: return false;
     }
   }
@@ -444,6 +463,7 @@ class Executor {
     const bool is_complete =
         barrier.expected > 0 ? barrier.arrived >= barrier.expected : barrier.arrived >= running * lanes;
     if (!is_complete) return;
+    ++cta_.phases;
     Barrier done;
     std::swap(done, barrier);
     // What members did before is ordered before what those that waited do next.

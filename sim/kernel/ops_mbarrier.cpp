@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT
+// mbarrier objects, and the copies that complete on one: cp.async.bulk, cp.async.mbarrier.arrive.
+//
+// PTX leaves the 64 bits of an mbarrier object open. Here: the pending arrivals in bits 0 to 19, those of a phase in
+// bits 20 to 39, the bytes that are still expected in bits 40 to 62, two's complement, and the parity of the phase in
+// bit 63. A copy arrives when a thread waits for its barrier: until then its bytes are in flight, and reading them is a
+// fault.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bitmma/core/bits.hpp"
+#include "decode.hpp"
+#include "lanes.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+constexpr int most_arrivals = (1 << 20) - 1, tx_bits = 23;
+
+struct Phase {
+  int64_t pending = 0, arrivals = 0, tx = 0;
+  bool parity = false;
+
+  static Phase of(uint64_t word) {
+    const uint64_t tx = word >> 40 & low_mask(tx_bits);
+    return {.pending = static_cast<int64_t>(word & low_mask(20)),
+            .arrivals = static_cast<int64_t>(word >> 20 & low_mask(20)),
+            .tx = static_cast<int64_t>(tx) - ((tx >> (tx_bits - 1) & 1) != 0 ? int64_t{1} << tx_bits : 0),
+            .parity = word >> 63 != 0};
+  }
+  uint64_t word() const {
+    return static_cast<uint64_t>(pending) | static_cast<uint64_t>(arrivals) << 20 |
+           (static_cast<uint64_t>(tx) & low_mask(tx_bits)) << 40 | uint64_t{parity} << 63;
+  }
+};
+
+enum class What : uint8_t { init, inval, expect_tx, complete_tx, arrive, arrive_drop, test_wait, pending_count };
+
+struct MbarrierDetails {
+  What what = What::init;
+  Space space = Space::generic;
+  bool wide_base = true, has_count = false, with_tx = false, parity = false;
+};
+
+/// An mbarrier object that a lane names.
+struct Object {
+  uint8_t* bytes = nullptr;
+  uint32_t address = 0;  // in shared memory
+
+  Phase phase() const {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes, 8);
+    return Phase::of(word);
+  }
+  void set(const Phase& phase) const {
+    const uint64_t word = phase.word();
+    std::memcpy(bytes, &word, 8);
+  }
+};
+
+Object object_of(Warp& warp, const Op& op, int lane, Space space, uint64_t address, AccessKind kind) {
+  uint8_t* const bytes = locate(warp, op, lane, space, address, 8, kind);
+  const std::vector<uint8_t>& shared = warp.cta->shared;
+  if (bytes < shared.data() || bytes >= shared.data() + shared.size())
+    fault(ViolationCode::out_of_bounds, lane, fmt::format("an mbarrier object at {:#x}", address), "shared memory");
+  return {bytes, static_cast<uint32_t>(bytes - shared.data())};
+}
+
+uint64_t address_at(const Warp& warp, uint32_t slot, bool wide, int64_t offset, int lane) {
+  const uint64_t base = wide ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
+  const uint64_t address = base + static_cast<uint64_t>(offset);
+  return wide ? address : address & low_mask(32);
+}
+
+/// Arrivals and bytes of a phase; the last of them begins the next one.
+void change(Cta& cta, const Object& object, int lane, int64_t arrivals, int64_t tx) {
+  Phase phase = object.phase();
+  phase.tx += tx;
+  if (arrivals > phase.pending) {
+    fault(ViolationCode::undefined_by_ptx, lane,
+          fmt::format("{} more arrivals at an mbarrier that waits for {}", arrivals, phase.pending),
+          "as many arrivals as mbarrier.init says");
+  }
+  if (phase.tx > most_arrivals || phase.tx < -most_arrivals)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tx-count of {}", phase.tx), "-(2^20 - 1) to 2^20 - 1");
+  phase.pending -= arrivals;
+  if (phase.pending == 0 && phase.tx == 0) {
+    phase.pending = phase.arrivals;
+    phase.parity = !phase.parity;
+    ++cta.phases;
+  }
+  object.set(phase);
+}
+
+/// What the warp did before becomes known to those that wait for the phase.
+void release(Warp& warp, uint32_t barrier) {
+  std::vector<uint32_t>& known = warp.cta->known_at[barrier];
+  known.resize(warp.cta->warps.size());
+  for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], warp.seen[i]);
+  uint32_t& own = known[static_cast<size_t>(warp.index)];
+  own = std::max(own, warp.epoch);
+}
+
+void acquire(Warp& warp, uint32_t barrier) {
+  const auto known = warp.cta->known_at.find(barrier);
+  if (known == warp.cta->known_at.end()) return;
+  for (size_t i = 0; i < known->second.size(); ++i) warp.seen[i] = std::max(warp.seen[i], known->second[i]);
+}
+
+/// Lets the copies arrive that complete on a barrier.
+void complete_bulk_copies(Warp& warp, const Object& object, int lane) {
+  Cta& cta = *warp.cta;
+  uint64_t arrived = 0;
+  std::erase_if(cta.bulk_copies, [&](const BulkCopy& copy) {
+    if (copy.barrier != object.address) return false;
+    for (const auto& [to, bytes] : copy.pieces) {
+      std::memcpy(cta.shared.data() + to, bytes.data(), bytes.size());
+      if (!cta.launch->checks) continue;
+      std::memset(cta.shared_states.data() + to, written, bytes.size());
+      std::fill_n(cta.uses.begin() + to, bytes.size(), ByteUse{});
+    }
+    arrived += copy.bytes;
+    return true;
+  });
+  if (arrived > 0) change(cta, object, lane, 0, -static_cast<int64_t>(arrived));
+}
+
+void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  Cta& cta = *warp.cta;
+  bool has_arrived = false;
+  for_each_lane(mask, [&](int lane) {
+    const AccessKind kind = one.what == What::init ? AccessKind::write : AccessKind::atomic;
+    const Object object =
+        object_of(warp, op, lane, one.space, address_at(warp, op.a, one.wide_base, op.immediate, lane), kind);
+    const uint32_t number = one.has_count ? warp.lanes_of<const uint32_t>(op.b)[lane] : 1;
+    switch (one.what) {
+      case What::init:
+        if (number < 1 || number > most_arrivals)
+          fault(ViolationCode::undefined_by_ptx, lane, fmt::format("an mbarrier of {} arrivals", number),
+                "1 to 2^20 - 1");
+        object.set({.pending = number, .arrivals = number});
+        ++cta.phases;
+        break;
+      case What::inval:
+        if (cta.launch->checks) std::memset(cta.shared_states.data() + object.address, unwritten, 8);
+        break;
+      case What::expect_tx: change(cta, object, lane, 0, number); break;
+      case What::complete_tx: change(cta, object, lane, 0, -static_cast<int64_t>(number)); break;
+      case What::arrive:
+      case What::arrive_drop: {
+        uint64_t state = 0;
+        std::memcpy(&state, object.bytes, 8);
+        if (op.d != Op::no_slot) warp.lanes_of<uint64_t>(op.d)[lane] = state;
+        const int64_t arrivals = one.with_tx ? 1 : number;
+        if (one.what == What::arrive_drop) {
+          Phase phase = object.phase();
+          phase.arrivals = std::max<int64_t>(phase.arrivals - arrivals, 0);
+          object.set(phase);
+        }
+        release(warp, object.address);
+        has_arrived = true;
+        change(cta, object, lane, arrivals, one.with_tx ? number : 0);
+        break;
+      }
+      default: break;
+    }
+  });
+  if (has_arrived) ++warp.epoch;  // what the warp does from here on is not known by this arrival
+}
+
+void run_wait(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  Mask complete = 0;
+  for_each_lane(mask, [&](int lane) {
+    const Object object = object_of(warp, op, lane, one.space,
+                                    address_at(warp, op.a, one.wide_base, op.immediate, lane), AccessKind::atomic);
+    complete_bulk_copies(warp, object, lane);
+    const bool waited_for = one.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
+                                       : Phase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
+    if (object.phase().parity == waited_for) return;
+    acquire(warp, object.address);
+    complete |= Mask{1} << lane;
+  });
+  set_mask(warp, op.d, mask, complete);
+}
+
+void run_pending_count(Warp& warp, const Op& op, Mask mask) {
+  for_each_lane(mask, [&](int lane) {
+    warp.lanes_of<uint32_t>(op.d)[lane] =
+        static_cast<uint32_t>(Phase::of(warp.lanes_of<const uint64_t>(op.a)[lane]).pending);
+  });
+}
+
+void take_orders(Words& words) {
+  for (const std::string_view word : {"relaxed", "acquire", "release", "cta", "cluster", "noComplete"})
+    words.take(word);
+}
+
+Space space_of(Words& words) {
+  for (const std::string_view name : {"shared", "shared::cta", "shared::cluster"}) {
+    if (words.take(name)) return Space::shared;
+  }
+  return Space::generic;
+}
+
+void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
+  MbarrierDetails one;
+  const auto& operands = instruction.operands;
+  const std::string_view what = words.take_one(
+      {"init", "inval", "arrive_drop", "arrive", "test_wait", "try_wait", "pending_count", "complete_tx", "expect_tx"});
+  one.with_tx = words.take("expect_tx");
+  one.parity = words.take("parity");
+  take_orders(words);
+  one.space = space_of(words);
+  if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");
+  if (what == "pending_count") {
+    decoder.require_operands(instruction, 2, 2);
+    const uint32_t d = decoder.write(operands[0], Type::u32), a = decoder.read(operands[1], Type::b64);
+    Op& op = decoder.emit(run_pending_count);
+    op.d = d, op.a = a;
+    return;
+  }
+  const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
+  // arrive may leave its result out.
+  const size_t at = waits || (arrives && !operands.empty() && operands[0].kind != Kind::address) ? 1 : 0;
+  decoder.require_operands(instruction, at + 1, at + (waits ? 3 : 2));
+  int64_t offset = 0;
+  const uint32_t base = address_of(decoder, operands[at], one.space, one.wide_base, offset);
+  uint32_t b = 0, d = Op::no_slot;
+  if (operands.size() > at + 1) {
+    one.has_count = true;
+    b = decoder.read(operands[at + 1], waits && !one.parity ? Type::b64 : Type::b32);
+  }
+  const bool needs_number = waits || one.with_tx || what == "init" || what == "expect_tx" || what == "complete_tx";
+  if (needs_number && !one.has_count) decoder.refuse("without its number");
+  if (waits) d = decoder.write_mask(operands[0]);
+  else if (at == 1 && operands[0].kind != Kind::sink) d = decoder.write(operands[0], Type::b64);
+  one.what = what == "init"          ? What::init
+             : what == "inval"       ? What::inval
+             : what == "expect_tx"   ? What::expect_tx
+             : what == "complete_tx" ? What::complete_tx
+             : what == "arrive"      ? What::arrive
+             : what == "arrive_drop" ? What::arrive_drop
+                                     : What::test_wait;
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(waits ? run_wait : run_mbarrier);
+  if (waits) op.control = Control::wait;
+  op.details = details;
+  op.a = base, op.b = b, op.d = d;
+  op.immediate = offset;
+}
+
+// --- copies
+
+struct BulkDetails {
+  bool to_shared = true, wide_to = true, wide_from = true, wide_barrier = true;
+  Space to = Space::shared, from = Space::global, barrier = Space::shared;
+  int64_t to_offset = 0, from_offset = 0, barrier_offset = 0;
+};
+
+constexpr uint32_t piece = 16;  // bytes; a bulk copy has a multiple of it, so aligned
+
+void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  Cta& cta = *warp.cta;
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t to = address_at(warp, op.a, one.wide_to, one.to_offset, lane),
+                   from = address_at(warp, op.b, one.wide_from, one.from_offset, lane);
+    const uint32_t bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
+    if (bytes % piece != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a bulk copy of {} bytes", bytes), "a multiple of 16");
+    BulkCopy copy{.bytes = bytes};
+    for (uint32_t i = 0; i < bytes; i += piece) {
+      const uint8_t* const source = locate(warp, op, lane, one.from, from + i, piece, AccessKind::read);
+      uint8_t* const place = locate(warp, op, lane, one.to, to + i, piece, AccessKind::write);
+      if (!one.to_shared) {
+        std::memcpy(place, source, piece);
+        continue;
+      }
+      auto& [where, data] = copy.pieces.emplace_back();
+      where = static_cast<uint32_t>(place - cta.shared.data());
+      std::memcpy(data.data(), source, piece);
+      if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
+    }
+    if (!one.to_shared) return;
+    copy.barrier = object_of(warp, op, lane, one.barrier,
+                             address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane), AccessKind::atomic)
+                       .address;
+    cta.bulk_copies.push_back(std::move(copy));
+  });
+}
+
+void nothing(Warp&, const Op&, Mask) {}
+
+void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
+  if (!warp.open_group.empty()) {
+    warp.groups.push_back(std::move(warp.open_group));
+    warp.open_group.clear();
+  }
+  complete_copies(warp, 0);
+  if (op.flag) run_mbarrier(warp, op, mask);
+}
+
+constexpr auto rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier}});
+
+}  // namespace
+
+void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
+  // Writes to global memory are done at once.
+  if (words.take("commit_group") || words.take("wait_group") || words.take("prefetch")) {
+    for (const std::string_view word : {"read", "L2", "global", "L2::cache_hint"}) words.take(word);
+    decoder.emit(nothing);
+    return;
+  }
+  if (words.take("tensor")) decoder.refuse("with tensor maps");
+  BulkDetails one;
+  const auto& operands = instruction.operands;
+  const bool has_policy = words.take("L2::cache_hint");
+  one.to_shared = words.take("shared::cluster") ||
+                  (instruction.words.size() > 3 && instruction.words[3] != "global" && words.take("shared::cta"));
+  if (!words.take("global")) decoder.refuse("between other spaces");
+  if (!one.to_shared) {
+    if (!words.take("shared::cta") || !words.take("bulk_group")) decoder.refuse("between other spaces");
+    std::swap(one.to, one.from);
+  } else if (!words.take("mbarrier::complete_tx::bytes")) {
+    decoder.refuse("with another completion");
+  }
+  const size_t count = (one.to_shared ? 4 : 3) + (has_policy ? 1 : 0);
+  decoder.require_operands(instruction, count, count);
+  const uint32_t a = address_of(decoder, operands[0], one.to, one.wide_to, one.to_offset),
+                 b = address_of(decoder, operands[1], one.from, one.wide_from, one.from_offset),
+                 c = decoder.read(operands[2], Type::u32);
+  const uint32_t e =
+      one.to_shared ? address_of(decoder, operands[3], one.barrier, one.wide_barrier, one.barrier_offset) : 0;
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(run_bulk_copy);
+  op.details = details;
+  op.a = a, op.b = b, op.c = c, op.e = e;
+}
+
+void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (!words.take("arrive")) decoder.refuse("not run here");
+  // Without .noinc the arrival is one more that is expected.
+  const bool counts = words.take("noinc");
+  MbarrierDetails one{.what = What::arrive};
+  one.space = space_of(words);
+  if (!words.take("b64")) decoder.refuse("of another type");
+  decoder.require_operands(instruction, 1, 1);
+  int64_t offset = 0;
+  const uint32_t base = address_of(decoder, instruction.operands[0], one.space, one.wide_base, offset);
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(run_copy_arrives);
+  op.details = details;
+  op.a = base, op.d = Op::no_slot;
+  op.immediate = offset;
+  op.flag = counts;
+}
+
+std::span<const Opcode> mbarrier_opcodes() { return rows; }
+
+}  // namespace bitmma::kernel
