@@ -70,3 +70,70 @@ extern "C" __global__ void bulk_scale(const float* x, float* y, float by, int n,
     }
   }
 }
+
+/// What cuTensorMapEncodeTiled fills.
+struct alignas(64) TensorMap {
+  char bytes[128];
+};
+
+__device__ void load_box(void* to, const TensorMap& map, int x, int y, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)) : "memory");
+}
+__device__ void store_box(const TensorMap& map, int x, int y, const void* from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
+               "r"(shared_address(from)) : "memory");
+}
+
+/// Of a K-major tile with 128-byte swizzle: 1024 bytes from 8 rows to the next 8.
+__device__ uint64_t descriptor(const void* tile) {
+  return (shared_address(tile) & 0x3FFFF) >> 4 | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
+}
+
+/// d = a b^T of 64 x k and 64 x k bf16, k a multiple of 64: one warpgroup, boxes of 64 x 64, wgmma m64n64k16.
+extern "C" __global__ void tma_product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+                                       const __grid_constant__ TensorMap d, int k) {
+  __shared__ alignas(1024) uint16_t tile_a[64 * 64], tile_b[64 * 64];
+  __shared__ alignas(128) float tile_d[64 * 64];
+  __shared__ uint64_t full;
+  if (threadIdx.x == 0) {
+    init(&full, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  float sum[32] = {};
+  for (int at = 0; at < k; at += 64) {
+    if (threadIdx.x == 0) {
+      expect(&full, 2 * 64 * 64 * 2);
+      load_box(tile_a, a, at, 0, &full);
+      load_box(tile_b, b, at, 0, &full);
+    }
+    wait(&full, at / 64 & 1);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int step = 0; step < 4; ++step) {
+      asm volatile(
+          "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,"
+          "%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, 1, 1, 1, 0, 0;"
+          : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]), "+f"(sum[4]), "+f"(sum[5]), "+f"(sum[6]), "+f"(sum[7]),
+            "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]), "+f"(sum[11]), "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]),
+            "+f"(sum[15]), "+f"(sum[16]), "+f"(sum[17]), "+f"(sum[18]), "+f"(sum[19]), "+f"(sum[20]), "+f"(sum[21]),
+            "+f"(sum[22]), "+f"(sum[23]), "+f"(sum[24]), "+f"(sum[25]), "+f"(sum[26]), "+f"(sum[27]), "+f"(sum[28]),
+            "+f"(sum[29]), "+f"(sum[30]), "+f"(sum[31])
+          : "l"(descriptor(tile_a) + 2 * step), "l"(descriptor(tile_b) + 2 * step));
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+    __syncthreads();
+  }
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int i = 0; i < 32; ++i) {
+    const int row = 16 * warp + lane / 4 + 8 * (i / 2 % 2), col = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+    tile_d[64 * row + col] = sum[i];
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store_box(d, 0, 0, tile_d);
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}

@@ -32,7 +32,10 @@ uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::
       call.arguments.push_back({.value = {data, data + value.size()}});
       continue;
     }
-    buffers.push_back(std::make_unique<Buffer>(argument, "argument", true));
+    // Of a tensor map: its memory, then its fields.
+    const bool is_map = nb::isinstance<nb::tuple>(argument);
+    const nb::object memory = is_map ? nb::object(argument[0]) : nb::borrow<nb::object>(argument);
+    buffers.push_back(std::make_unique<Buffer>(memory, "argument", true));
     const Buffer& buffer = *buffers.back();
     if (!buffer.is_contiguous()) {
       throw Error({.field = fmt::format("argument {}", call.arguments.size()),
@@ -40,8 +43,21 @@ uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::
                    .expected = "a contiguous array",
                    .fix = "numpy.ascontiguousarray makes one"});
     }
-    call.arguments.push_back(
-        memory_argument({static_cast<uint8_t*>(buffer.data()), static_cast<size_t>(buffer.bytes())}));
+    const std::span bytes(static_cast<uint8_t*>(buffer.data()), static_cast<size_t>(buffer.bytes()));
+    if (!is_map) {
+      call.arguments.push_back(memory_argument(bytes));
+      continue;
+    }
+    const auto swizzle = swizzle_named(nb::cast<std::string>(argument[6]));
+    if (!swizzle)
+      throw Error({.field = "swizzle", .seen = nb::cast<std::string>(argument[6]), .expected = "none, 32, 64 or 128"});
+    call.arguments.push_back(tensor_map_argument(bytes, {.element_bytes = nb::cast<int>(argument[1]),
+                                                         .sizes = nb::cast<std::vector<int64_t>>(argument[2]),
+                                                         .strides_bytes = nb::cast<std::vector<int64_t>>(argument[3]),
+                                                         .box = nb::cast<std::vector<int64_t>>(argument[4]),
+                                                         .element_strides = nb::cast<std::vector<int64_t>>(argument[5]),
+                                                         .swizzle = *swizzle,
+                                                         .fills_with_nan = nb::cast<bool>(argument[7])}));
   }
   const nb::gil_scoped_release release;
   return launch(kernel, call).thread_instructions;

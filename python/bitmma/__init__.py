@@ -17,7 +17,7 @@ By what you have:
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them, C's expf as compiled
     one conversion      cvt: between floating formats and integers, by the name that PTX has
-    a PTX kernel        kernel: run it on NumPy's or torch's memory, with the GPU's bits
+    a PTX kernel        kernel, tensor_map: run it on NumPy's or torch's memory, with the GPU's bits
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
     nothing yet         bitmma.datasets: a recorded product of an H100
@@ -34,7 +34,7 @@ from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
 from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,
                     explain_product, find_plans, gemm, generated)
-from ._kernel import Kernel, kernel
+from ._kernel import Kernel, TensorMap, kernel, tensor_map
 from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
@@ -46,11 +46,11 @@ from .math import cvt
 
 __all__ = [
     "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized",
+    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "TensorMap",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layout", "lint", "math", "mma", "mma_sync", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "kernel", "layout", "lint", "math", "mma", "mma_sync", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,53 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
         raise refuse(name, shown(value), f"a number that .{kind} of {size} bytes holds, an array or bytes") from None
 
 
+class TensorMap(NamedTuple):
+    """A tensor map of TMA over an array: an argument of a kernel. Make one with tensor_map()."""
+
+    array: Any
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: str
+    fill: str
+
+    def _given(self) -> tuple[Any, ...]:
+        """What the core takes, with the dimensions in the driver's order: the innermost first."""
+        memory = _memory(self.array)
+        shape, size = tuple(self.array.shape), int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size())
+        strides = [size * int(np.prod(shape[i + 1:])) for i in range(len(shape) - 1)]
+        return (memory, size, list(shape[::-1]), strides[::-1], list(self.box[::-1]), list(self.element_strides[::-1]),
+                self.swizzle, self.fill == "nan")
+
+
+def _numbers(value: Any, field: str) -> tuple[int, ...]:
+    if not isinstance(value, (tuple, list)) or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value):
+        raise refuse(field, shown(value), "a tuple of numbers")
+    return tuple(int(one) for one in value)
+
+
+@public()
+def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero") -> TensorMap:
+    """A tensor map of TMA, as cuTensorMapEncodeTiled makes it, to be given to a kernel.
+
+    array            NumPy's or torch's, contiguous, of 1 to 5 dimensions; the last is the innermost
+    box              elements that one copy moves, in the order of the array's dimensions
+    swizzle          "none", "32", "64" or "128": of the box in shared memory, in bytes
+    element_strides  1 to 8 of each dimension; 1 where nothing is given
+    fill             "zero" or "nan": elements outside of the array
+
+    Raises Error for what the driver refuses, when the kernel is launched.
+
+    >>> tensor_map(np.zeros((128, 256), np.float16), (64, 64), swizzle="128").box
+    (64, 64)
+    """
+    memory = _memory(array)
+    if memory is None:
+        raise refuse("array", shown(array), "an array of NumPy, or a tensor of torch on the CPU")
+    if fill not in ("zero", "nan"):
+        raise refuse("fill", shown(fill), "zero or nan")
+    return TensorMap(array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill)
+
+
 class Kernel:
     """A kernel of a PTX module, decoded for a target. Index it with grid and block, then call it with the arguments."""
 
@@ -119,7 +166,7 @@ class Launcher:
 
     def __call__(self, *arguments: Any, threads: int = 1, checks: bool = True) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers become what the
-        parameter's type says. None is a null pointer. Returns the instructions that threads ran.
+        parameter's type says. None is a null pointer, tensor_map() a tensor map. Returns the instructions that threads ran.
 
         threads   of the host; 0: all cores. No bit depends on it
         checks    look for reads of shared and local memory that nothing wrote, and for races in shared memory
@@ -133,6 +180,9 @@ class Launcher:
             raise refuse("arguments", len(arguments), f"{len(parameters)}: {names}")
         given: list[Any] = []
         for value, (name, kind, size) in zip(arguments, parameters):
+            if isinstance(value, TensorMap):
+                given.append(value._given())
+                continue
             memory = None if value is None else _memory(value)
             given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
         return int(_core_any.kernel_launch(self.kernel._core, self.grid, self.block, self.shared_bytes, given,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mbarrier objects, and the copies that complete on one: cp.async.bulk, cp.async.mbarrier.arrive.
+// mbarrier objects, and the copies that complete on one: cp.async.bulk, with tensor maps or without, and
+// cp.async.mbarrier.arrive.
 //
 // PTX leaves the 64 bits of an mbarrier object open. Here: the pending arrivals in bits 0 to 19, those of a phase in
 // bits 20 to 39, the bytes that are still expected in bits 40 to 62, two's complement, and the parity of the phase in
@@ -12,6 +13,7 @@
 #include "bitmma/core/bits.hpp"
 #include "decode.hpp"
 #include "lanes.hpp"
+#include "tensor_map.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -257,6 +259,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
 // --- copies
 
 struct BulkDetails {
+  std::vector<uint32_t> coordinates = {};  // slots, of a tensor map; the innermost first
   bool to_shared = true, wide_to = true, wide_from = true, wide_barrier = true;
   Space to = Space::shared, from = Space::global, barrier = Space::shared;
   int64_t to_offset = 0, from_offset = 0, barrier_offset = 0;
@@ -294,6 +297,85 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank) {
+  PackedTensorMap map;
+  auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+  if (address % 64 != 0)
+    fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 64");
+  for (size_t i = 0; i < sizeof map; i += 16)
+    std::memcpy(bytes + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
+  if (map.mark != PackedTensorMap::mark_of_ours) {
+    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are no tensor map",
+          "a tensor map that the launch was given",
+          "pass it as an argument: maps that a kernel makes are not run here");
+  }
+  if (map.rank != rank)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
+          fmt::format("one of {}", rank));
+  return map;
+}
+
+/// One copy between a box of a tensor and shared memory, where the box is dense but for its swizzle.
+void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  Cta& cta = *warp.cta;
+  const size_t rank = one.coordinates.size();
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t map_address = one.to_shared ? address_at(warp, op.b, one.wide_from, one.from_offset, lane)
+                                               : address_at(warp, op.a, one.wide_to, one.to_offset, lane);
+    uint64_t box_at = one.to_shared ? address_at(warp, op.a, one.wide_to, one.to_offset, lane)
+                                    : address_at(warp, op.b, one.wide_from, one.from_offset, lane);
+    const PackedTensorMap map = map_at(warp, op, lane, map_address, rank);
+    if (box_at % 128 != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
+    const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
+    const uint32_t element = map.element_bytes, row = map.box[0] * element;
+    uint32_t rows = 1;
+    for (size_t i = 1; i < rank; ++i) rows *= map.box[i];
+    std::array<int64_t, 5> first{};
+    for (size_t i = 0; i < rank; ++i)
+      first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
+    BulkCopy copy{.bytes = row * rows};
+    for (uint32_t at = 0; at < row * rows; at += piece) {
+      uint64_t address = map.address;
+      bool is_inside = true;
+      uint32_t left = at / row;
+      for (size_t i = 1; i < rank; ++i) {
+        const int64_t index = first[i] + int64_t{left % map.box[i]} * map.element_strides[i];
+        left /= map.box[i];
+        is_inside = is_inside && index >= 0 && static_cast<uint64_t>(index) < map.sizes[i];
+        address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
+      }
+      uint8_t* const place = locate(warp, op, lane, one.to_shared ? one.to : one.from,
+                                    static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at))), piece,
+                                    one.to_shared ? AccessKind::write : AccessKind::read);
+      std::array<uint8_t, piece> data{};
+      for (uint32_t byte = 0; byte < piece; byte += element) {
+        const int64_t index = first[0] + int64_t{(at % row + byte) / element} * map.element_strides[0];
+        const bool is_there = is_inside && index >= 0 && static_cast<uint64_t>(index) < map.sizes[0];
+        if (!is_there) {
+          // NaN of the driver's fill is not public for every type: all ones is a NaN in each.
+          if (one.to_shared && map.fills_with_nan != 0) std::memset(data.data() + byte, 0xFF, element);
+          continue;
+        }
+        uint8_t* const global = locate(warp, op, lane, Space::global, address + static_cast<uint64_t>(index) * element,
+                                       static_cast<int>(element), one.to_shared ? AccessKind::read : AccessKind::write);
+        if (one.to_shared) std::memcpy(data.data() + byte, global, element);
+        else std::memcpy(global, place + byte, element);
+      }
+      if (!one.to_shared) continue;
+      const auto where = static_cast<uint32_t>(place - cta.shared.data());
+      copy.pieces.emplace_back(where, data);
+      if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
+    }
+    if (!one.to_shared) return;
+    copy.barrier = object_of(warp, op, lane, one.barrier,
+                             address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane), AccessKind::atomic)
+                       .address;
+    cta.bulk_copies.push_back(std::move(copy));
+  });
+}
+
 void nothing(Warp&, const Op&, Mask) {}
 
 void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
@@ -310,34 +392,53 @@ constexpr auto rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier}});
 }  // namespace
 
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
-  // Writes to global memory are done at once.
+  // Writes to global memory are done at once, and what is fetched ahead changes no value.
   if (words.take("commit_group") || words.take("wait_group") || words.take("prefetch")) {
-    for (const std::string_view word : {"read", "L2", "global", "L2::cache_hint"}) words.take(word);
+    for (const std::string& word : instruction.words) words.take(word);
     decoder.emit(nothing);
     return;
   }
-  if (words.take("tensor")) decoder.refuse("with tensor maps");
   BulkDetails one;
   const auto& operands = instruction.operands;
-  const bool has_policy = words.take("L2::cache_hint");
-  one.to_shared = words.take("shared::cluster") ||
-                  (instruction.words.size() > 3 && instruction.words[3] != "global" && words.take("shared::cta"));
-  if (!words.take("global")) decoder.refuse("between other spaces");
-  if (!one.to_shared) {
-    if (!words.take("shared::cta") || !words.take("bulk_group")) decoder.refuse("between other spaces");
-    std::swap(one.to, one.from);
-  } else if (!words.take("mbarrier::complete_tx::bytes")) {
-    decoder.refuse("with another completion");
+  const bool has_policy = words.take("L2::cache_hint"), is_tensor = words.take("tensor");
+  size_t rank = 0;
+  for (size_t i = 1; is_tensor && i <= 5; ++i) {
+    if (words.take(fmt::format("{}d", i))) rank = i;
   }
-  const size_t count = (one.to_shared ? 4 : 3) + (has_policy ? 1 : 0);
+  words.take("tile");
+  // Which space is written stands first.
+  const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
+  one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
+  const bool has_spaces =
+      words.take("global") && (words.take("shared::cta") || (one.to_shared && words.take("shared::cluster")));
+  if (!has_spaces) decoder.refuse("between other spaces");
+  if (!one.to_shared) std::swap(one.to, one.from);
+  if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))
+    decoder.refuse("with another completion");
+  const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
-  const uint32_t a = address_of(decoder, operands[0], one.to, one.wide_to, one.to_offset),
-                 b = address_of(decoder, operands[1], one.from, one.wide_from, one.from_offset),
-                 c = decoder.read(operands[2], Type::u32);
-  const uint32_t e =
-      one.to_shared ? address_of(decoder, operands[3], one.barrier, one.wide_barrier, one.barrier_offset) : 0;
-  const auto* details = decoder.keep(one);
-  Op& op = decoder.emit(run_bulk_copy);
+  // The map with its coordinates: [%rd1, {%r1, %r2}].
+  const auto of_map = [&](const Operand& operand) {
+    if (operand.kind != Kind::address || operand.elements.size() != 2 || operand.elements[1].kind != Kind::vector ||
+        operand.elements[1].elements.size() != rank || rank == 0)
+      decoder.refuse("without a map and its coordinates");
+    for (const Operand& coordinate : operand.elements[1].elements)
+      one.coordinates.push_back(decoder.read(coordinate, Type::s32));
+    Operand base = operand;
+    base.elements.pop_back();
+    return base;
+  };
+  if (is_tensor) (one.to_shared ? one.from : one.to) = Space::generic;
+  const Operand to = is_tensor && !one.to_shared ? of_map(operands[0]) : operands[0],
+                from = is_tensor && one.to_shared ? of_map(operands[1]) : operands[1];
+  const uint32_t a = address_of(decoder, to, one.to, one.wide_to, one.to_offset),
+                 b = address_of(decoder, from, one.from, one.wide_from, one.from_offset);
+  const uint32_t c = is_tensor ? 0 : decoder.read(operands[2], Type::u32);
+  const uint32_t e = one.to_shared ? address_of(decoder, operands[is_tensor ? 2 : 3], one.barrier, one.wide_barrier,
+                                                one.barrier_offset)
+                                   : 0;
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;
   op.a = a, op.b = b, op.c = c, op.e = e;
 }

@@ -12,6 +12,7 @@
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
 #include "machine.hpp"
+#include "tensor_map.hpp"
 
 namespace bitmma {
 namespace kernel {
@@ -554,10 +555,18 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
   for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
     const KernelArgument& argument = launch.arguments[i];
     const PtxParameter& parameter = kernel.parameters()[i];
-    const int64_t bytes = argument.is_memory ? 8 : std::ssize(argument.value);
+    const int64_t bytes = argument.map         ? static_cast<int64_t>(tensor_map_bytes)
+                          : argument.is_memory ? 8
+                                               : std::ssize(argument.value);
     if (bytes != parameter.bytes)
-      refuse(fmt::format("argument {}", i), argument.is_memory ? "memory" : counted(bytes, "byte"),
-             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name));
+      refuse(fmt::format("argument {}", i),
+             argument.map         ? "a tensor map"
+             : argument.is_memory ? "memory"
+                                  : counted(bytes, "byte"),
+             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name),
+             argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
+                 ? "a tensor map: tensor_map of Python, tensor_map_argument of C++"
+                 : "");
   }
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
   if (!found.empty()) throw Error(std::move(found));
@@ -576,6 +585,11 @@ KernelArgument scalar_argument(uint64_t value, int bytes) {
 
 KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten) {
   return {.memory = memory, .is_memory = true, .is_unwritten = is_unwritten};
+}
+
+KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map) {
+  require_tensor_map(map, std::ssize(memory));
+  return {.memory = memory, .is_memory = true, .map = map};
 }
 
 LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
@@ -612,8 +626,14 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
           region.states = states.back().data();
         }
       }
-      value.resize(8);
-      for (int b = 0; b < 8; ++b) value[static_cast<size_t>(b)] = static_cast<uint8_t>(address >> 8 * b);
+      if (argument.map) {
+        const PackedTensorMap packed = pack(*argument.map, address);
+        value.resize(sizeof packed);
+        std::memcpy(value.data(), &packed, sizeof packed);
+      } else {
+        value.resize(8);
+        std::memcpy(value.data(), &address, 8);
+      }
     }
     const auto at = static_cast<size_t>(program.variable_offsets[static_cast<size_t>(program.entry.params[i])]);
     std::ranges::copy(value, params.begin() + static_cast<std::ptrdiff_t>(at));

@@ -1,6 +1,8 @@
 // mbarrier objects and the copies that complete on them.
 #include <cmath>
 
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
@@ -52,6 +54,73 @@ TEST_CASE("faults around mbarriers are found: no wait, a stage that nobody frees
   CHECK(code_of(with_barrier(1, "mbarrier.inval.shared.b64 [%r20];\nmbarrier.arrive.shared.b64 %rd2, [%r20];")) ==
         ViolationCode::unwritten_read);
   CHECK(code_of(with_barrier(1, "mbarrier.arrive.shared.b64 %rd2, [%r20];")) == std::nullopt);
+}
+
+TEST_CASE("a product by tensor maps with 128-byte swizzle and wgmma is the chain of k16 steps of multiply") {
+  constexpr int m = 64, n = 64, k = 192;
+  RandomStream random(12, 0);
+  std::vector<uint16_t> a(m * k), b(n * k);
+  for (auto* codes : {&a, &b}) {
+    for (uint16_t& code : *codes)
+      code = static_cast<uint16_t>((random.word() & 0x80FF) | (120 + random.word() % 8) << 7);
+  }
+  // D lies in a wider matrix: what is outside of the box stays.
+  std::vector<float> d(m * 80, -1);
+  const TensorMap of_operand{
+      .element_bytes = 2, .sizes = {k, 64}, .strides_bytes = {2 * k}, .box = {64, 64}, .swizzle = Swizzle::b128};
+  const auto map = [](auto& values, const TensorMap& fields) {
+    return tensor_map_argument({reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(values[0])}, fields);
+  };
+  launch(test::kernel_of_data("bulk.ptx", "tma_product"),
+         {.block = {128, 1, 1},
+          .arguments = {map(a, of_operand), map(b, of_operand),
+                        map(d, {.element_bytes = 4, .sizes = {60, 64}, .strides_bytes = {320}, .box = {64, 64}}),
+                        number(k)}});
+  const Instruction wgmma = parse_instruction("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16");
+  Matrix c(Format::f32, m, n);
+  for (int from = 0; from < k; from += 16) {
+    Matrix left(Format::bf16, m, 16), right(Format::bf16, 16, n);
+    for (int i = 0; i < 64; ++i) {
+      for (int j = 0; j < 16; ++j) {
+        left.set_code(i, j, a[static_cast<size_t>(i * k + from + j)]);
+        right.set_code(j, i, b[static_cast<size_t>(i * k + from + j)]);
+      }
+    }
+    c = multiply(wgmma, Target::sm_90a, left, right, &c);
+  }
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < 80; ++j) {
+      const auto word = std::bit_cast<uint32_t>(d[static_cast<size_t>(80 * i + j)]);
+      REQUIRE(word == (j < 60 ? c.code(i, j) : 0xBF800000));  // the map's tensor has 60 columns
+    }
+  }
+}
+
+TEST_CASE("tensor maps that the driver refuses, or that do not fit the memory, are refused") {
+  std::vector<uint8_t> memory(4096);
+  const TensorMap good{.element_bytes = 2, .sizes = {64, 32}, .strides_bytes = {128}, .box = {64, 8}};
+  CHECK_NOTHROW(tensor_map_argument(memory, good));
+  const auto refused = [&](const auto& change) {
+    TensorMap map = good;
+    change(map);
+    CHECK_THROWS_AS(tensor_map_argument(memory, map), Error);
+  };
+  refused([](TensorMap& map) { map.element_bytes = 3; });
+  refused([](TensorMap& map) { map.sizes = {}; });
+  refused([](TensorMap& map) { map.sizes = {64, 33}; });
+  refused([](TensorMap& map) { map.sizes[0] = int64_t{1} << 60; });
+  refused([](TensorMap& map) { map.strides_bytes = {120}; });
+  refused([](TensorMap& map) { map.strides_bytes = {}; });
+  refused([](TensorMap& map) { map.box = {64, 257}; });
+  refused([](TensorMap& map) { map.box = {4, 8}; });
+  refused([](TensorMap& map) { map.element_strides = {1, 9}; });
+  refused([](TensorMap& map) { map.swizzle = Swizzle::b64; });
+  refused([](TensorMap& map) { map.swizzle = Swizzle::b128_atom32; });
+  const PtxEntry kernel = test::kernel_of_data("bulk.ptx", "bulk_scale");
+  CHECK_THROWS_AS(launch(kernel, {.block = {160, 1, 1},
+                                  .arguments = {tensor_map_argument(memory, good), tensor_map_argument(memory, good),
+                                                number(1.0F), number(256), number(0)}}),
+                  Error);
 }
 
 TEST_CASE("a phase ends with its last arrival and its last byte, and a wait is for the phase of its parity or state") {

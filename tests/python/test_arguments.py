@@ -60,6 +60,7 @@ def good_arguments() -> dict:
         "layout.offsets": dict(text="(2,3):(1,4)"), "layout.tma": dict(rows=8, cols=64),
         "explain_product": dict(a=a, b=b),
         "quantize": dict(x=np.ones((2, 32), np.float32), recipe="ocp_mxfp4"), "quantize_recipes": {},
+        "tensor_map": dict(array=np.zeros((8, 64), np.float16), box=(8, 64)),
         "kernel": dict(ptx=".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }"),
         "quantized_gemm": dict(a=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"),
                                b=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"), target="sm_100a"),

@@ -26,6 +26,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
+#include "bitmma/kernel/tensor_map.hpp"
 
 namespace bitmma {
 
@@ -89,12 +90,15 @@ struct KernelArgument {
   std::vector<uint8_t> value = {};
   std::span<uint8_t> memory = {};
   bool is_memory = false;
-  bool is_unwritten = false;  // memory that no one wrote: reading it before the kernel writes it is a fault
+  bool is_unwritten = false;          // memory that no one wrote: reading it before the kernel writes it is a fault
+  std::optional<TensorMap> map = {};  // of the memory: the parameter is the map, of 128 bytes
 };
 /// A number, little-endian, as wide as the parameter.
 KernelArgument scalar_argument(uint64_t value, int bytes);
 /// Global memory. It is read and written in place and must outlive the launch.
 KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = false);
+/// A tensor map over global memory, as memory_argument has it. Throws Error for a map that does not fit the memory.
+KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map);
 
 struct Launch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};

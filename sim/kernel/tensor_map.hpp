@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The 128 bytes of a tensor map as kernels pass them on. The GPU's are not public; these are this project's own.
+#pragma once
+
+#include "bitmma/kernel/tensor_map.hpp"
+
+namespace bitmma::kernel {
+
+constexpr size_t tensor_map_bytes = 128;
+
+struct PackedTensorMap {
+  static constexpr uint64_t mark_of_ours = 0x70616d20'616d7469;  // "itma map"
+  uint64_t mark = mark_of_ours;
+  uint64_t address = 0;
+  std::array<uint64_t, 5> sizes{};
+  std::array<uint64_t, 4> strides_bytes{};
+  std::array<uint16_t, 5> box{};
+  std::array<uint8_t, 5> element_strides{};
+  uint8_t rank = 0, element_bytes = 0, swizzle = 0, fills_with_nan = 0;
+  std::array<uint8_t, 21> unused{};
+};
+static_assert(sizeof(PackedTensorMap) == tensor_map_bytes);
+
+PackedTensorMap pack(const TensorMap& map, uint64_t address);
+
+}  // namespace bitmma::kernel
