@@ -240,6 +240,44 @@ TEST_CASE("a chain of golden cases: an ld reads the D that an mma left, and an m
   }
 }
 
+TEST_CASE("golden puts the operands of a tcgen05.mma where the given Tensor Memory addresses say") {
+  const test::TemporaryFolder folder;
+  const std::string placed = folder.path("placed.safetensors"), moved = folder.path("moved.safetensors"),
+                    cp = folder.path("cp.safetensors"), chained = folder.path("chained.safetensors");
+  const std::vector<std::string> mma{"golden",     "tcgen05.mma.sp.cta_group::1.kind::mxf8f6f4.block_scale",
+                                     "--m",        "128",
+                                     "--n",        "16",
+                                     "--a-source", "tmem",
+                                     "--cases",    "1"};
+  const auto golden = [&](std::vector<std::string> flags, const std::string& path) {
+    flags.insert(flags.begin(), mma.begin(), mma.end());
+    flags.insert(flags.end(), {"-o", path});
+    return run(flags).code;
+  };
+  REQUIRE(golden({}, placed) == 0);
+  REQUIRE(golden({"--d-tmem", "0x100", "--a-tmem", "0xc0", "--metadata-tmem", "0x1f0", "--scale-a-tmem", "0x40",
+                  "--scale-b-tmem", "0x80"},
+                 moved) == 0);
+  const Case first = case_at(read_vector_file(placed), 0), second = case_at(read_vector_file(moved), 0);
+  CHECK(second.before.number(Field::d_tmem) == 0x100);
+  CHECK(second.before.columns() == 512);
+  CHECK(second.logical.c == first.logical.c);
+  CHECK(recorded_result(second.instruction, *second.after) == recorded_result(first.instruction, *first.after));
+  CHECK(run({"simulate", moved, "--lint"}).code == 0);
+  // The scales of A that an image of shared memory brings there.
+  REQUIRE(run({"golden", "tcgen05.cp.cta_group::1.32x128b.warpx4", "--taddr", "0x40", "--cases", "1", "-o", cp}).code ==
+          0);
+  REQUIRE(run({"simulate", moved, "--after", cp, "-o", chained}).code == 0);
+  const Case copied = case_at(read_vector_file(cp), 0), third = case_at(read_vector_file(chained), 0);
+  const std::span<const uint32_t> from = copied.after->words(Field::tmem), to = third.before.words(Field::tmem);
+  for (size_t lane = 0; lane < 128; ++lane) {
+    for (size_t column = 0x40; column < 0x44; ++column) {
+      CHECK(to[lane * 512 + column] == from[lane * static_cast<size_t>(copied.after->columns()) + column]);
+    }
+  }
+  CHECK(golden({"--d-tmem", "0x1f8"}, moved) == 2);
+}
+
 TEST_CASE(
     "numbers of a state that golden is given stand in its file, and those that the instruction lacks are refused") {
   const test::TemporaryFolder folder;

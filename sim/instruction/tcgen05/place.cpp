@@ -17,13 +17,17 @@ namespace {
 /// Tensor Memory as it is handed out, and then as it is filled.
 class TmemPlan {
  public:
-  TmemPlan(int ctas, int d_columns) : ctas_(ctas), next_column_(d_columns) {}
+  TmemPlan(int ctas, const StateNumbers& given) : ctas_(ctas), given_(given) {}
 
-  /// The address of the next `columns` columns.
-  uint32_t take(int columns) {
-    const auto first = static_cast<int>(round_up(next_column_, 4));
-    next_column_ = first + columns;
-    return encode(TmemAddress{0, first});
+  /// The address of an operand whose last column is end_of(address) - 1: the given one, or the next free one.
+  template <typename EndOf>
+  uint32_t take(Field field, const EndOf& end_of) {
+    const auto given = std::ranges::find(given_, field, &StateNumbers::value_type::first);
+    const uint32_t address = given != given_.end()
+                                 ? static_cast<uint32_t>(given->second)
+                                 : encode(TmemAddress{0, static_cast<int>(round_up(next_column_, 4))});
+    next_column_ = std::max<int>(next_column_, end_of(address));
+    return address;
   }
   /// Everything is filler at first. Columns come in powers of two, 32 and more, as alloc gives them.
   void allocate(RandomStream& filler) {
@@ -38,7 +42,8 @@ class TmemPlan {
   void store(State& state) && { state.set(Field::tmem, std::move(words_), {ctas_, tmem_lanes, columns_}); }
 
  private:
-  int ctas_, next_column_, columns_ = 0;
+  int ctas_, next_column_ = 0, columns_ = 0;
+  const StateNumbers& given_;
   std::vector<uint32_t> words_;
 };
 
@@ -90,19 +95,31 @@ State place(const Tcgen05Mma& instruction, const Placement& placement, const Ope
   place_images(instruction, placement, operands, state, filler);
 
   // D, A, metadata, scales of A and of B, from column 0. The addresses are known before anything is allocated.
-  const TmemD d = d_in_tmem(instruction, 0);
-  TmemPlan tmem(mma.cta_group, d.columns());
-  state.set(Field::d_tmem, 0);
-  if (!a_in_smem) state.set(Field::a_tmem, tmem.take(mma.stored_k() * mma.a_container_bits / 32));
+  TmemPlan tmem(mma.cta_group, placement.numbers);
+  const auto take = [&](Field field, const auto& end_of) { state.set(field, tmem.take(field, end_of)); };
+  take(Field::d_tmem, [&](uint32_t address) {
+    const TmemD d = d_in_tmem(instruction, address);
+    return d.address.column + d.columns();
+  });
+  const TmemD d = d_in_tmem(instruction, state.word(Field::d_tmem));
+  if (!a_in_smem) {
+    take(Field::a_tmem, [&](uint32_t address) {
+      return a_in_tmem(instruction, address).address.column + mma.stored_k() * mma.a_container_bits / 32;
+    });
+  }
   if (mma.sparse) {  // room for every selector
-    state.set(Field::metadata_tmem, tmem.take(std::max(4, metadata_in_tmem(instruction, 0).columns())));
+    take(Field::metadata_tmem, [&](uint32_t address) {
+      const TmemMetadata metadata = metadata_in_tmem(instruction, address);
+      return metadata.address.column + std::max(4, metadata.columns());
+    });
   }
   if (mma.scale_count > 0) {
-    const auto columns_of = [&](const TmemScales& scales, int rows) {
+    const auto end_of = [&](const TmemScales& scales, int rows) {
       return scales.place_of(rows - 1, mma.scale_count - 1, 0).column + 1;
     };
-    state.set(Field::scale_a_tmem, tmem.take(columns_of(scale_a_in_tmem(instruction, 0), d.layout.rows_per_cta)));
-    state.set(Field::scale_b_tmem, tmem.take(columns_of(scale_b_in_tmem(instruction, 0), mma.n)));
+    take(Field::scale_a_tmem,
+         [&](uint32_t address) { return end_of(scale_a_in_tmem(instruction, address), d.layout.rows_per_cta); });
+    take(Field::scale_b_tmem, [&](uint32_t address) { return end_of(scale_b_in_tmem(instruction, address), mma.n); });
   }
   tmem.allocate(filler);
   for (int row = 0; row < mma.m && operands.c; ++row) {

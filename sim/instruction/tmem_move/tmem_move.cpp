@@ -58,7 +58,7 @@ void check_registers(const TmemMove& move, const State& state, Checker& check) {
   const auto warp = static_cast<int>(state.number(Field::warp));
   const TmemAddress& base = cells.base();
   check.require(warp < 4, "warp", std::to_string(warp), "0..3", "the index of the warp in its warpgroup");
-  check.require(base.lane / partition_lanes == warp, "taddr lane", std::to_string(base.lane),
+  check.require(warp >= 4 || base.lane / partition_lanes == warp, "taddr lane", std::to_string(base.lane),
                 fmt::format("{}..{}", partition_lanes * warp, partition_lanes * warp + partition_lanes - 1),
                 fmt::format("warp {} of a warpgroup reaches these lanes only", warp));
   const bool whole = move.ldst.shape == LdStShape::s32x32b;

@@ -262,6 +262,8 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
   CHECK(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 1}) == "fine");
   CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}),
              ContainsSubstring("warp 0 of a warpgroup reaches these lanes only"));
+  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0, .warp = 7}),
+             ContainsSubstring("warp = 7: legal is 0..3") && !ContainsSubstring("taddr lane"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}),
              ContainsSubstring("taddr lane = 16: legal is a multiple of 32"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}),
