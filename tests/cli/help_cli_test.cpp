@@ -168,6 +168,24 @@ void provide(const std::vector<std::string>& words) {
 
 }  // namespace
 
+TEST_CASE("no line of a help is longer than 100 columns") {
+  std::vector<std::string> commands{"--help-all", "--help"};
+  for (const std::string& command : subcommands_of(run({"--help"}).out)) {
+    commands.push_back(command + " --help");
+    for (const std::string& below : subcommands_of(run({command, "--help"}).out)) {
+      commands.push_back(command + " " + below + " --help");
+    }
+  }
+  CHECK(commands.size() > 20);
+  for (const std::string& command : commands) {
+    std::istringstream lines(run_line(command).out);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(command << '\n' << line);
+      CHECK(line.size() <= 100);
+    }
+  }
+}
+
 TEST_CASE("every example of every help can be pasted and runs") {
   const std::filesystem::path before = std::filesystem::current_path();
   const std::string_view cpu = cpu_target();

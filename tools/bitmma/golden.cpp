@@ -196,7 +196,7 @@ void add_golden(Command& app, Context& context) {
       "  bitmma golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 \\\n"
       "      --scale-type ue4m3 --target sm_103a -o nvfp4.safetensors\n"
       "  bitmma golden "
-      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 -o "
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 -o "
       "mma.safetensors\n"
       "  bitmma golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --warp 1 --taddr 0x200000 -o ld.safetensors\n"
       "  bitmma golden mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --format hex -o bench.hex\n"

@@ -9,7 +9,8 @@
 namespace bitmma::cli {
 namespace {
 
-constexpr size_t left_columns = 28;  // names of flags
+constexpr size_t left_columns = 28;                // names of flags
+constexpr size_t text_columns = help_columns - 2;  // --help-all indents by 2
 
 /// The place to break a line of at most `columns`: the last space in front of it, outside of single quotes for
 /// commands; npos where there is none.
@@ -39,28 +40,39 @@ void add_wrapped(std::string& text, std::string line, size_t columns) {
   text += line + '\n';
 }
 
+/// A line of a list: `name`, and `about` beside it, or below it where the name is long.
+std::string list_entry(const std::string& name, const std::string& about) {
+  constexpr size_t deeper = 4;  // a name that goes on in the next line
+  std::string text = wrap_help("  " + name, text_columns - deeper);
+  for (size_t at = text.find("\n  "); at != std::string::npos; at = text.find("\n  ", at + 1)) {
+    text.insert(at + 1, deeper, ' ');
+  }
+  size_t column = 0;
+  if (name.size() + 4 <= left_columns && !about.empty()) {
+    text.pop_back();  // the end of the line
+    column = text.size();
+  }
+  std::istringstream lines(wrap_help(about, text_columns - left_columns));
+  for (std::string line; std::getline(lines, line); column = 0) {
+    text += std::string(left_columns - column, ' ') + line + '\n';
+  }
+  return text;
+}
+
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    const std::string name = "  " + make_option_name(option, is_positional) + make_option_opts(option);
-    const std::string about = wrap_help(make_option_desc(option), help_columns - left_columns);
-    std::string text = name;
-    size_t column = name.size();
-    if (column + 2 > left_columns) text += '\n', column = 0;
-    std::istringstream lines(about);
-    for (std::string line; std::getline(lines, line);) {
-      text += std::string(left_columns - column, ' ') + line + '\n';
-      column = 0;
-    }
-    if (about.empty()) text += '\n';
-    return text;
+    return list_entry(make_option_name(option, is_positional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* app) const override {
+    return list_entry(app->get_display_name(true), app->get_description());
   }
   std::string make_description(const CLI::App* app) const override {
-    return wrap_help(CLI::Formatter::make_description(app), help_columns);
+    return wrap_help(CLI::Formatter::make_description(app), text_columns);
   }
   std::string make_footer(const CLI::App* app) const override {
     const std::string footer = app->get_footer();
-    return footer.empty() ? "" : "\n" + wrap_help(footer, help_columns);
+    return footer.empty() ? "" : "\n" + wrap_help(footer, text_columns);
   }
 };
 
