@@ -315,7 +315,7 @@ void require_kind_on(const TargetFlag& target, const InstructionDescriptor& ides
   if (!asked) return;
   // Which size of scale vector it goes with stands in the mnemonic: any that there is.
   TargetSet known;
-  const bool is_longer = idesc.k_code != 0;
+  std::optional<Violation> wrong;
   for (const ScaleVec size : {ScaleVec::unwritten, ScaleVec::block16, ScaleVec::block32}) {
     const Tcgen05Mma mma{.kind = idesc.kind,
                          .a = natural_input(idesc.kind),
@@ -324,15 +324,17 @@ void require_kind_on(const TargetFlag& target, const InstructionDescriptor& ides
                          .scale_vec = size,
                          .scale_type = idesc.scale_type,
                          .sparsity_version = idesc.sparsity_version};
-    known = known | targets_of(mma);
+    const TargetSet targets = targets_of(mma);
+    known = known | targets;
+    if (wrong && targets.empty()) continue;  // the size that some target has says more
+    for (const Violation& violation : violations_of(mma, *asked)) {
+      if (violation.field == "target") wrong = violation;
+    }
   }
-  if (known.contains(*asked)) return;
-  throw Error({.field = target.flags,
-               .seen = std::string(print(*asked)),
-               .expected = fmt::format("{}, which {} kind::{}{}", print(known),
-                                       known == TargetSet{known.first()} ? "has" : "have", info(idesc.kind).name,
-                                       is_longer ? fmt::format(" with K = {}", idesc.k()) : ""),
-               .source = "PTX ISA, tcgen05.mma; ptxas 13.0 and 13.5"});
+  if (known.contains(*asked) || !wrong) return;
+  wrong->field = target.flags;
+  if (!known.empty()) wrong->expected = print(known);
+  throw Error(*wrong);
 }
 
 void require_mma(const Instruction& instruction, std::string fix) {
