@@ -72,7 +72,12 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
   report.add_text(table);
   if (const int64_t count = alike(diagnosis); count > 1)
     report.add_text(fmt::format("the first {} leave the same bits in these cases", count));
-  for (const Fault& fault : diagnosis.findings.front().faults) report.add_text("look at: " + fault.fix);
+  std::vector<std::string_view> fixes;
+  for (const Fault& fault : diagnosis.findings.front().faults) {
+    if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // A and B of a pair may share it
+    report.add_text("look at: " + fault.fix);
+    fixes.push_back(fault.fix);
+  }
   report.add_text(fmt::format("{} faults and pairs tried", diagnosis.tried));
 }
 

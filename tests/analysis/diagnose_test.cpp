@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/descriptor/zero_column_mask.hpp"
 #include "bitmma/files/whole_tile.hpp"
@@ -636,6 +637,11 @@ TEST_CASE("units of whole rows that one side swizzles are found in an image that
     CHECK(found.findings.front().explains_all);
     CHECK(found.findings.front().faults.front().id == (a ? "a.units.none" : "b.units.none"));
     CHECK(found.findings.front().faults.back().id == (b ? "b.units.none" : "a.units.none"));
+    // Both faults of the pair have the same fix; it is printed once.
+    const std::string text = print(describe(found, {}, cases[0].instruction));
+    const size_t at = text.find("look at: the swizzle of the TMA map");
+    REQUIRE(at != std::string::npos);
+    CHECK(text.find("look at: ", at + 1) == std::string::npos);
   }
 }
 
