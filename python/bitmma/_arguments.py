@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from . import _core
 from ._core import Instruction, Plan
-from ._errors import Error, count_of, flag_of, near, number_of, refuse, shown, text_of, threads_of
+from ._errors import Error, count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
 core: Any = _core
 """The library, for what has been checked here: types of arguments are wider than the library's."""
@@ -183,7 +183,7 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
     for given in kwargs:
         if given not in legal and not is_open:
             meant = _words_of_others.get((name, given)) or near(given, legal)
-            return refuse(given, "given", ", ".join(legal), meant, code="unknown_name")
+            return no_such_argument(given, f"bitmma.{name}", legal, meant)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as wrong:

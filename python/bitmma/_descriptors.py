@@ -82,39 +82,43 @@ def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> 
 
 
 @public(swizzle=_swizzle, base_offset=count_of)
-def encode(instruction: str | Instruction | None = None, *, target: Target | None = None, start: int = 0, lbo: int = 16,
-           sbo: int = 1024, base_offset: int = 0, swizzle: str | int = "128", absolute: bool = False,
-           start_address: int | None = None, leading_byte_offset: int | None = None,
-           stride_byte_offset: int | None = None, leading_absolute: bool | None = None) -> int:
+def encode(instruction: str | Instruction | None = None, *, target: Target | None = None, start: int | None = None,
+           lbo: int | None = None, sbo: int | None = None, base_offset: int | None = None,
+           swizzle: str | int | None = None, absolute: bool | None = None, start_address: int | None = None,
+           leading_byte_offset: int | None = None, stride_byte_offset: int | None = None,
+           leading_absolute: bool | None = None) -> int:
     """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05 instruction.
 
     The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute; the long names
-    are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". The default `target` is sm_90a. If
-    an instruction is given, one that `target` lacks is an error.
+    are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". Fields that are not given are
+    those of a K-major tile with 128-byte swizzle: start 0, lbo 16, sbo 1024, base_offset 0, swizzle "128", absolute
+    False. The default `target` is sm_90a. If an instruction is given, fields are an error, and so is a `target` that
+    lacks the instruction.
 
     >>> hex(encode(swizzle="128", sbo=1024))
     '0x4000004000010000'
     """
-    given = {"start": start, "lbo": lbo, "sbo": sbo, "absolute": absolute}
-    usual = {"start": 0, "lbo": 16, "sbo": 1024, "absolute": False}
+    given: dict[str, Any] = {"start": start, "lbo": lbo, "sbo": sbo, "base_offset": base_offset, "swizzle": swizzle,
+                             "absolute": absolute}
     for name, long, value in (("start", "start_address", start_address), ("lbo", "leading_byte_offset", leading_byte_offset),
                               ("sbo", "stride_byte_offset", stride_byte_offset),
                               ("absolute", "leading_absolute", leading_absolute)):
         if value is None:
             continue
-        if given[name] not in (usual[name], value):
+        if given[name] not in (None, value):
             raise refuse(long, value, f"{given[name]}, as {name} says", "they are names of one field",
                          code="contradiction")
         given[name] = value
+    given = {name: value for name, value in given.items() if value is not None}
     if instruction is not None:
-        said = [name for name in given if given[name] != usual[name]]
-        said += [name for name, value, default in (("base_offset", base_offset, 0), ("swizzle", swizzle, "128"))
-                 if value != default]
-        if said:
-            raise refuse(said[0], "given", "none beside an instruction, whose descriptor has no such field")
+        if given:
+            raise refuse(next(iter(given)), "given", "none beside an instruction, whose descriptor has no such field")
         one = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
         if target is not None and (wrong := one.violations(target)):
             raise Error(wrong)
         return _core.encode_idesc(one)
-    return _core.encode_smem(target or "sm_90a", given["start"], given["lbo"], given["sbo"], base_offset, swizzle,
-                             given["absolute"])
+    if not given:
+        raise refuse("encode", "no field", "a tcgen05 instruction, or start, lbo, sbo, base_offset, swizzle or absolute",
+                     code="missing_argument")
+    fields = {"start": 0, "lbo": 16, "sbo": 1024, "base_offset": 0, "swizzle": "128", "absolute": False, **given}
+    return _core.encode_smem(target or "sm_90a", *fields.values())

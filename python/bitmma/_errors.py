@@ -130,3 +130,10 @@ def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = ""
     """An Error of one violation; for the caller to raise."""
     text = f"{field} = {seen}: legal is {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
     return Error([Violation(field, str(seen), legal, fix, source, "error", text, code)])
+
+
+def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:
+    """An Error for a keyword that the function does not have; for the caller to raise."""
+    legal = ", ".join(names)
+    text = f"{name}: no such argument of {function}" + (f"; {fix}" if fix else "") + f" (there are {legal})"
+    return Error([Violation(name, "given", legal, fix, "", "error", text, "unknown_name")])

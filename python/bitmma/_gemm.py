@@ -15,7 +15,7 @@ from . import _core, _notebook
 from ._arguments import public, unchecked
 from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
-from ._errors import count_of, flag_of, number_of, refuse, shown, text_of, threads_of, violations_of
+from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of, violations_of
 
 
 class PlanTypes(NamedTuple):
@@ -258,9 +258,10 @@ def explain_product(a: Any, b: Any, plan: Any = None, row: int = 0, col: int = 0
                     beta: float = 1.0, relu: bool = False, **operands: Any) -> ProductTrace:
     """Output (row, col) of a product step by step: accumulators before and after each, what each loses, and the error
     over K. Arguments are those of gemm."""
-    unknown = set(operands) - {"c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole"}
-    if unknown:
-        raise refuse(sorted(unknown)[0], "given", "an argument of bitmma.gemm")
+    known = ("c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole")
+    if unknown := set(operands) - set(known):
+        wrong = sorted(unknown)[0]
+        raise no_such_argument(wrong, "bitmma.explain_product", known, near(wrong, known))
     given = _operands(a, b, **operands)
     one = _one_plan(_resolved(plan, kernel, given, output, target, count_of(split_k, "split_k"), alpha, beta, relu))
     return ProductTrace(*_core.trace_product(one, given, count_of(row, "row"), count_of(col, "col")))

@@ -575,15 +575,23 @@ def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Compariso
 
 @public(cases=at_least_one)
 def golden(instruction: str | Instruction, *, target: Target | None = None, cases: int = 1, first_case: int = 0,
-           seed: int = 0, distribution: str = "normal", layout_a: str = "", layout_b: str = "",
+           seed: int = 0, distribution: str | None = None, layout_a: str = "", layout_b: str = "",
            threads: int = 1) -> VectorFile:
     """Random cases from a seed, with D: the same on any machine.
 
-    `distribution` is "bits", "normal", "wide", "narrow", "cancel", "subnormal", "ties", "special" or "integers";
-    layouts are as on the command line: "k-major:128", "mn-major:64".
+    `distribution` is "bits", "normal" (the default), "wide", "narrow", "cancel", "subnormal", "ties", "special" or
+    "integers"; layouts are as on the command line: "k-major:128", "mn-major:64". What does not act on the instruction
+    is an error: a distribution of tcgen05.ld, the layout of an operand in registers.
     """
-    return VectorFile(_core.golden(_instruction(instruction), target, cases, first_case, seed, distribution, layout_a,
-                                   layout_b, threads))
+    one = _instruction(instruction)
+    state = {rule.name for rule in fields(one)}
+    for name, value, acts in (("distribution", distribution, one.is_mma),
+                              ("layout_a", layout_a, not state.isdisjoint(("a_desc", "s_desc"))),
+                              ("layout_b", layout_b, "b_desc" in state)):
+        if value and not acts:
+            raise refuse(name, value, "absent", f"it changes nothing of {one}", code="no_effect")
+    return VectorFile(_core.golden(one, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b,
+                                   threads))
 
 
 def _plan_html(plan: Plan) -> str:

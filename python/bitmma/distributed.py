@@ -539,8 +539,9 @@ Check = Callable[[VectorFile], "Comparison | Mapping[str, Any]"]
 def _campaign_unit(unit: str, check: Check, instruction: str, immediates: tuple[tuple[str, int], ...], target: str,
                    seed: int, first: int, count: int, distribution: str) -> dict[str, Any]:
     try:
-        file = golden(_instruction_of(instruction, immediates), target=target, cases=count, first_case=first, seed=seed,
-                      distribution=distribution)
+        one = _instruction_of(instruction, immediates)
+        file = golden(one, target=target, cases=count, first_case=first, seed=seed,
+                      distribution=distribution if one.is_mma else None)
         found = check(file)
     except Error as error:
         raise _named(unit, error) from None
@@ -571,7 +572,7 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
                      compares your own implementation with bitmma, gpu() the GPU of the worker
     cases_per_unit   unit u has cases u n .. (u + 1) n - 1 of the seed: those of bitmma.golden(instruction, seed=seed,
                      first_case=u n, cases=n, distribution=...)
-    distribution     one, or several that the units use in turn; default: all nine
+    distribution     one, or several that the units use in turn; default: all nine. Moves of Tensor Memory have none
     resources        of workers, as of client.submit: {"GPU": 1} for workers that were started with --resources GPU=1
     others           as of verify
 

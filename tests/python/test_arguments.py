@@ -14,6 +14,7 @@ from bitmma._types import TargetName
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+TMEM_LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32"
 A, B = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
 X = np.ones(3, np.float32)
 ITSELF: dict = {}
@@ -160,6 +161,13 @@ def test_names_that_are_nearly_right_are_suggested():
     (lambda: bitmma.mma(MMA, A, B, target=81), "target", "sm_80"),
     (lambda: bitmma.decode(MMA, kind="f16"), "kind", "word"),
     (lambda: bitmma.encode(bitmma.tcgen05("f16"), sbo=64), "sbo", "instruction"),
+    (lambda: bitmma.encode(bitmma.tcgen05("f16"), lbo=16), "lbo", "instruction"),
+    (lambda: bitmma.encode(), "encode", "no field"),
+    (lambda: bitmma.encode(kind="f16"), "kind", "no such argument of bitmma.encode"),
+    (lambda: bitmma.golden(TMEM_LD, distribution="normal"), "distribution", "changes nothing"),
+    (lambda: bitmma.golden(TMEM_LD, layout_a="k-major:64"), "layout_a", "changes nothing"),
+    (lambda: bitmma.golden(MMA, layout_b="k-major:64"), "layout_b", "changes nothing"),
+    (lambda: bitmma.golden("tcgen05.cp.cta_group::1.128x256b", layout_b="k-major:64"), "layout_b", "changes nothing"),
     (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "one field"),
 ])
 def test_mistakes_are_named(call, field, words):
