@@ -7,6 +7,7 @@
     with bitmma.adapters.triton.use("sm_90a") as used:
         kernel[grid](x, y, out, num_warps=8)
     print(used.instructions)                        # what the compiled kernel would run, and how many dots of each
+    print(used.inexact)                             # what else ran, without a GPU's bits
 
 The interpreter multiplies with NumPy. With the adapter, every dot is the chain of instructions that Triton's compiler
 emits for it, which depends on target, types, block shape and num_warps. The adapter also follows these rules of the
@@ -23,13 +24,15 @@ compiler, because they decide bits of dots:
 The interpreter runs line by line and does not see the whole kernel as the compiler does. If this leaves the bits open,
 the adapter raises an error: for a dot's result that is added to something and used again; for
 `tl.dot(a, b, tl.zeros(..)) + x` (see constant_zeros); and, with enable_fp_fusion, for a sum of two products of which one
-has a dot's result as a factor. All other arithmetic is the interpreter's own, in NumPy.
+has a dot's result as a factor. All other arithmetic is the interpreter's own, in NumPy: `used.inexact` counts what may
+have other bits on a GPU, and strict=True makes it an error.
 """
 from __future__ import annotations
 
 import collections
 import contextlib
 import dataclasses
+import functools
 import inspect
 import os
 from typing import Any, Callable, Iterator, NamedTuple
@@ -228,6 +231,7 @@ WANTED = {  # of the builder, and replaced there
     **dict.fromkeys(("create_fadd", "create_fsub", "create_fmul", "create_add"), "self lhs rhs"),
     **dict.fromkeys(("create_fp_trunc", "create_si_to_fp", "create_ui_to_fp"), "self src dst_type"),
     "create_splat": "self ret_ty arg",
+    "create_atomic_rmw": "self rmwOp ptr val mask sem scope",
 }
 INTERPRETER = "triton.runtime.interpreter"
 NEEDS: Needs = {INTERPRETER: {
@@ -236,14 +240,19 @@ NEEDS: Needs = {INTERPRETER: {
                      "_interpreter.fma_fp32", "_interpreter.fma_fp64", "_patch_lang_tensor", "TritonSemantic.dot",
                      "TritonSemantic.dot_scaled", "InterpreterOptions.max_num_imprecise_acc_default",
                      "InterpreterOptions.allowed_dot_input_precisions")),
+    **dict.fromkeys(("ReduceOps.apply_impl", "ScanOps.apply_impl"), "self input"),
 }}
 NOT_ELEMENTWISE = ("dot", "splat", "histogram", "gather", "program", "range", "tensor_descriptor", "store", "atomic",
                    "print", "assert", "assume", "barrier", "inline_asm", "extern", "policy")
 """Parts of the names of the builder's functions that the compiler's search for narrow loads does not pass."""
+INEXACT = tuple(f"create_{name}" for name in
+                ("cos", "erf", "exp", "exp2", "fdiv", "log", "log2", "rsqrt", "sin", "sqrt"))
+"""The compiler uses approximate instructions or functions of a device library for these; the interpreter uses NumPy's."""
 # Attributes of handles.
 LOADED = "bitmma.loaded_bits"  # of the narrowest load behind a value
 JOINED = "bitmma.joined"  # by tl.join, after which the compiler orders K in a way that is not known
 ZEROS = "bitmma.zeros"  # made by tl.zeros
+PRODUCT = "bitmma.product"  # which the compiler joins with an addition to an fma
 FROM_DOT = "bitmma.from_dot"  # f32 arithmetic on a dot's result
 
 
@@ -269,16 +278,25 @@ def _host() -> Host:
 
 
 class Adapter:
-    """One installation: whose bits, and what the dots since then were made of."""
+    """One installation: whose bits, what the dots since then were made of, and what else ran without a GPU's bits."""
 
     def __init__(self, host: Host, gpu: Gpu, compiler: Compiler, warps: int, fp_fusion: bool | None,
-                 constant_zeros: bool | None, threads: int):
+                 constant_zeros: bool | None, threads: int, strict: bool):
         self.host, self.gpu, self.compiler, self.threads = host, gpu, compiler, threads
         self.constant_zeros = constant_zeros
         self.default_warps, self.default_fusion = warps, fp_fusion
         self.warps, self.fusion = warps, self._fusion(None)
         self.instructions: collections.Counter[str] = collections.Counter()
         """How many dots were chains of each instruction; a tf32x3 counts three."""
+        self.inexact: collections.Counter[str] = collections.Counter()
+        """How many operations on floats may have other bits on a GPU:
+
+        "exp2", "fdiv" ...   functions that the compiler approximates
+        "mul+add"            one fma in the compiled kernel, which rounds once; not seen if another operation is between
+        "reduce", "scan"     of other functions than minimum and maximum: a GPU has another order
+        "atomic add"         a GPU has no defined order
+        """
+        self.strict = strict
         self._patches = Patches()
         self.unpatch = self._patches.undo
         self._fresh = False  # inside of tl.dot without an accumulator
@@ -303,6 +321,8 @@ class Adapter:
         patch(builder, "options", options)
         for name in WANTED:
             patch(builder, name, getattr(self, name))
+        for owner, name in ((self.host.interpreter.ReduceOps, "reduce"), (self.host.interpreter.ScanOps, "scan")):
+            patch(owner, "apply_impl", self._reducing(name, owner.apply_impl))
         for name in dir(builder):
             if name.startswith("create_") and not any(part in name for part in NOT_ELEMENTWISE):
                 patch(builder, name, self._following(name, getattr(builder, name)))
@@ -324,6 +344,23 @@ class Adapter:
                 self._fresh = False
 
         return noting
+
+    def _note(self, operation: str) -> None:
+        self.inexact[operation] += 1
+        if self.strict:
+            raise refuse("operation", operation, "one with a GPU's bits, because of strict=True",
+                         "bitmma.kernel runs the compiled PTX of a whole kernel")
+
+    def _reducing(self, name: str, apply: Callable) -> Callable:
+
+        @functools.wraps(apply)  # with its signature, which a second installation checks
+        def reducing(operation: Any, values: Any) -> Any:
+            combine = getattr(operation.combine_fn, "fn", operation.combine_fn).__name__
+            if values[0].dtype.scalar.is_floating() and not any(word in combine for word in ("min", "max")):
+                self._note(name)
+            return apply(operation, values)
+
+        return reducing
 
     def _launching(self, call: Callable) -> Callable:
         """Launch options are dropped by the interpreter; two of them decide bits."""
@@ -390,7 +427,9 @@ class Adapter:
 
     def create_fmul(self, lhs: Any, rhs: Any) -> Any:
         if lhs.dtype.scalar.name != "fp32":
-            return self._plain("create_fmul", lhs, rhs)
+            other = self._plain("create_fmul", lhs, rhs)
+            other.attr[PRODUCT] = self.fusion
+            return other
         x, y, followed = self._value(lhs), self._value(rhs), self._is_from_dot(lhs, rhs)
 
         def product(_: Any) -> np.ndarray:
@@ -399,11 +438,14 @@ class Adapter:
 
         pending = self._pending(lhs.dtype.scalar, product)
         pending.factors = (x, y) if self.fusion else None
+        pending.attr[PRODUCT] = self.fusion
         return self._from_dot(pending) if followed else pending
 
     def _sum(self, name: str, lhs: Any, rhs: Any, sign: int) -> Any:
         """lhs + sign rhs. Where a product of a dot's result is added in f32, both are one fma."""
         if not self._is_from_dot(lhs, rhs):
+            if lhs.attr.get(PRODUCT) or rhs.attr.get(PRODUCT):
+                self._note("mul+add")
             return self._plain(name, lhs, rhs)
         products = [one for one in (lhs, rhs) if getattr(one, "factors", None) is not None]
         if len(products) == 2:
@@ -417,6 +459,11 @@ class Adapter:
             return self._from_dot(self._done(self._fma(x, y, z), lhs.dtype.scalar))
         found = self._plain(name, lhs, rhs)
         return self._from_dot(self._done(_canonical(found.data), lhs.dtype.scalar))
+
+    def create_atomic_rmw(self, rmwOp: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        if "FADD" in str(rmwOp):
+            self._note("atomic add")
+        return self._plain("create_atomic_rmw", rmwOp, ptr, val, mask, sem, scope)
 
     def _plain(self, name: str, *arguments: Any) -> Any:
         """The interpreter's own function."""
@@ -447,9 +494,11 @@ class Adapter:
 
     def _following(self, name: str, function: Callable) -> Callable:
         """The builder's function, whose result remembers the narrowest load behind it (computeOrigBitWidth)."""
-        loads = "load" in name
+        loads, is_inexact = "load" in name, name in INEXACT
 
         def following(*arguments: Any, **named: Any) -> Any:
+            if is_inexact:
+                self._note(name.removeprefix("create_"))
             result = function(*arguments, **named)
             behind = [one.attr for one in arguments if hasattr(one, "attr")]
             for handle in result if isinstance(result, tuple) else (result,):
@@ -757,7 +806,7 @@ def _require_warps(warps: int) -> None:
 
 
 def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | None = None, compiler: str | None = None,
-            constant_zeros: bool | None = None, threads: int = 1) -> Adapter:
+            constant_zeros: bool | None = None, threads: int = 1, strict: bool = False) -> Adapter:
     """Makes dots of the interpreter compute the bits of `target` until uninstall(); a second call replaces the first.
 
     target     sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a; only sm_90a was compared with hardware
@@ -767,8 +816,10 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
     constant_zeros  whether the zeros in `tl.dot(a, b, zeros) + x` are a constant for the compiler (True) or change in
                a loop (False); None: such a sum is an error
     threads    of the simulator; changes no bit
+    strict     what Adapter.inexact counts is an error
 
-    Returns the Adapter; its `instructions` counts the instructions of all dots. Raises ImportError if Triton is missing,
+    Returns the Adapter; its `instructions` counts the instructions of all dots, its `inexact` what else ran without a
+    GPU's bits. Raises ImportError if Triton is missing,
     is not interpreting or has other private functions, and bitmma.Error for arguments that it does not support.
     """
     host = _host()
@@ -780,7 +831,7 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
         raise refuse("compiler", found, ", ".join(COMPILERS), "the releases whose kernels were compared with a GPU's")
     _require_warps(num_warps)
     uninstall()
-    adapter = Adapter(host, GPUS[target], COMPILERS[found], num_warps, fp_fusion, constant_zeros, threads)
+    adapter = Adapter(host, GPUS[target], COMPILERS[found], num_warps, fp_fusion, constant_zeros, threads, strict)
     adapter.patch()
     _installed.append(adapter)
     return adapter

@@ -18,6 +18,7 @@ import bitmma  # noqa: E402
 import bitmma.adapters.triton as adapter  # noqa: E402
 import triton_cases  # noqa: E402
 import triton_kernels  # noqa: E402
+import triton.language as tl  # noqa: E402
 from triton.runtime import interpreter  # noqa: E402
 from triton_arrays import Array  # noqa: E402
 
@@ -160,6 +161,49 @@ def test_threads_change_no_bit():
     assert found[0] == found[1]
 
 
+@triton.jit
+def _softmax_kernel(x, y, n: tl.constexpr):
+    index = tl.arange(0, n)
+    values = tl.load(x + index)
+    powers = tl.exp2(values - tl.max(values, 0))
+    tl.store(y + index, powers / tl.sum(powers, 0) * 0.5 + 0.25)
+
+
+@triton.jit
+def _sums_kernel(x, y, n: tl.constexpr):
+    index = tl.arange(0, n)
+    values = tl.load(x + index)
+    tl.store(y + index, tl.cumsum(values, 0))
+    tl.atomic_add(y + index, values)
+
+
+@triton.jit
+def _exact_kernel(x, y, n: tl.constexpr):
+    index = tl.arange(0, n)
+    values = tl.load(x + index)
+    tl.store(y + index, tl.maximum(values, 0.5) + tl.max(values, 0) + tl.sum(index, 0))
+
+
+@pytest.mark.parametrize("kernel, fusion, inexact", [
+    (_softmax_kernel, True, {"exp2": 1, "reduce": 1, "fdiv": 1, "mul+add": 1}),
+    (_softmax_kernel, False, {"exp2": 1, "reduce": 1, "fdiv": 1}),
+    (_sums_kernel, True, {"scan": 1, "atomic add": 1}),
+    (_exact_kernel, True, {}),
+])
+def test_what_has_other_bits_is_counted(kernel, fusion, inexact):
+    x, y = Array(np.linspace(0, 1, 64, dtype=np.float32)), Array(np.zeros(64, np.float32))
+    with adapter.use() as used:
+        kernel[(1,)](x, y, 64, enable_fp_fusion=fusion)
+    assert used.inexact == inexact and not used.instructions
+    with adapter.use(strict=True):
+        if not inexact:
+            kernel[(1,)](x, y, 64, enable_fp_fusion=fusion)
+            return
+        first = next(iter(inexact))
+        with pytest.raises(Exception, match=f"operation = {first}: legal is .* because of strict=True"):
+            kernel[(1,)](x, y, 64, enable_fp_fusion=fusion)
+
+
 def test_zeros_can_be_said_to_be_constant(recorded):
     index, _ = recorded
     name, row = next((name, row) for name, row in index["cases"].items()
@@ -173,7 +217,7 @@ def test_zeros_can_be_said_to_be_constant(recorded):
 def test_uninstall_restores():
     builder, semantic = interpreter.interpreter_builder, interpreter.interpreter_semantic
     state = lambda: (dict(vars(builder)), dict(vars(semantic)), interpreter.GridExecutor.__call__,
-                     interpreter._patch_lang_tensor)
+                     interpreter._patch_lang_tensor, interpreter.ReduceOps.apply_impl, interpreter.ScanOps.apply_impl)
     before = state()
     case = triton_cases.product("f16", 64, 64, 64, (64, 64, 64), seed=1)
     plain = launched(case).tobytes()
