@@ -399,10 +399,8 @@ def _require_range(array: np.ndarray, format: str, name: str) -> None:
         raise refuse(name, f"numbers from {least} to {most}", f"{low}..{high}, for {format}")
 
 
-def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None = None) -> tuple[str, np.ndarray] | None:
+def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None = None) -> tuple[str, np.ndarray]:
     """(format, codes) of a matrix of two axes, for whole products. float32 is tf32 where it is an input of A or B."""
-    if value is None:
-        return None
     if isinstance(value, Codes):
         return (format_named(value.format), _native(to_numpy(value.array, name), name))
     array = to_numpy(value, name)

@@ -121,7 +121,10 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
         raise refuse("beta", beta, "1 without c")
     if isinstance(output, str) and output == "tf32":
         raise refuse("output", "tf32", "f32, f16, bf16, e4m3, e5m2, f64 or s32: tf32 is a type of A and B")
-    text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
+    try:
+        text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse("plan", "a dictionary", "one that JSON can hold", str(error)) from None
     if text == "":
         raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
     return list(_core.plans_for(text, text_of(kernel, "kernel", "nvjet_sm90_..."), which if isinstance(which, Plan) else None,

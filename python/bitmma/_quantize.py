@@ -64,13 +64,6 @@ class Quantized(NamedTuple):
         return Codes(repeated[:, :self.codes.shape[1] // most], scales.format)
 
 
-def _matrix(values: Any, name: str) -> tuple[str, np.ndarray]:
-    found = matrix(values, name)
-    if found is None:
-        raise refuse(name, "None", "a matrix")
-    return found
-
-
 def _reads_f32_scales(plan: Any) -> bool:
     """A plan that multiplies by scales between instructions, as libraries do on sm_90a."""
     if isinstance(plan, Plan):
@@ -81,7 +74,7 @@ def _reads_f32_scales(plan: Any) -> bool:
 
 
 def _as_codes(values: Any, e4m3: str) -> Codes:
-    format, array = _matrix(values, "scales")
+    format, array = matrix(values, "scales")
     return Codes(array, e4m3 if format == "e4m3" else format)
 
 
@@ -107,7 +100,7 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
         raise refuse("recipe", repr(recipe), "a name of bitmma.quantize_recipes()")
     if torch_device is not None and not isinstance(torch_device, str):
         raise refuse("torch_device", repr(torch_device), "cuda or cpu")
-    format, array = _matrix(x, "x")
+    format, array = matrix(x, "x")
     if format == "tf32" and isinstance(x, Codes):
         raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 drops 13 bits of a word: quantise what is left, as f32")
     codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
