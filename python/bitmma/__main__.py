@@ -21,7 +21,7 @@ def program() -> str:
     found = shutil.which("bitmma")
     if found is None:
         sys.exit(f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in PATH. "
-                 "pip install bitmma brings it; in a checkout, tools/setup and cmake build it")
+                 "`pip install .` in a checkout of bitmma installs it; or tools/setup and cmake build it")
     return found
 
 

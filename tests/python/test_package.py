@@ -121,4 +121,4 @@ def test_the_module_runs_the_program(tmp_path):
     assert (ended.returncode, ended.stdout) == (3, "a b -c\n"), ended.stderr
     program.unlink()
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**env, "PATH": str(tmp_path)})
-    assert ended.returncode == 1 and "pip install bitmma" in ended.stderr
+    assert ended.returncode == 1 and "pip install ." in ended.stderr
