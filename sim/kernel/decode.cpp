@@ -17,6 +17,8 @@ namespace {
 
 using Kind = Operand::Kind;
 
+constexpr int64_t most_local_bytes = 512 * 1024;  // CUDA C++ Programming Guide, compute capabilities
+
 constexpr auto specials = std::to_array<SpecialInfo>({
     {Special::tid_x, "%tid.x"},
     {Special::tid_y, "%tid.y"},
@@ -327,6 +329,12 @@ void Decoder::lay_out_variables() {
   program_.shared_bytes = offsets[static_cast<size_t>(Space::shared)];
   program_.local_bytes = offsets[static_cast<size_t>(Space::local)];
   program_.constant_bytes = offsets[static_cast<size_t>(Space::constant)];
+  if (program_.local_bytes > most_local_bytes) {
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = fmt::format("PTX line {}", entry_.line),
+                 .seen = fmt::format("{} bytes of local memory", program_.local_bytes),
+                 .expected = fmt::format("at most {} a thread", most_local_bytes)});
+  }
   // Dynamic shared memory lies behind what is static.
   for (size_t i = 0; i < module_.variables.size(); ++i) {
     const Variable& variable = module_.variables[i];

@@ -21,7 +21,7 @@ namespace {
 using Kind = Operand::Kind;
 
 constexpr int most_depth = 200;
-constexpr int64_t most_registers = 1 << 20, most_variable_bytes = int64_t{1} << 31;
+constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
     {".param", Space::param},
@@ -394,8 +394,9 @@ class Parser {
     if (take_if("=")) parse_initialiser(variable, is_open);
     else if (is_open) variable.count = 0, variable.is_extern_array = true;
     if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays have none");
-    if (variable.size_bytes() > most_variable_bytes)
-      refuse(peek(), fmt::format("at most {} bytes", most_variable_bytes));
+    variable_bytes_ += variable.size_bytes();
+    if (variable_bytes_ > most_variable_bytes)
+      refuse(peek(), fmt::format("at most {} bytes of all variables", most_variable_bytes));
     const int index = static_cast<int>(module_.variables.size());
     scopes_.back().variables[variable.name] = index;
     module_.variables.push_back(std::move(variable));
@@ -607,6 +608,7 @@ class Parser {
   bool points_ = false;
   int owner_ = -1;  // Variable::entry of what is declared
   int depth_ = 0;
+  int64_t variable_bytes_ = 0;
   int source_line_ = 0, source_file_ = 0;
 };
 

@@ -1,0 +1,44 @@
+// Modules of PTX: whatever the text, its entries are refused, or run a little and end or are stopped by a fault.
+#include "bitmma/kernel/kernel.hpp"
+#include "fuzz.hpp"
+
+namespace bitmma::fuzz {
+namespace {
+
+void run(const PtxEntry& kernel) {
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<KernelArgument> arguments;
+  for (const PtxParameter& parameter : kernel.parameters()) {
+    if (parameter.bytes == 8) {
+      memory.emplace_back(512, uint8_t{1});
+      arguments.push_back(memory_argument(memory.back()));
+    } else {
+      arguments.push_back({.value = std::vector<uint8_t>(static_cast<size_t>(parameter.bytes), uint8_t{2})});
+    }
+  }
+  accepts([&] {
+    launch(kernel, {.grid = {2, 1, 1},
+                    .block = {40, 1, 1},
+                    .dynamic_shared_bytes = 256,
+                    .arguments = arguments,
+                    .most_steps = 2000});
+  });
+}
+
+void read(const std::string& text) {
+  std::vector<std::string> names;
+  if (!accepts([&] { names = kernel_entries(text); })) return;
+  names.resize(std::min<size_t>(names.size(), 3));
+  for (const std::string& name : names) {
+    accepts([&] {
+      const PtxEntry kernel(text, {.entry = name, .target = Target::sm_90a});
+      require(kernel.name() == name, "the entry is the one that was named");
+      run(kernel);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace bitmma::fuzz
+
+void fuzz_one(bitmma::fuzz::Bytes& in) { bitmma::fuzz::read(in.ConsumeRemainingBytesAsString()); }
