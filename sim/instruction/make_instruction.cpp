@@ -206,15 +206,15 @@ Instruction with_fields(const Instruction& instruction, std::span<const NamedVal
   return instruction_of(family, said);
 }
 
-Instruction with_fields_alone(const Instruction& instruction, std::span<const NamedValue> fields) {
-  return family::dispatch(
-      [&](auto one) -> Instruction {
+Instruction with_used_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
+  family::dispatch(
+      [&](auto one) {
         require_known(family::instruction_fields(one), family_of(instruction), fields);
         set_given(one, fields);
         require_taken(one, fields, true);
-        return one;
       },
       instruction);
+  return with_fields(instruction, fields);
 }
 
 }  // namespace bitmma

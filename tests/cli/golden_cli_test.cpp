@@ -297,3 +297,21 @@ TEST_CASE("an odd scale id at K = 96 is warned about in words of its own mnemoni
     CHECK(std::ranges::any_of(findings, [](const auto& one) { return one["code"] == "odd_scale_id"; }) == warned);
   }
 }
+
+TEST_CASE("B has A's type where --b does not say another, as the help states") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("types.safetensors");
+  for (const auto& [kind, type] : {std::pair("f16", "bf16"), std::pair("f8f6f4", "e5m2"), std::pair("i8", "u8")}) {
+    INFO(kind);
+    REQUIRE(run({"golden", fmt::format("tcgen05.mma.cta_group::1.kind::{}", kind), "--m", "128", "--n", "16", "--a",
+                 type, "--cases", "1", "-o", path})
+                .code == 0);
+    const Mma mma = mma_of(read_vector_file(path).instruction);
+    CHECK(info(mma.a).name == type);
+    CHECK(mma.b == mma.a);
+    const std::vector<std::string> idesc{"encode", "idesc", "--kind", kind, "--m", "128", "--n", "16", "--a", type};
+    std::vector<std::string> both = idesc;
+    both.insert(both.end(), {"--b", type});
+    CHECK(run(idesc).out == run(both).out);
+  }
+}

@@ -118,7 +118,7 @@ TEST_CASE("a field that an instruction has no use for is refused when it is aske
         const auto code_of = [&](const FieldValue& value) -> std::optional<ViolationCode> {
           const std::vector<NamedValue> asked{{field.name, value}};
           try {
-            static_cast<void>(with_fields_alone(base, asked));
+            static_cast<void>(with_used_fields(base, asked));
           } catch (const Error& error) {
             return error.violations().front().code;
           }
@@ -139,7 +139,7 @@ TEST_CASE("a field that an instruction has no use for is refused when it is aske
   }
   const auto refuses = [](const std::string& mnemonic, const std::string& field, const FieldValue& value) {
     const std::vector<NamedValue> asked{{field, value}};
-    CHECK_THROWS_WITH(with_fields_alone(parse_instruction(mnemonic), asked), ContainsSubstring("legal is absent"));
+    CHECK_THROWS_WITH(with_used_fields(parse_instruction(mnemonic), asked), ContainsSubstring("legal is absent"));
   };
   refuses("tcgen05.mma.cta_group::1.kind::f16", "scale_type", "ue8m0");
   refuses("tcgen05.mma.cta_group::1.kind::f16", "max_shift", int64_t{0});

@@ -250,7 +250,7 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
   try {
-    return naming_flags(names, [&] { return with_fields_alone(instruction, values); });
+    return naming_flags(names, [&] { return with_used_fields(instruction, values); });
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {  // -1, where the library says true

@@ -39,7 +39,7 @@ bool is_open(const InstructionField& field) {
 Instruction with_flags(const GoldenFlags& flags) {
   Instruction instruction = flags.fields.apply(parse_instruction(flags.mnemonic));
   if (!flags.k_96) return instruction;
-  return naming_flag("k", "--k96", [&] { return with_fields_alone(instruction, {{{"k", int64_t{96}}}}); });
+  return naming_flag("k", "--k96", [&] { return with_used_fields(instruction, {{{"k", int64_t{96}}}}); });
 }
 
 /// Throws Error when the instruction cannot read A from there.

@@ -64,8 +64,7 @@ std::vector<NamedValue> named_fields(const Instruction& instruction);
 /// Throws Error for fields as make_instruction does. violations_of says whether the result is legal.
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields);
 
-/// The same, with every other field as it is. Throws Error also for a field that the instruction has no use for, its
-/// default included.
-Instruction with_fields_alone(const Instruction& instruction, std::span<const NamedValue> fields);
+/// The same. Throws Error also for a field that the instruction has no use for, its default included.
+Instruction with_used_fields(const Instruction& instruction, std::span<const NamedValue> fields);
 
 }  // namespace bitmma
