@@ -22,7 +22,7 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
   if (name.empty()) {
     throw Error({.code = ViolationCode::missing_argument,
                  .field = "entry",
-                 .seen = counted(std::ssize(names), "entry"),
+                 .seen = counted(std::ssize(names), "kernel"),
                  .legal = names,
                  .fix = "name one"});
   }

@@ -72,6 +72,7 @@ struct GivenArgument {
   std::optional<Tensor> tensor = {};
   std::vector<uint8_t> memory = {};
   bool is_unwritten = false;
+  std::optional<TensorMap> map = {};  // the parameter is a tensor map over the tensor
 };
 
 /// "4,2,1": up to three extents of at least 1.
@@ -139,8 +140,37 @@ GivenArgument tensor_argument(Tensor tensor) {
   return given;
 }
 
-/// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125".
+GivenArgument argument_of(const std::string& text);
+
+/// "map[64,64]:x.npy", "map[64,64/128]:zeros:f16[128,256]": the box in the order of the tensor's extents, and the
+/// swizzle in bytes.
+GivenArgument map_argument(const std::string& text) {
+  const size_t close = text.find(']');
+  std::string box = text.substr(4, std::min(close, text.size()) - 4);
+  const size_t slash = box.find('/');
+  const auto swizzle = swizzle_named(slash == std::string::npos ? "none" : box.substr(slash + 1));
+  if (close == std::string::npos || text.substr(close + 1, 1) != ":" || !swizzle)
+    throw Error({.field = "--arg",
+                 .seen = shortened(printable(text)),
+                 .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
+  GivenArgument given = argument_of(text.substr(close + 2));
+  if (!given.tensor || given.map)
+    throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
+  const std::vector<int64_t>& shape = given.tensor->shape;
+  TensorMap map{.element_bytes = dtype_bytes(given.tensor->dtype),
+                .sizes = {shape.rbegin(), shape.rend()},
+                .box = shape_of_argument(text, box.substr(0, slash)),
+                .swizzle = *swizzle};
+  std::ranges::reverse(map.box);
+  int64_t stride = map.element_bytes;
+  for (size_t i = 0; i + 1 < map.sizes.size(); ++i) map.strides_bytes.push_back(stride *= map.sizes[i]);
+  given.map = std::move(map);
+  return given;
+}
+
+/// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
 GivenArgument argument_of(const std::string& text) {
+  if (text.starts_with("map[")) return map_argument(text);
   const size_t colon = text.find(':');
   const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
   const bool zeros = before == "zeros", empty = before == "empty";
@@ -255,7 +285,8 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   std::vector<std::vector<uint8_t>> before;
   for (GivenArgument& given : arguments) {
     before.push_back(given.memory);
-    if (given.tensor) call.arguments.push_back(memory_argument(given.memory, given.is_unwritten));
+    if (given.map) call.arguments.push_back(tensor_map_argument(given.memory, *given.map));
+    else if (given.tensor) call.arguments.push_back(memory_argument(given.memory, given.is_unwritten));
     else call.arguments.push_back({.value = given.value});
   }
   const int values = flags.values;
@@ -318,9 +349,10 @@ void add_run(Command& app, Context& context) {
   command->add_option("--grid", flags->grid, "blocks: x, x,y or x,y,z")->capture_default_str();
   command->add_option("--block", flags->block, "threads of a block")->capture_default_str();
   command->add_option("--shared", flags->shared, "bytes of dynamic shared memory");
-  command->add_option("--arg", flags->arguments,
-                      "a parameter, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (nothing may "
-                      "read it before it is written), f32:0.125");
+  command->add_option(
+      "--arg", flags->arguments,
+      "a parameter, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (nothing may "
+      "read it before it is written), f32:0.125, or a tensor map map[64,64/128]:x.npy: box and swizzle");
   command->add_option("-o,--output", flags->out,
                       "safetensors with the memory of the arguments afterwards: arg0, arg1, ...");
   command->add_option("--values", flags->values, "values to show of each argument that changed")->capture_default_str();
@@ -338,6 +370,8 @@ void add_run(Command& app, Context& context) {
       "  bitmma run data/kernels/cuda.ptx --entry softmax --grid 2 --block 128 --arg zeros:f32[2,1000] "
       "--arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n"
       "  bitmma run data/kernels/cuda.ptx --entry layer_norm --fusions\n"
+      "  bitmma run data/kernels/bulk.ptx --entry tma_product --block 128 --arg map[64,64/128]:zeros:bf16[64,64] "
+      "--arg map[64,64/128]:zeros:bf16[64,64] --arg map[64,64]:zeros:f32[64,64] --arg s32:64\n"
       "A fault of the kernel (out of bounds, misaligned, unwritten, a race, a deadlock) is told with its thread and "
       "line; the exit code is 2.");
   command->callback([flags, &context] { run_kernel(context, *flags); });
