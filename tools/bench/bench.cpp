@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
 // beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
-// product. And whole products of 1024 x 1024 x 1024, and functions of words in batches beside C's and libmvec's.
+// product. And whole products of 1024 x 1024 x 1024, functions of words in batches beside C's and libmvec's,
+// and instructions of kernels.
 //   --table   after the measurement: one line a case, as docs/performance.md has it
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/kernel/kernel.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "yardstick.hpp"
 
@@ -105,6 +107,33 @@ void yardstick_of_words(benchmark::State& state, void (*function)(const float*, 
     benchmark::ClobberMemory();
   }
   count_values(state);
+}
+
+/// Instructions that a loop of a kernel repeats, sixteen times a round.
+constexpr auto kernel_benches = std::to_array<std::string_view>({
+    "fma.rn.f32 %f1, %f1, %f2, %f3;",
+    "mad.lo.s32 %r1, %r1, %r2, %r3;",
+    "add.s32 %r1, %r1, %r2;",
+});
+
+/// Thread instructions of a kernel, one host thread.
+void run_instructions(benchmark::State& state, std::string_view instruction) {
+  std::string ptx =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>;\n"
+      ".reg .f32 %f<4>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n"
+      "mov.u32 %r2, 3;\nmov.u32 %r3, 5;\nmov.u32 %r4, 0;\ncvt.rn.f32.u32 %f1, %r1;\nmov.f32 %f2, 0f3F7FFF00;\n"
+      "mov.f32 %f3, 0f3F800000;\nL:\n";
+  for (int i = 0; i < 16; ++i) ptx += fmt::format("{}\n", instruction);
+  ptx +=
+      "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, 1000;\n@%p1 bra L;\nst.global.f32 [%rd1], %f1;\n"
+      "st.global.u32 [%rd1+4], %r1;\nret;\n}\n";
+  const PtxEntry kernel(ptx);
+  std::array<uint8_t, 8> memory{};
+  uint64_t instructions = 0;
+  for (auto _ : state)
+    instructions += launch(kernel, {.block = {128, 1, 1}, .arguments = {memory_argument(memory)}}).thread_instructions;
+  state.counters["thread instructions/s"] =
+      benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsRate);
 }
 
 /// A file of 64 of the largest wgmma, from the file to the comparison.
@@ -226,6 +255,11 @@ int main(int argc, char** argv) {
       add(target, [=](benchmark::State& state) { compute_words(state, one.instruction, target); });
     add("C", [one](benchmark::State& state) { yardstick_of_words(state, one.of_c); });
     add("libmvec", [one](benchmark::State& state) { yardstick_of_words(state, one.of_vectors); });
+  }
+  for (const std::string_view one : kernel_benches) {
+    benchmark::RegisterBenchmark(fmt::format("kernel {}", one.substr(0, one.find(' '))).c_str(),
+                                 [=](benchmark::State& state) { run_instructions(state, one); })
+        ->Unit(benchmark::kMillisecond);
   }
   benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)
       ->Unit(benchmark::kMillisecond)
