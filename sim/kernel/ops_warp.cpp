@@ -256,6 +256,28 @@ void decode_elect(Decoder& decoder, const Instruction& instruction, Words& words
   op.d = d, op.d2 = d2;
 }
 
+/// An 8 x 8 matrix of 16-bit elements, two of a row in each lane, transposed.
+void movmatrix(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const uint32_t>(op.a);
+  const auto element = [&](int row, int col) { return a[4 * row + col / 2] >> 16 * (col % 2) & 0xFFFF; };
+  uint32_t results[lanes];
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int row = lane / 4, col = 2 * (lane % 4);
+    results[lane] = element(col, row) | element(col + 1, row) << 16;
+  }
+  for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = results[lane]; });
+}
+void decode_movmatrix(Decoder& decoder, const Instruction& instruction, Words& words) {
+  for (const std::string_view word : {"sync", "aligned", "m8n8", "trans", "b16"}) {
+    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", word));
+  }
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
+                 d = decoder.write(instruction.operands[0], Type::b32);
+  Op& op = emit_together(decoder, movmatrix, {.kind = Kind::integer, .value = all_lanes});
+  op.a = a, op.d = d;
+}
+
 void activemask(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = mask; });
 }
@@ -284,6 +306,7 @@ constexpr auto rows = std::to_array<Opcode>({
     {"redux", decode_redux},
     {"elect", decode_elect},
     {"activemask", decode_activemask},
+    {"movmatrix", decode_movmatrix},
 });
 
 }  // namespace
