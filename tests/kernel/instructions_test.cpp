@@ -220,7 +220,7 @@ TEST_CASE("lanes tell each other: shfl, vote, match, redux, elect, barriers that
   check(
       "shl.b32 %r2, %r1, 1;\nadd.u32 %r3, %r2, 1;\nshl.b32 %r3, %r3, 16;\nor.b32 %r2, %r2, %r3;\n"
       "movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r2;",
-      [](uint32_t t) { return 16 * (t % 4) + t / 4 | (16 * (t % 4) + 8 + t / 4) << 16; });
+      [](uint32_t t) { return (16 * (t % 4) + t / 4) | (16 * (t % 4) + 8 + t / 4) << 16; });
   check("activemask.b32 %r10;", [](uint32_t) { return 0xFFFFFFFFU; });
   check(
       "setp.lt.u32 %p1, %r1, 40;\nbar.red.popc.u32 %r10, 0, %p1;", [](uint32_t) { return 40U; }, 96);
