@@ -156,6 +156,7 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   Report report{{"cases", diagnosis.cases},
                 {"outputs", diagnosis.outputs},
                 {"wrong", diagnosis.wrong},
+                {"outside_d", comparison.outside_d},
                 {"wrong_cases", diagnosis.wrong_cases},
                 {"searched_cases", diagnosis.searched_cases},
                 {"searched_wrong", diagnosis.searched_wrong},
@@ -163,9 +164,15 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
                 {"where", where ? *where : Report::list()},
                 {"findings", std::move(findings)}};
   const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
-  if (diagnosis.wrong == 0) {
+  if (diagnosis.wrong == 0 && comparison.outside_d == 0) {
     return report.add_text(fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases),
                            Tone::good);
+  }
+  if (diagnosis.wrong == 0) {
+    report.add_text(fmt::format("all {} of {} are what they should be, but", outputs, cases), Tone::bad);
+    std::ranges::move(compared.lines, std::back_inserter(report.lines));
+    if (comparison.first) report.add_text(print(*comparison.first));
+    return report;
   }
   report.add_text(fmt::format("{} of {} of {} {} wrong ({})", diagnosis.wrong, outputs, cases,
                               diagnosis.wrong == 1 ? "is" : "are", print_share(diagnosis.wrong, diagnosis.outputs)),

@@ -108,17 +108,14 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
   return comparison;
 }
 
-namespace {
-
-/// All of Tensor Memory but D, cell by cell; nothing where the instruction does not write there. `one` says where D is.
-Comparison compare_outside_d(const Case& one, int64_t number, const State& expected, const State& actual) {
+Comparison compare_outside_d(const Case& one, int64_t case_index, const State& expected, const State& actual) {
   Comparison result;
   if (!is_mma(one.instruction) || !expected.has(Field::tmem) || !actual.has(Field::tmem)) return result;
   const std::span<const uint32_t> right = expected.words(Field::tmem), found = actual.words(Field::tmem);
   if (std::ranges::equal(right, found)) return result;
   const Buffer& buffer = *std::ranges::find(expected.buffers(), Field::tmem, &Buffer::field);
   if (right.size() != found.size()) {
-    throw Error({.field = fmt::format("case {}: Tensor Memory", number),
+    throw Error({.field = fmt::format("case {}: Tensor Memory", case_index),
                  .seen = fmt::format("{} cells", found.size()),
                  .expected = fmt::format("{}, as before the instruction", right.size())});
   }
@@ -130,14 +127,16 @@ Comparison compare_outside_d(const Case& one, int64_t number, const State& expec
     for (int col = 0; col < mma.n; ++col) {
       const Place place = places.place_of(row, col);
       const auto* const cell = std::get_if<TmemPlace>(&place);
-      if (cell) is_d[static_cast<size_t>((cell->cta * lanes + cell->lane) * columns + cell->column)] = true;
+      if (!cell) continue;
+      const auto index = static_cast<size_t>((cell->cta * lanes + cell->lane) * columns + cell->column);
+      if (index < is_d.size()) is_d[index] = true;
     }
   }
   for (size_t i = 0; i < right.size(); ++i) {
     if (is_d[i] || right[i] == found[i]) continue;
     if (result.outside_d++ > 0) continue;
     const auto at = static_cast<int64_t>(i);
-    result.first = Mismatch{.case_index = number,
+    result.first = Mismatch{.case_index = case_index,
                             .row = -1,
                             .col = -1,
                             .place = TmemPlace{.cta = static_cast<int>(at / columns / lanes),
@@ -150,6 +149,8 @@ Comparison compare_outside_d(const Case& one, int64_t number, const State& expec
   result.mismatches = result.outside_d;
   return result;
 }
+
+namespace {
 
 /// `whole` and what else was found in the same case.
 Comparison with_outside(Comparison whole, const Comparison& outside) {

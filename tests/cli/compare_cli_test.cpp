@@ -115,6 +115,15 @@ TEST_CASE("Tensor Memory outside D, and a logical d beside it, are compared") {
   CHECK_THAT(verified.out,
              ContainsSubstring("outside D") && ContainsSubstring("1 cell of Tensor Memory outside D is not"));
   CHECK(run({"compare", right, wrong}).code == 1);
+  for (const std::vector<std::string>& files : {std::vector{wrong}, {right, wrong}}) {
+    std::vector<std::string> arguments = {"diagnose"};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    const Outcome diagnosed = run(arguments);
+    CHECK(diagnosed.code == 1);
+    CHECK_THAT(diagnosed.out,
+               !ContainsSubstring("nothing is wrong") && ContainsSubstring("1 cell of Tensor Memory outside D is not"));
+  }
+  CHECK(run({"diagnose", right}).code == 0);
   // The state agrees, the matrix beside it does not.
   changed = file;
   std::vector<uint8_t> d = file.find("d")->bytes.copy();

@@ -32,6 +32,7 @@ struct Request {
   Target target = Target::sm_90a;
   std::vector<Case> cases = {};
   std::vector<Matrix> wrong = {};
+  Comparison outside = {};                   // what the wrong program changed beside D
   std::vector<InputDifference> inputs = {};  // of the two files
   TensorFile file = {};                      // the states of the cases are views of it
 };
@@ -54,14 +55,21 @@ Request request_of(const WholeTile& right, const WholeTile& recorded) {
   return request;
 }
 
-/// The recorded D where `right` has its own: the instruction descriptor of a wrong program may say another shape.
-Matrix d_at_place_of(const Case& right, const Case& recorded) {
+/// The recorded D where `right` has its own: the instruction descriptor of a wrong program may say another shape. What
+/// else changed in Tensor Memory is added to `outside`.
+Matrix d_at_place_of(const Case& right, const Case& recorded, int64_t index, Comparison& outside) {
   if (!recorded.after || !right.has_state() || !has_instruction_descriptor(right.instruction))
     return recorded_d(recorded);
+  Case placed{.instruction = right.instruction, .target = right.target, .before = recorded.before};
   State after = *recorded.after;
-  for (const Buffer& buffer : right.before.buffers())
-    if (info(buffer.field()).is_number && !after.has(buffer.field())) after.set(buffer.field(), buffer.number());
-  return recorded_result(right.instruction, after);
+  for (const Buffer& buffer : right.before.buffers()) {
+    if (!info(buffer.field()).is_number) continue;
+    placed.before.set(buffer.field(), buffer.number());
+    if (!after.has(buffer.field())) after.set(buffer.field(), buffer.number());
+  }
+  Matrix d = recorded_result(right.instruction, after);
+  outside += compare_outside_d(placed, index, recorded.before, after);
+  return d;
 }
 
 Request request_of(const VectorFile& vectors, const VectorFile& other) {
@@ -78,7 +86,7 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
     if (one.has_state()) one.logical = {};  // the state decides
     request.cases.push_back(std::move(one));
     const Case recorded = case_at(other, index);
-    request.wrong.push_back(d_at_place_of(request.cases.back(), recorded));
+    request.wrong.push_back(d_at_place_of(request.cases.back(), recorded, index, request.outside));
     // A logical d beside a state is a result of its own.
     if (recorded.after && recorded.logical.d && computed_d(request.cases.back()) == request.wrong.back())
       request.wrong.back() = *recorded.logical.d;
@@ -182,7 +190,8 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
     comparison +=
         compare_case(request.cases[i].instruction, index, faulty_d(request.cases, index, {}), request.wrong[i]);
   }
-  context.exit_code = diagnosis.wrong == 0 && request.inputs.empty() ? exit_same : exit_differs;
+  comparison += request.outside;
+  context.exit_code = comparison.mismatches == 0 && request.inputs.empty() ? exit_same : exit_differs;
   Report report{{"instruction", print(request.instruction)}, {"target", print(request.target)}};
   report.add_text(fmt::format("{}\ntarget: {}", print(request.instruction), print(request.target)));
   report.update(describe(request.inputs, diagnosis.cases));

@@ -48,6 +48,10 @@ Comparison compare_case(const Instruction& instruction, int64_t case_index, cons
 /// are fewer cases than matrices.
 Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual);
 
+/// All of Tensor Memory but D, cell by cell; nothing where the instruction does not write there. `one` says where D is.
+/// Throws Error when the states have Tensor Memories of other sizes.
+Comparison compare_outside_d(const Case& one, int64_t case_index, const State& expected, const State& actual);
+
 /// Throws Error when the file records no D.
 void require_recorded(const VectorFile& vectors);
 
