@@ -27,6 +27,8 @@ const test::BadRequests bad_requests({
     {w + "--threads 99999999999999999999", "legal is 1 to 4096"},
     {w + "--imm-scale-a 18446744073709551617", "--imm-scale-a = 18446744073709551617: legal is 1 or -1"},
     {"golden tcgen05.mma.cta_group::1.kind::f16 $OUT --m 4294967424", "--m"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 $OUT --m 99999999999999999999", "legal is a whole number, 0..2^63-1"},
+    {"golden tcgen05.mma.cta_group::1.kind::f16 $OUT --n=-8", "legal is a whole number, 0..2^63-1"},
     {"golden tcgen05.ld.sync.aligned.16x32bx2.x1.b32 $OUT --half-split-offset 4294967295",
      "half-split offset = 0xffffffff"},
     {"layout smem --descriptor 0x4000004000010000 --rows 4294967304", "--rows"},

@@ -181,8 +181,8 @@ FieldValue value_of(const InstructionField& row, const std::string& flag, const 
   const auto word = read_word(text);
   constexpr uint64_t most = std::numeric_limits<int64_t>::max();
   if (!word || word->is_guess || word->value > most)
-    throw Error({.field = flag, .seen = shortened(text), .expected = "a whole number"});
-  return word->is_negative ? -static_cast<int64_t>(word->value) : static_cast<int64_t>(word->value);
+    throw Error({.field = flag, .seen = shortened(text), .expected = "a whole number, 0..2^63-1"});
+  return static_cast<int64_t>(word->value);
 }
 
 }  // namespace
