@@ -57,6 +57,11 @@ float value_of(Format format, uint64_t code) {
 }  // namespace
 
 Matrix::Matrix(Format format, int rows, int cols, Unfilled) : format_(format), rows_(rows), cols_(cols) {
+  if (static_cast<std::size_t>(format) >= formats.size()) {
+    throw Error({.field = "format of a matrix",
+                 .seen = fmt::format("value {} of an enumeration", static_cast<std::size_t>(format)),
+                 .expected = fmt::format("one of its {} values", formats.size())});
+  }
   if (rows < 0 || cols < 0) {
     throw Error({.field = "matrix", .seen = fmt::format("{} x {}", rows, cols), .expected = "extents of 0 or more"});
   }

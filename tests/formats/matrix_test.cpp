@@ -61,6 +61,7 @@ TEST_CASE("a new matrix holds zeros, as many as it has elements, and a negative 
   CHECK(Matrix(Format::f16, 0, 7).size() == 0);
   CHECK_THROWS_WITH(Matrix(Format::f16, -1, 4), ContainsSubstring("matrix = -1 x 4"));
   CHECK_THROWS_AS(Matrix(Format::f64, 4, -1), Error);
+  CHECK_THROWS_WITH(Matrix(static_cast<Format>(200), 4, 4), ContainsSubstring("value 200 of an enumeration"));
   CHECK_THROWS_WITH(Matrix(Format::f64, largest, largest), ContainsSubstring("matrix = 2147483647 x 2147483647 f64"));
 }
 
