@@ -247,6 +247,9 @@ TEST_CASE("a value that its enumeration does not have is refused with the field,
     CHECK_THROWS_AS(print(row.instruction), Error);
   }
   CHECK(violations_of(Wgmma{}, no_value<Target>()).front().field == "target");
+  // Default members of these are asked of the kind before anything can be checked.
+  CHECK(violations_of(Tcgen05Mma{.kind = no_value<MmaKind>()}, Target::sm_100a).front().field == "kind");
+  CHECK(violations_of(MmaSync{.kind = no_value<MmaKind>()}, Target::sm_120a).front().field == "kind");
 }
 
 TEST_CASE("operands that no descriptor can name are refused in instructions that somebody puts together") {

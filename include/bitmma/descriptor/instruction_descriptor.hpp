@@ -82,7 +82,10 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
      .sparsity_selectors = 4},
 });
 
-constexpr const MmaKindInfo& info(MmaKind kind) { return mma_kinds[static_cast<size_t>(kind)]; }
+/// The first row for a number that was cast and is no kind, which legality refuses.
+constexpr const MmaKindInfo& info(MmaKind kind) {
+  return mma_kinds[static_cast<size_t>(kind) < mma_kinds.size() ? static_cast<size_t>(kind) : 0];
+}
 
 /// "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16".
 std::string print_mma_kinds();
