@@ -156,7 +156,6 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   Report report{{"cases", diagnosis.cases},
                 {"outputs", diagnosis.outputs},
                 {"wrong", diagnosis.wrong},
-                {"outside_d", comparison.outside_d},
                 {"wrong_cases", diagnosis.wrong_cases},
                 {"searched_cases", diagnosis.searched_cases},
                 {"searched_wrong", diagnosis.searched_wrong},

@@ -196,6 +196,7 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
   report.add_text(fmt::format("{}\ntarget: {}", print(request.instruction), print(request.target)));
   report.update(describe(request.inputs, diagnosis.cases));
   report.update(describe(diagnosis, comparison, request.instruction));
+  report.add("outside_d", comparison.outside_d);
   show(context, report, flags.json);
 }
 
