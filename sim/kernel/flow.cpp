@@ -76,7 +76,7 @@ bool leaves(const Instruction& instruction) {
   return name == "ret" || name == "exit" || name == "trap";
 }
 
-Flow flow_of(const Entry& entry) {
+Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
   const int count = static_cast<int>(entry.instructions.size());
   std::vector<bool> begins(static_cast<size_t>(count) + 1);
   begins[0] = true;
@@ -85,7 +85,7 @@ Flow flow_of(const Entry& entry) {
     // Labels that nothing jumps to, such as those of debug information, begin no block.
     if (is_branch(one) && !one.operands.empty() && one.operands.back().target >= 0)
       begins[static_cast<size_t>(one.operands.back().target)] = true;
-    if (is_branch(one) || leaves(one)) begins[static_cast<size_t>(i) + 1] = true;
+    if (is_branch(one) || leaves(one) || (ends_block && ends_block(one))) begins[static_cast<size_t>(i) + 1] = true;
   }
   Flow flow;
   flow.block_of.resize(static_cast<size_t>(count));

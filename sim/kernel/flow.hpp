@@ -26,6 +26,7 @@ struct Flow {
 bool is_branch(const Instruction& instruction);
 bool leaves(const Instruction& instruction);
 
-Flow flow_of(const Entry& entry);
+/// `ends_block`: instructions behind which a block begins too.
+Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&) = nullptr);
 
 }  // namespace bitmma::kernel

@@ -23,7 +23,8 @@ constexpr auto rows = std::to_array<FusionRow>({
     {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, sass},
     {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, sass},
     {"other use", "a product that something else reads stays, for all its uses", false, sass},
-    {"other block", "a product that another basic block reads stays", false, sass},
+    {"other block", "a product that another basic block reads stays; a rounded quotient or a fence begins one", false,
+     sass},
     {"same operand", "x + x and x - x of one product join nothing", false, sass},
     {"other flushing", ".ftz of the product and of the sum differ", false, sass},
     {"guarded product", "a product under a guard stays", false, sass},
@@ -56,12 +57,12 @@ bool is_sum(const Instruction& one) {
   return (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) && !has_rounding(one) &&
          one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
 }
-/// A copy or a change of sign, which ptxas looks through.
-bool is_transparent(const Instruction& one) {
+/// A copy or a change of sign, which ptxas looks through. One that flushes changes nothing where the product does.
+bool is_transparent(const Instruction& one, bool product_flushes) {
   if (one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
       one.operands[1].kind != Kind::reg)
     return false;
-  if (one.words[0] == "neg") return floating_type(one).has_value() && !has(one, "ftz");
+  if (one.words[0] == "neg") return floating_type(one).has_value() && (product_flushes || !has(one, "ftz"));
   return one.words[0] == "mov";
 }
 
@@ -95,9 +96,25 @@ Effects effects_of(const Instruction& one) {
   return effects;
 }
 
+/// ptxas makes more than one basic block of these before it joins: a branch to what is seldom needed (rounded
+/// quotients, reciprocals and square roots; division of integers but for u32), a fence, and a branch around what is
+/// guarded and does more than write registers.
+bool splits_block(const Instruction& one) {
+  const std::string& name = one.words[0];
+  if (one.guard >= 0 && effects_of(one).acts) return true;
+  if (name == "membar" || (name == "fence" && !has(one, "proxy"))) return true;
+  const std::optional<Type> type = type_named(one.words.back());
+  if (!type) return false;
+  if (info(*type).kind != TypeClass::floating) return (name == "div" || name == "rem") && *type != Type::u32;
+  if (name == "rsqrt") return *type == Type::f64 && !has(one, "ftz");
+  if (!has_rounding(one)) return false;
+  const bool is_constant = one.operands.size() == 2 && one.operands[1].kind != Kind::reg;
+  return name == "div" || ((name == "rcp" || name == "sqrt") && !is_constant);
+}
+
 class Fuser {
  public:
-  explicit Fuser(const Entry& entry) : entry_(entry), flow_(flow_of(entry)) {
+  explicit Fuser(const Entry& entry) : entry_(entry), flow_(flow_of(entry, splits_block)) {
     for (const Instruction& one : entry.instructions) effects_.push_back(effects_of(one));
     find_live_registers();
     find_useful_instructions();
@@ -178,14 +195,15 @@ class Fuser {
   }
 
   /// Uses of a register from an instruction on, to the end of the block or where it is written again.
-  void collect_uses(const Block& block, int from, int reg, bool negated, std::vector<Use>& uses) const {
+  void collect_uses(const Block& block, const Product& product, int from, int reg, bool negated,
+                    std::vector<Use>& uses) const {
     for (int i = from; i < block.end; ++i) {
       if (!useful_[static_cast<size_t>(i)]) continue;
       const Instruction& one = at(i);
       const Effects& of = effects(i);
       if (std::ranges::find(of.reads, reg) != of.reads.end()) {
-        if (is_transparent(one)) {
-          collect_uses(block, i + 1, one.operands[0].reg, negated != (one.words[0] == "neg"), uses);
+        if (is_transparent(one, has(at(product.instruction), "ftz"))) {
+          collect_uses(block, product, i + 1, one.operands[0].reg, negated != (one.words[0] == "neg"), uses);
         } else {
           bool direct = false;
           for (size_t k = 1; k < one.operands.size(); ++k) {
@@ -225,15 +243,17 @@ class Fuser {
     for (int i = block.begin; i < block.end; ++i) {
       if (!useful_[static_cast<size_t>(i)] || !is_product(at(i))) continue;
       Product product{.instruction = i};
-      collect_uses(block, i + 1, at(i).operands[0].reg, false, product.uses);
+      collect_uses(block, product, i + 1, at(i).operands[0].reg, false, product.uses);
       judge(product);
       products.push_back(std::move(product));
     }
     // Two products of the same factors may be one to ptxas.
     for (Product& one : products) {
       for (const Product& other : products) {
-        if (&one != &other && at(one.instruction).opcode == at(other.instruction).opcode && same_factors(one, other))
-          one.is_sure = false;
+        if (&one == &other || at(one.instruction).opcode != at(other.instruction).opcode || !same_factors(one, other))
+          continue;
+        one.is_sure = false;
+        if (meet(one, other)) one.may_join = false, one.why = row(6);
       }
     }
     for (const bool single : {true, false}) {
@@ -253,6 +273,15 @@ class Fuser {
       }
     }
     tell_others(products);
+  }
+
+  /// Whether a sum reads both.
+  static bool meet(const Product& one, const Product& other) {
+    return std::ranges::any_of(one.uses, [&](const Use& use) {
+      return !use.leaves_block && std::ranges::any_of(other.uses, [&](const Use& second) {
+        return !second.leaves_block && second.instruction == use.instruction;
+      });
+    });
   }
 
   bool same_factors(const Product& one, const Product& other) const {

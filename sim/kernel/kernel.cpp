@@ -5,6 +5,7 @@
 
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
+#include "fold.hpp"
 
 namespace bitmma {
 namespace {
@@ -34,8 +35,9 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
 
 PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
   kernel::Module module = kernel::read_module(ptx);
-  const kernel::Entry& entry = entry_of(module, options.entry);
-  kernel::inline_calls(module, static_cast<int>(&entry - module.entries.data()));
+  const int index = static_cast<int>(&entry_of(module, options.entry) - module.entries.data());
+  kernel::inline_calls(module, index);
+  kernel::Entry& entry = module.entries[static_cast<size_t>(index)];
   name_ = entry.name;
   target_ = options.target ? *options.target : parse_target(module.target);
   for (const int param : entry.params) {
@@ -43,6 +45,7 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
     parameters_.push_back(
         {.name = variable.name, .type = std::string(kernel::info(variable.type).name), .bytes = variable.size_bytes()});
   }
+  entry = kernel::folded(entry, target_);
   kernel::Decoder decoder(module, entry, target_, options.fmad);
   fusions_ = decoder.fusions().list;
   program_ = std::make_shared<const kernel::Program>(decoder.decode());

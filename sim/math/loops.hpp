@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "bitmma/math/math_instruction.hpp"
@@ -30,5 +31,12 @@ uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t 
 
 /// What div.approx and div.full of f32 multiply: the reciprocal of b, and a, both scaled.
 std::pair<uint32_t, uint32_t> quotient_factors(const MathInstruction& instruction, uint32_t a, uint32_t b);
+
+/// What ptxas computes of an approximate instruction of f32 whose operand is a constant: it knows nothing of the unit's
+/// tables, and rounds the function itself, once, to nearest even. Nothing where ptxas leaves it to the unit: tanh, and
+/// a result that is NaN, or lg2 of zero.
+std::optional<uint32_t> folded_result(const MathInstruction& instruction, uint32_t a);
+/// quotient_factors() of a divisor that is a constant, the same way. The result's second is what a is multiplied by.
+std::optional<std::pair<uint32_t, uint32_t>> folded_divisor(const MathInstruction& instruction, uint32_t b);
 
 }  // namespace bitmma::math

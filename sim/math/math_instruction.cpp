@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <map>
 #include <unordered_set>
 
@@ -298,6 +300,28 @@ uint32_t approximate_f32(MathOperation operation, bool ftz, uint32_t a) {
   return after_unit(operation, a, unit_result(operation, argument));
 }
 
+double number_of(uint32_t word) { return static_cast<double>(std::bit_cast<float>(word)); }
+uint32_t flushed_f32(uint32_t word) { return static_cast<uint32_t>(flushed(bitmma::info(Format::f32), word)); }
+uint32_t rounded_f32(double number) {
+  return flushed_f32(static_cast<uint32_t>(
+      convert(Format::f64, std::bit_cast<uint64_t>(number), Format::f32, Rounding::nearest_even, Overflow::infinity)));
+}
+
+/// The function that the unit approximates, rounded once. The C library's functions of double are within 2^-52 of it: a
+/// double that rounds to the other float is one of 2^28.
+uint32_t exact_unit_result(MathOperation operation, uint32_t argument) {
+  const double x = number_of(flushed_f32(argument));
+  switch (operation) {
+    case ex2: return rounded_f32(std::exp2(x));
+    case rcp: return rounded_f32(1 / x);
+    case rsqrt: return rounded_f32(1 / std::sqrt(x));
+    case sqrt: return rounded_f32(std::sqrt(x));
+    case lg2: return rounded_f32(std::log2(x));
+    case sin: return rounded_f32(std::sin(x));
+    default: return rounded_f32(std::cos(x));
+  }
+}
+
 /// What the unit reads of a 16-bit format.
 uint32_t word_of_16_bits(const MathInstruction& instruction, uint64_t a) {
   const uint64_t input = instruction.ftz ? flushed(bitmma::info(instruction.format), a) : a;
@@ -341,6 +365,29 @@ void require_lengths(const MathInstruction& instruction, const std::array<size_t
 
 std::pair<uint32_t, uint32_t> math::quotient_factors(const MathInstruction& instruction, uint32_t a, uint32_t b) {
   return factors_of_quotient(instruction, a, b);
+}
+
+std::optional<uint32_t> math::folded_result(const MathInstruction& instruction, uint32_t a) {
+  const MathOperation operation = instruction.operation;
+  if (instruction.format != Format::f32 || instruction.accuracy != MathAccuracy::approx || operation == tanh ||
+      operation == div)
+    return std::nullopt;
+  const bool is_turned = operation == sin || operation == cos;
+  const uint32_t argument = is_turned ? a : unit_argument(operation, instruction.ftz, a);
+  const uint32_t result = exact_unit_result(operation, argument);
+  const bool is_lg2_of_zero = operation == lg2 && result == 0xFF800000;
+  if (magnitude_of(result) > infinity_f32 || is_lg2_of_zero) return std::nullopt;
+  if (argument == a) return result;
+  if (operation == ex2 && a >= 0xC3180000) return 0;
+  return after_unit(operation, a, result);
+}
+
+std::optional<std::pair<uint32_t, uint32_t>> math::folded_divisor(const MathInstruction& instruction, uint32_t b) {
+  const uint32_t scale = quotient_scale(instruction, b);
+  const uint32_t scaled = scale == one_f32 ? b : product(b, scale, instruction.ftz);
+  const uint32_t reciprocal = exact_unit_result(rcp, scaled);
+  if (magnitude_of(reciprocal) > infinity_f32) return std::nullopt;
+  return std::pair(reciprocal, scale);
 }
 
 uint64_t math::compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c) {
