@@ -30,6 +30,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::ranges::find(names, name) != names.end();
 }
 
+bool is_approximate(const Instruction& one) { return has(one, {"approx", "full"}); }
+
 /// Conversions that ptxas computes. It leaves those from integers of 64 bits, and most of 16-bit floating types.
 bool is_folded_cvt(const Instruction& one) {
   if (one.words.size() < 3 || has(one, {"rz", "rm", "rp", "rna", "rs", "relu", "satfinite", "pack"})) return false;
@@ -57,15 +59,10 @@ bool is_folded(const Instruction& one) {
                             "shl", "shr", "shf", "popc", "clz", "bfind", "bfe", "bfi", "sad", "setp", "brev", "cnot"});
   }
   if (*type != Type::f32 && *type != Type::f64) return name == "neg";
-  if (has(one, {"approx", "full"})) return *type == Type::f32;
+  if (is_approximate(one)) return *type == Type::f32;
   if (is_one_of(name, {"add", "sub", "mul"})) return !has(one, {"rz", "rm", "rp"});
   if (is_one_of(name, {"min", "max"})) return !has(one, {"NaN", "xorsign"}) && one.operands.size() == 3;
   return is_one_of(name, {"abs", "neg", "setp"});
-}
-
-bool is_approximate(const Instruction& one) {
-  return std::ranges::find(one.words, "approx") != one.words.end() ||
-         std::ranges::find(one.words, "full") != one.words.end();
 }
 
 Operand constant_operand(uint64_t value) { return {.kind = Kind::integer, .value = value}; }

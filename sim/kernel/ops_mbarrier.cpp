@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bitmma/core/bits.hpp"
 #include "decode.hpp"
@@ -39,7 +40,7 @@ struct Phase {
   }
 };
 
-enum class What : uint8_t { init, inval, expect_tx, complete_tx, arrive, arrive_drop, test_wait, pending_count };
+enum class What : uint8_t { init, inval, expect_tx, complete_tx, arrive, arrive_drop, wait };
 
 struct MbarrierDetails {
   What what = What::init;
@@ -168,7 +169,7 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         change(cta, object, lane, arrivals, one.with_tx ? number : 0);
         break;
       }
-      default: break;
+      case What::wait: break;  // run_wait
     }
   });
   if (has_arrived) ++warp.epoch;  // what the warp does from here on is not known by this arrival
@@ -247,7 +248,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
              : what == "complete_tx" ? What::complete_tx
              : what == "arrive"      ? What::arrive
              : what == "arrive_drop" ? What::arrive_drop
-                                     : What::test_wait;
+                                     : What::wait;
   const auto* details = decoder.keep(one);
   Op& op = decoder.emit(waits ? run_wait : run_mbarrier);
   if (waits) op.control = Control::wait;
@@ -267,9 +268,24 @@ struct BulkDetails {
 
 constexpr uint32_t piece = 16;  // bytes; a bulk copy has a multiple of it, so aligned
 
+/// 16 bytes that will arrive at a place in shared memory.
+void add_piece(Cta& cta, BulkCopy& copy, const uint8_t* place, const uint8_t* bytes) {
+  auto& [where, data] = copy.pieces.emplace_back();
+  where = static_cast<uint32_t>(place - cta.shared.data());
+  std::memcpy(data.data(), bytes, piece);
+  if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
+}
+
+/// The copy arrives when a thread waits for the barrier that the instruction names.
+void begin_copy(Warp& warp, const Op& op, int lane, BulkCopy copy) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  const uint64_t address = address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane);
+  copy.barrier = object_of(warp, op, lane, one.barrier, address, AccessKind::atomic).address;
+  warp.cta->bulk_copies.push_back(std::move(copy));
+}
+
 void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
-  Cta& cta = *warp.cta;
   for_each_lane(mask, [&](int lane) {
     const uint64_t to = address_at(warp, op.a, one.wide_to, one.to_offset, lane),
                    from = address_at(warp, op.b, one.wide_from, one.from_offset, lane);
@@ -280,20 +296,10 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
     for (uint32_t i = 0; i < bytes; i += piece) {
       const uint8_t* const source = locate(warp, op, lane, one.from, from + i, piece, AccessKind::read);
       uint8_t* const place = locate(warp, op, lane, one.to, to + i, piece, AccessKind::write);
-      if (!one.to_shared) {
-        std::memcpy(place, source, piece);
-        continue;
-      }
-      auto& [where, data] = copy.pieces.emplace_back();
-      where = static_cast<uint32_t>(place - cta.shared.data());
-      std::memcpy(data.data(), source, piece);
-      if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
+      if (one.to_shared) add_piece(*warp.cta, copy, place, source);
+      else std::memcpy(place, source, piece);
     }
-    if (!one.to_shared) return;
-    copy.barrier = object_of(warp, op, lane, one.barrier,
-                             address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane), AccessKind::atomic)
-                       .address;
-    cta.bulk_copies.push_back(std::move(copy));
+    if (one.to_shared) begin_copy(warp, op, lane, std::move(copy));
   });
 }
 
@@ -315,64 +321,64 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
   return map;
 }
 
+using Indices = std::array<int64_t, 5>;
+
+bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
+  return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
+}
+
+/// Where the tensor's row begins that row `row` of a box is a part of; nothing outside of the tensor.
+std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices& first, uint32_t row) {
+  uint64_t address = map.address;
+  for (size_t i = 1; i < map.rank; ++i) {
+    const int64_t index = first[i] + int64_t{row % map.box[i]} * map.element_strides[i];
+    row /= map.box[i];
+    if (!is_in_tensor(map, i, index)) return std::nullopt;
+    address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
+  }
+  return address;
+}
+
 /// One copy between a box of a tensor and shared memory, where the box is dense but for its swizzle.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
-  Cta& cta = *warp.cta;
   const size_t rank = one.coordinates.size();
   for_each_lane(mask, [&](int lane) {
-    const uint64_t map_address = one.to_shared ? address_at(warp, op.b, one.wide_from, one.from_offset, lane)
-                                               : address_at(warp, op.a, one.wide_to, one.to_offset, lane);
-    uint64_t box_at = one.to_shared ? address_at(warp, op.a, one.wide_to, one.to_offset, lane)
-                                    : address_at(warp, op.b, one.wide_from, one.from_offset, lane);
-    const PackedTensorMap map = map_at(warp, op, lane, map_address, rank);
+    const uint64_t to = address_at(warp, op.a, one.wide_to, one.to_offset, lane),
+                   from = address_at(warp, op.b, one.wide_from, one.from_offset, lane);
+    const uint64_t box_at = one.to_shared ? to : from;
+    const PackedTensorMap map = map_at(warp, op, lane, one.to_shared ? from : to, rank);
     if (box_at % 128 != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
     const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
-    const uint32_t element = map.element_bytes, row = map.box[0] * element;
+    const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
     uint32_t rows = 1;
     for (size_t i = 1; i < rank; ++i) rows *= map.box[i];
-    std::array<int64_t, 5> first{};
+    Indices first{};
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
-    BulkCopy copy{.bytes = row * rows};
-    for (uint32_t at = 0; at < row * rows; at += piece) {
-      uint64_t address = map.address;
-      bool is_inside = true;
-      uint32_t left = at / row;
-      for (size_t i = 1; i < rank; ++i) {
-        const int64_t index = first[i] + int64_t{left % map.box[i]} * map.element_strides[i];
-        left /= map.box[i];
-        is_inside = is_inside && index >= 0 && static_cast<uint64_t>(index) < map.sizes[i];
-        address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
-      }
+    BulkCopy copy{.bytes = row_bytes * rows};
+    std::optional<uint64_t> row;
+    for (uint32_t at = 0; at < copy.bytes; at += piece) {
+      const uint32_t in_row = at % row_bytes;
+      if (in_row == 0) row = row_of_tensor(map, first, at / row_bytes);
       uint8_t* const place = locate(warp, op, lane, one.to_shared ? one.to : one.from,
                                     static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at))), piece,
                                     one.to_shared ? AccessKind::write : AccessKind::read);
       std::array<uint8_t, piece> data{};
+      // NaN of the driver's fill is not public for every type: all ones is a NaN in each.
+      if (map.fills_with_nan != 0) data.fill(0xFF);
       for (uint32_t byte = 0; byte < piece; byte += element) {
-        const int64_t index = first[0] + int64_t{(at % row + byte) / element} * map.element_strides[0];
-        const bool is_there = is_inside && index >= 0 && static_cast<uint64_t>(index) < map.sizes[0];
-        if (!is_there) {
-          // NaN of the driver's fill is not public for every type: all ones is a NaN in each.
-          if (one.to_shared && map.fills_with_nan != 0) std::memset(data.data() + byte, 0xFF, element);
-          continue;
-        }
-        uint8_t* const global = locate(warp, op, lane, Space::global, address + static_cast<uint64_t>(index) * element,
+        const int64_t index = first[0] + int64_t{(in_row + byte) / element} * map.element_strides[0];
+        if (!row || !is_in_tensor(map, 0, index)) continue;
+        uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
                                        static_cast<int>(element), one.to_shared ? AccessKind::read : AccessKind::write);
         if (one.to_shared) std::memcpy(data.data() + byte, global, element);
         else std::memcpy(global, place + byte, element);
       }
-      if (!one.to_shared) continue;
-      const auto where = static_cast<uint32_t>(place - cta.shared.data());
-      copy.pieces.emplace_back(where, data);
-      if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
+      if (one.to_shared) add_piece(*warp.cta, copy, place, data.data());
     }
-    if (!one.to_shared) return;
-    copy.barrier = object_of(warp, op, lane, one.barrier,
-                             address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane), AccessKind::atomic)
-                       .address;
-    cta.bulk_copies.push_back(std::move(copy));
+    if (one.to_shared) begin_copy(warp, op, lane, std::move(copy));
   });
 }
 

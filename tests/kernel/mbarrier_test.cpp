@@ -41,7 +41,7 @@ std::optional<ViolationCode> code_of(const std::string& body) {
 
 TEST_CASE("a producer copies in bulk two stages ahead of the warps that wait on mbarriers") { scaled(0); }
 
-TEST_CASE("faults around mbarriers are found: no wait, a stage that nobody frees, bytes that nobody expects") {
+TEST_CASE("a kernel that misuses an mbarrier is stopped: it does not wait, frees no stage, or expects too few bytes") {
   const auto fault = [](int number) { return test::violation_of([&] { scaled(number); }).value(); };
   CHECK(fault(1).code == ViolationCode::unwritten_read);
   CHECK(fault(2).code == ViolationCode::deadlock);
