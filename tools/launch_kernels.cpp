@@ -4,7 +4,8 @@
 //   g++ -std=c++20 -O1 launch_kernels.cpp -o launch_kernels -ldl && ./launch_kernels JOBS
 //
 // JOBS is a file of lines: "module FILE", "launch ENTRY GX GY GZ BX BY BZ SHARED", "memory FILE" (read before, written
-// to FILE.gpu after), "value HEX BYTES", "run". Files are relative to the folder of JOBS.
+// to FILE.gpu after), "map FILE NUMBERS" (the same memory as a tensor map: see map_line there), "value HEX BYTES",
+// "run". Files are relative to the folder of JOBS.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -19,13 +20,14 @@
 namespace {
 
 void* library = nullptr;
+int line_of_jobs = 0;  // that is being read
 
 template <typename... Arguments>
 void call(const char* name, Arguments... arguments) {
   auto* const function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
   const int error = function ? function(arguments...) : -1;
   if (error == 0) return;
-  std::fprintf(stderr, "%s: error %d\n", name, error);
+  std::fprintf(stderr, "line %d: %s: error %d\n", line_of_jobs, name, error);
   std::exit(2);
 }
 
@@ -43,6 +45,27 @@ struct Memory {
   uint64_t address = 0;
   std::vector<char> bytes = {};
 };
+
+struct alignas(64) Value {
+  uint64_t words[16] = {};  // of a tensor map all 128 bytes
+};
+
+/// What cuTensorMapEncodeTiled makes of the numbers of a line.
+Value tensor_map(std::istringstream& numbers, uint64_t address) {
+  Value map;
+  int type = 0, swizzle = 0, fill = 0;
+  uint32_t rank = 0, box[5] = {}, element_strides[5] = {};
+  uint64_t sizes[5] = {}, strides[4] = {};
+  numbers >> type >> rank;
+  for (uint32_t i = 0; i < rank; ++i) numbers >> sizes[i];
+  for (uint32_t i = 0; i + 1 < rank; ++i) numbers >> strides[i];
+  for (uint32_t i = 0; i < rank; ++i) numbers >> box[i];
+  for (uint32_t i = 0; i < rank; ++i) numbers >> element_strides[i];
+  numbers >> swizzle >> fill;
+  call("cuTensorMapEncodeTiled", static_cast<void*>(&map), type, rank, reinterpret_cast<void*>(address), &sizes[0],
+       &strides[0], &box[0], &element_strides[0], 0, swizzle, 0, fill);
+  return map;
+}
 
 }  // namespace
 
@@ -71,10 +94,11 @@ int main(int count, char** words) {
 
   unsigned grid[3], block[3], shared = 0;
   std::vector<Memory> memories;
-  std::vector<uint64_t> values;
+  std::vector<Value> values;
   int launches = 0;
   std::ifstream lines(jobs);
   for (std::string line; std::getline(lines, line);) {
+    ++line_of_jobs;
     std::istringstream text(line);
     std::string verb, first;
     text >> verb >> first;
@@ -88,17 +112,17 @@ int main(int count, char** words) {
       if (shared > 48 * 1024) call("cuFuncSetAttribute", function, 8, static_cast<int>(shared));
       memories.clear();
       values.clear();
-    } else if (verb == "memory") {
+    } else if (verb == "memory" || verb == "map") {
       Memory one{.file = folder + first, .bytes = read(folder + first)};
       call("cuMemAlloc_v2", &one.address, one.bytes.size());
       call("cuMemcpyHtoD_v2", one.address, static_cast<const void*>(one.bytes.data()), one.bytes.size());
-      values.push_back(one.address);
+      values.push_back(verb == "map" ? tensor_map(text, one.address) : Value{{one.address}});
       memories.push_back(std::move(one));
     } else if (verb == "value") {
-      values.push_back(std::strtoull(first.c_str(), nullptr, 16));
+      values.push_back({{std::strtoull(first.c_str(), nullptr, 16)}});
     } else if (verb == "run") {
       std::vector<void*> parameters;
-      for (uint64_t& value : values) parameters.push_back(&value);
+      for (Value& value : values) parameters.push_back(&value);
       call("cuLaunchKernel", function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared,
            static_cast<void*>(nullptr), parameters.data(), static_cast<void**>(nullptr));
       call("cuCtxSynchronize");

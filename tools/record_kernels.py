@@ -23,14 +23,19 @@ import ml_dtypes
 import numpy as np
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "kernels")
-TYPES = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
-         "u8": np.uint8}
+# Types of arrays, and their numbers in the driver's CUtensorMapDataType.
+TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
+         "u8": np.uint8, "u16": np.uint16, "u64": np.uint64}
+DRIVER_TYPES = {"u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "fp16": 6, "fp32": 7, "fp64": 8, "bf16": 9}
+SWIZZLES = {"none": 0, "32": 1, "64": 2, "128": 3}
 
 
 def array(rng, text, how):
     """Numbers of "fp16[8,1000]"."""
     kind, shape = text.rstrip("]").split("[")
     shape, dtype = tuple(int(one) for one in shape.split(",")), TYPES[kind]
+    if how == "bits":
+        return rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
     if np.issubdtype(dtype, np.integer):
         return rng.integers(0, 256 if kind == "u8" else 1000, shape).astype(dtype)
     values = rng.standard_normal(shape)
@@ -60,13 +65,51 @@ def fusion_launches():
         yield "module fusions", name, (1, 1, 1), (1, 1, 1), 0, ["fp32[64]"], "normal"
 
 
-DRAWN = [(module, kernel) for module in range(16) for kernel in range(25)]
+DRAWN = [(module, kernel) for module in range(24) for kernel in range(25)]
 
 
 def drawn_launches():
     numbers = ["fp32[64]", "fp32[64]", "s32[64]", "fp32[64]", "s32[64]"]
     for i, (module, kernel) in enumerate(DRAWN):
         yield f"drawn drawn_{module}", f"d{kernel}", (1, 1, 1), (64, 1, 1), 0, numbers, ("normal", "wide", "peaked")[i % 3]
+
+
+def bulk_launches():
+    for how in ("normal", "wide"):
+        yield "module bulk", "bulk_scale", (1, 1, 1), (160, 1, 1), 0, ["fp32[1280]", "fp32[1280]", 1.7, 1280, 0], how
+        operand = {"map": "bf16[64,192]", "box": [64, 64], "swizzle": "128"}
+        result = {"map": "fp32[64,80]", "box": [64, 64]}
+        yield "module bulk", "tma_product", (1, 1, 1), (128, 1, 1), 0, [operand, operand, result, 192], how
+
+
+def tma_launches():
+    """Boxes drawn at random: some reach over the edges of the tensor, or skip elements."""
+    rng = np.random.default_rng(3)
+    for _ in range(400):
+        rank, kind = int(rng.integers(1, 6)), str(rng.choice(list(DRIVER_TYPES)))
+        size = np.dtype(TYPES[kind]).itemsize
+        swizzle = str(rng.choice(list(SWIZZLES)))
+        row = 16 * int(rng.integers(1, 1 + (16 if swizzle == "none" else int(swizzle) // 16)))  # bytes of the innermost dimension
+        box, sizes = [min(row // size, 256)], [16 // size * int(rng.integers(1, 20))]
+        strides = [1] + [int(rng.choice([1, 1, 1, 2, 3, 8])) for _ in range(rank - 1)]
+        for i in range(1, rank):
+            box.append(int(rng.integers(1, 1 + max(1, min(16, 4096 // (size * int(np.prod(box))))))))
+            sizes.append(int(rng.integers(1, 20 if rank < 4 else 6)))
+        at = [int(rng.integers(-one // 2, max(1, n))) for one, n in zip(box, sizes)]
+        at[0] -= at[0] % (16 // size)  # elsewhere, and where a store begins in front of the tensor, the GPU stops
+        fill = "nan" if kind in ("fp16", "fp32", "fp64", "bf16") and rng.random() < 0.5 else "zero"
+        # A copy moves ceil(box / stride) elements of a dimension. In shared memory a swizzled row has the swizzle's width.
+        rows = int(np.prod([-(-one // stride) for one, stride in zip(box[1:], strides[1:])]))
+        moved, shared = rows * size * box[0], rows * (size * box[0] if swizzle == "none" else int(swizzle))
+        shared += -shared % 1024
+        tensor = {"map": f"{kind}[{','.join(map(str, sizes[::-1]))}]", "box": box[::-1], "swizzle": swizzle,
+                  "element_strides": strides[::-1], "fill": fill}
+        loads = bool(rng.integers(0, 2))
+        if not loads:
+            at = [max(0, one) for one in at]
+        counts = [moved, shared] if loads else [shared]
+        yield ("module tma", f"{'load' if loads else 'store'}_{rank}", (1, 1, 1), (64, 1, 1), 1024 + shared,
+               [tensor, at, f"u8[{shared}]", *counts], "bits")
 
 
 def triton_launches(folder):
@@ -81,14 +124,17 @@ def all_launches(triton):
     """Every launch, numbered: its number is the seed of its inputs. `triton`: a folder of Triton's modules, or "-"."""
     yield from enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
     yield from enumerate(drawn_launches(), 1000)
+    yield from enumerate([*bulk_launches(), *tma_launches()], 3000)
 
 
 def operands_of(number, entry, arguments, how):
-    """What the parameters get: arrays, and numbers of 32 bits as np.uint32."""
+    """What the parameters get: arrays, those of tensor maps too, and numbers of 32 bits as np.uint32."""
     rng, operands = np.random.default_rng(number), []
     for i, argument in enumerate(arguments):
-        if isinstance(argument, str):
-            operands.append(array(rng, argument, how))
+        if isinstance(argument, list):
+            operands.append(np.array(argument, np.int32))
+        elif isinstance(argument, (str, dict)):
+            operands.append(array(rng, argument["map"] if isinstance(argument, dict) else argument, how))
             if entry == "histogram" and i == 1:
                 operands[-1][:] = 0
         else:
@@ -96,15 +142,31 @@ def operands_of(number, entry, arguments, how):
     return operands
 
 
-def run(kernel, grid, block, shared, operands, extra):
+def run(kernel, grid, block, shared, operands, arguments, extra):
     """Runs a launch with bitmma; arrays are written in place. `extra`: hidden parameters behind those of the launch."""
-    given = [one.tobytes() if isinstance(one, np.uint32) else one for one in operands]
+    import bitmma
+
+    given = []
+    for one, argument in zip(operands, arguments):
+        if isinstance(argument, dict):
+            fields = {key: value for key, value in argument.items() if key not in ("map", "box")}
+            one = bitmma.tensor_map(one, tuple(argument["box"]), **{**fields, "element_strides": tuple(fields.get("element_strides", ()))})
+        given.append(one.tobytes() if isinstance(one, np.uint32) else one)
     kernel[tuple(grid), tuple(block), shared](*given, *[None] * extra, threads=0)
 
 
 def digest_of_all(operands):
     sums = [hashlib.sha256(operand.tobytes()).digest() for operand in operands]
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]
+
+
+def map_line(file, argument, operand):
+    """The line of a tensor map for tools/launch_kernels.cpp: what cuTensorMapEncodeTiled takes, the innermost dimension first."""
+    rank = operand.ndim
+    numbers = [DRIVER_TYPES[argument["map"].split("[")[0]], rank, *operand.shape[::-1], *operand.strides[-2::-1], *argument["box"][::-1],
+               *argument.get("element_strides", [1] * rank)[::-1], SWIZZLES[argument.get("swizzle", "none")],
+               int(argument.get("fill") == "nan")]
+    return " ".join(["map", file, *map(str, numbers)])
 
 
 def parameters_of(ptx, entry):
@@ -117,7 +179,7 @@ def make(folder, triton):
     os.makedirs(folder, exist_ok=True)
     with tarfile.open(os.path.join(DATA, "drawn.tar.xz")) as packed:
         packed.extractall(folder)
-    ptx_files = [os.path.join(DATA, "cuda.ptx"), os.path.join(DATA, "fusions.ptx"), *glob.glob(os.path.join(folder, "drawn", "*.ptx"))]
+    ptx_files = [*glob.glob(os.path.join(DATA, "*.ptx")), *glob.glob(os.path.join(folder, "drawn", "*.ptx"))]
     for source in ptx_files:
         ptx = os.path.join(folder, os.path.basename(source))
         shutil.copy(source, ptx)
@@ -143,7 +205,8 @@ def make(folder, triton):
             else:
                 files.append(f"{number}_{i}.bin")
                 operand.tofile(os.path.join(folder, files[-1]))
-                jobs.append(f"memory {files[-1]}")
+                argument = arguments[i]
+                jobs.append(map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}")
         jobs += ["value 0 8"] * extra + ["run"]
         rows.append({"number": number, "module": name, "entry": entry, "grid": grid, "block": block, "shared": shared,
                      "arguments": arguments, "files": files, "extra": extra, "how": how})
@@ -171,7 +234,7 @@ def compare(folder):
             if key not in kernels:
                 with open(os.path.join(folder, row["module"] + ".ptx")) as file:
                     kernels[key] = bitmma.kernel(file.read(), row["entry"], target="sm_90a")
-            run(kernels[key], row["grid"], row["block"], row["shared"], operands, row["extra"])
+            run(kernels[key], row["grid"], row["block"], row["shared"], operands, row["arguments"], row["extra"])
         except bitmma.Error as error:
             print("REFUSED", where, str(error).splitlines()[0])
             refused += 1

@@ -1,4 +1,4 @@
-# Sourced by tools/test and tools/test-more: names each step, and prints a table of all, with seconds, when the script ends.
+# Sourced by tools/test, tools/test-more and tools/test-daily: names each step, and prints a table of all, with seconds, when the script ends.
 #   step NAME COMMAND...   ends the script if the command fails
 #   try NAME COMMAND...    goes on, so that one run tells about every part; true if the command succeeded. The script
 #                          fails in the end

@@ -99,9 +99,9 @@ def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: 
     """A tensor map of TMA, as cuTensorMapEncodeTiled makes it, to be given to a kernel.
 
     array            NumPy's or torch's, contiguous, of 1 to 5 dimensions; the last is the innermost
-    box              elements that one copy moves, in the order of the array's dimensions
+    box              elements that one copy spans, in the order of the array's dimensions
     swizzle          "none", "32", "64" or "128": of the box in shared memory, in bytes
-    element_strides  1 to 8 of each dimension; 1 where nothing is given
+    element_strides  1 to 8 of each dimension, of the last 1: of n in the box, ceil(n / stride) are moved; 1 where nothing is given
     fill             "zero" or "nan": elements outside of the array
 
     Raises Error for what the driver refuses, when the kernel is launched.

@@ -245,6 +245,7 @@ class Fuser {
       Product product{.instruction = i};
       collect_uses(block, product, i + 1, at(i).operands[0].reg, false, product.uses);
       judge(product);
+      if (product.why == row(5) && may_sink(block, product)) product.is_sure = false;
       products.push_back(std::move(product));
     }
     // Two products of the same factors may be one to ptxas.
@@ -313,6 +314,16 @@ class Fuser {
           product.may_join = false, product.why = row(6);
       }
     }
+  }
+
+  /// Whether ptxas may move a sum of the product behind this block, where it joined one in 1 of 200 kernels on an H100.
+  bool may_sink(const Block& block, const Product& product) const {
+    return std::ranges::any_of(product.uses, [&](const Use& use) {
+      if (!fits(product, use)) return false;
+      std::vector<Use> of_sum;
+      collect_uses(block, product, use.instruction + 1, at(use.instruction).operands[0].reg, false, of_sum);
+      return std::ranges::all_of(of_sum, &Use::leaves_block);
+    });
   }
 
   /// A sum that joined its other operand reads the product itself.

@@ -327,19 +327,40 @@ bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
   return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
 }
 
+/// How many indices of a dimension a copy moves.
+uint32_t moved_of(const PackedTensorMap& map, size_t dimension) {
+  return (map.box[dimension] + map.element_strides[dimension] - 1) / map.element_strides[dimension];
+}
+
 /// Where the tensor's row begins that row `row` of a box is a part of; nothing outside of the tensor.
 std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices& first, uint32_t row) {
   uint64_t address = map.address;
   for (size_t i = 1; i < map.rank; ++i) {
-    const int64_t index = first[i] + int64_t{row % map.box[i]} * map.element_strides[i];
-    row /= map.box[i];
+    const uint32_t moved = moved_of(map, i);
+    const int64_t index = first[i] + int64_t{row % moved} * map.element_strides[i];
+    row /= moved;
     if (!is_in_tensor(map, i, index)) return std::nullopt;
     address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
   }
   return address;
 }
 
-/// One copy between a box of a tensor and shared memory, where the box is dense but for its swizzle.
+/// Refuses coordinates at which a GPU stops with an illegal instruction. Measured on an H100 (data/kernels/tma.cu).
+void require_coordinates(const BulkDetails& one, const PackedTensorMap& map, const Indices& first, int lane) {
+  if (first[0] * map.element_bytes % 16 != 0) {
+    fault(ViolationCode::misaligned, lane,
+          fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
+          "one at a multiple of 16 bytes");
+  }
+  if (!one.to_shared && *std::ranges::min_element(first) < 0) {
+    fault(ViolationCode::out_of_bounds, lane,
+          fmt::format("a store to coordinates {}", fmt::join(first.begin(), first.begin() + map.rank, ", ")),
+          "coordinates of 0 or more; loads may begin in front of the tensor");
+  }
+}
+
+/// One copy between a box of a tensor and shared memory, where the box is dense, but with a swizzle each row begins at
+/// a multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
   const size_t rank = one.coordinates.size();
@@ -352,24 +373,27 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
       fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
     const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
     const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
+    const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
     uint32_t rows = 1;
-    for (size_t i = 1; i < rank; ++i) rows *= map.box[i];
+    for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
     Indices first{};
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
+    require_coordinates(one, map, first, lane);
     BulkCopy copy{.bytes = row_bytes * rows};
     std::optional<uint64_t> row;
-    for (uint32_t at = 0; at < copy.bytes; at += piece) {
-      const uint32_t in_row = at % row_bytes;
-      if (in_row == 0) row = row_of_tensor(map, first, at / row_bytes);
+    for (uint32_t moved = 0; moved < copy.bytes; moved += piece) {
+      const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
+      if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
       uint8_t* const place = locate(warp, op, lane, one.to_shared ? one.to : one.from,
                                     static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at))), piece,
                                     one.to_shared ? AccessKind::write : AccessKind::read);
       std::array<uint8_t, piece> data{};
-      // NaN of the driver's fill is not public for every type: all ones is a NaN in each.
-      if (map.fills_with_nan != 0) data.fill(0xFF);
+      if (map.fills_with_nan != 0) {  // of f16, bf16 and f32 on an H100
+        for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
+      }
       for (uint32_t byte = 0; byte < piece; byte += element) {
-        const int64_t index = first[0] + int64_t{(in_row + byte) / element} * map.element_strides[0];
+        const int64_t index = first[0] + int64_t{(in_row + byte) / element};
         if (!row || !is_in_tensor(map, 0, index)) continue;
         uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
                                        static_cast<int>(element), one.to_shared ? AccessKind::read : AccessKind::write);

@@ -119,3 +119,16 @@ TEST_CASE("a kernel tells which sums it joins, by which rule, and where the rule
   CHECK(kernel.fusions()[1].rule == "other use");
   CHECK_FALSE(kernel.fusions()[0].is_sure);  // the products are the same: ptxas may make them one
 }
+
+TEST_CASE("a product that other blocks read is not sure to stay where its sum is read in other blocks alone") {
+  const auto is_sure = [](std::string_view behind_sum) {
+    const PtxEntry kernel(test::module_of("mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f1, %f5;\n" + std::string(behind_sum) +
+                                          "setp.gt.f32 %p1, %f2, %f3;\n@%p1 bra far;\nst.global.f32 [%rd1], %f2;\n"
+                                          "far:\nfma.rn.f32 %f6, %f1, %f2, %f4;\nst.global.f32 [%rd1], %f6;"));
+    REQUIRE(kernel.fusions().size() == 1);
+    CHECK(kernel.fusions()[0].rule == "other block");
+    return kernel.fusions()[0].is_sure;
+  };
+  CHECK_FALSE(is_sure(""));
+  CHECK(is_sure("st.global.f32 [%rd1], %f4;\n"));
+}

@@ -114,6 +114,8 @@ TEST_CASE("tensor maps that the driver refuses, or that do not fit the memory, a
   refused([](TensorMap& map) { map.box = {64, 257}; });
   refused([](TensorMap& map) { map.box = {4, 8}; });
   refused([](TensorMap& map) { map.element_strides = {1, 9}; });
+  refused([](TensorMap& map) { map.element_strides = {2, 1}; });
+  refused([](TensorMap& map) { map.element_bytes = 1, map.fills_with_nan = true; });
   refused([](TensorMap& map) { map.swizzle = Swizzle::b64; });
   refused([](TensorMap& map) { map.swizzle = Swizzle::b128_atom32; });
   const PtxEntry kernel = test::kernel_of_data("bulk.ptx", "bulk_scale");
@@ -147,4 +149,26 @@ st.global.u32 [%rd1+16], %r5;
 st.global.u32 [%rd1+20], %r6;)"),
                                std::vector<uint32_t>(6, 9), 0);
   CHECK(words == std::vector<uint32_t>{0, 0, 1, 0, 2, 1});
+}
+
+TEST_CASE(
+    "tensor copies stop where an H100 does: innermost coordinates between 16 bytes, stores in front of the tensor") {
+  std::vector<uint32_t> tensor(64 * 8, 7), box(512);
+  const TensorMap map{.element_bytes = 4, .sizes = {64, 8}, .strides_bytes = {256}, .box = {16, 8}};
+  const auto fault_at = [&](const std::string& entry, int32_t x, int32_t y) {
+    std::vector<int32_t> at{x, y};
+    Launch launch_of{.block = {64, 1, 1}, .dynamic_shared_bytes = 2048};
+    launch_of.arguments = {tensor_map_argument({reinterpret_cast<uint8_t*>(tensor.data()), tensor.size() * 4}, map),
+                           memory(at), memory(box), number(512)};
+    if (entry.starts_with("load")) launch_of.arguments.push_back(number(1024));
+    const auto found = test::violation_of([&] { launch(test::kernel_of_data("tma.ptx", entry), launch_of); });
+    return found ? std::optional(found->code) : std::nullopt;
+  };
+  CHECK(fault_at("load_2", 4, -3) == std::nullopt);
+  CHECK(fault_at("load_2", -8, 7) == std::nullopt);
+  CHECK(fault_at("load_2", 5, 0) == ViolationCode::misaligned);
+  CHECK(fault_at("store_2", 60, 7) == std::nullopt);
+  CHECK(fault_at("store_2", 2, 0) == ViolationCode::misaligned);
+  CHECK(fault_at("store_2", 0, -1) == ViolationCode::out_of_bounds);
+  CHECK(fault_at("store_2", -4, 0) == ViolationCode::out_of_bounds);
 }

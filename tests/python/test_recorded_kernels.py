@@ -11,6 +11,9 @@ import bitmma
 
 from conftest import DATA, ROOT
 
+# ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the case.
+DIFFERING = {("drawn_16", "d21", "wide")}
+
 spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "tools" / "record_kernels.py")
 record_kernels = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(record_kernels)
@@ -35,7 +38,7 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
     with open(DATA / "kernels" / "h100.csv") as file:
         recorded = list(csv.DictReader(file))
     launches = list(record_kernels.all_launches(str(triton)))
-    assert len(launches) == len(recorded) > 700
+    assert len(launches) == len(recorded) > 1300
     kernels = {}
     for (number, (module, entry, grid, block, shared, arguments, how)), row in zip(launches, recorded):
         source, name = module.split()
@@ -47,8 +50,11 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
         if (name, entry) not in kernels:
             kernels[name, entry] = bitmma.kernel(ptx.read_text(), entry, target="sm_90a")
         kernel = kernels[name, entry]
-        record_kernels.run(kernel, grid, block, shared, operands, record_kernels.parameters_of(ptx.read_text(), entry) - len(arguments))
-        assert record_kernels.digest_of_all(operands) == row["operands after"], (name, entry, how)
+        record_kernels.run(kernel, grid, block, shared, operands, arguments, record_kernels.parameters_of(ptx.read_text(), entry) - len(arguments))
+        agrees = record_kernels.digest_of_all(operands) == row["operands after"]
+        assert agrees == ((name, entry, how) not in DIFFERING), (name, entry, how)
+        if not agrees:
+            assert not all(one["sure"] for one in kernel.fusions), (name, entry, how)
 
 
 def test_a_product_that_is_not_joined_is_seen(triton):
@@ -60,6 +66,6 @@ def test_a_product_that_is_not_joined_is_seen(triton):
         _, entry, grid, block, shared, arguments, how = launch
         operands = record_kernels.operands_of(1, entry, arguments, how)
         kernel = bitmma.kernel(source, entry, target="sm_90a", fmad=fmad)
-        record_kernels.run(kernel, grid, block, shared, operands, record_kernels.parameters_of(source, entry) - len(arguments))
+        record_kernels.run(kernel, grid, block, shared, operands, arguments, record_kernels.parameters_of(source, entry) - len(arguments))
         results.append(record_kernels.digest_of_all(operands))
     assert results[0] != results[1]

@@ -18,13 +18,14 @@ namespace bitmma {
 
 /// The dimensions are in the driver's order: the innermost first. Source: CUDA driver API, cuTensorMapEncodeTiled.
 struct TensorMap {
-  int element_bytes = 2;                      // 1, 2, 4 or 8
-  std::vector<int64_t> sizes = {};            // elements of each of 1 to 5 dimensions
-  std::vector<int64_t> strides_bytes = {};    // of all dimensions but the innermost, multiples of 16
-  std::vector<int64_t> box = {};              // elements that one copy moves, at most 256 of a dimension
-  std::vector<int64_t> element_strides = {};  // 1 to 8 of each dimension; empty: 1
-  Swizzle swizzle = Swizzle::none;            // of the box in shared memory; not 128-atom32
-  bool fills_with_nan = false;                // elements outside of the tensor: NaN, otherwise zero
+  int element_bytes = 2;                    // 1, 2, 4 or 8
+  std::vector<int64_t> sizes = {};          // elements of each of 1 to 5 dimensions
+  std::vector<int64_t> strides_bytes = {};  // of all dimensions but the innermost, multiples of 16
+  std::vector<int64_t> box = {};            // elements that one copy spans, at most 256 of a dimension
+  std::vector<int64_t> element_strides =
+      {};                           // 1 to 8, the innermost 1: of n in the box, ceil(n / stride) are moved; empty: 1
+  Swizzle swizzle = Swizzle::none;  // of the box in shared memory, where a row then has its width; not 128-atom32
+  bool fills_with_nan = false;      // elements outside of the tensor: words 0x7FF7, otherwise zero
 
   bool operator==(const TensorMap&) const = default;
 };

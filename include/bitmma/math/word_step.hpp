@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/compiler.hpp"
+
 namespace bitmma {
 
 struct WordStep {

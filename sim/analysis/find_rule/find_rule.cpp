@@ -36,7 +36,7 @@ constexpr size_t most_fallen = 24;  // that are kept for the nearest rule
 constexpr std::string_view sums_beyond = "sums beyond 32 bits", bits_that_count = "bits that count";
 
 /// A fused sum with what is left open of it.
-struct Candidate {
+struct RuleCandidate {
   AccumulatorModel core = {};           // without floor
   std::array<uint64_t, 2> floors = {};  // that are left, for zeros that are +0 and for zeros that keep their sign
   std::array<bool, 2> payload = {true, true};  // of C dropped, passed
@@ -127,12 +127,12 @@ class RuleSearch::Search {
   }
   void sieve_all();
   void sieve(std::span<const AnsweredOutput> outputs);
-  bool survives(Candidate& candidate, const AnsweredOutput& output) const;
+  bool survives(RuleCandidate& candidate, const AnsweredOutput& output) const;
   void check_whole_matrices(size_t first_case);
   void keep_fallen(AccumulatorModel model) {
     if (fallen_.size() < most_fallen) fallen_.push_back(std::move(model));
   }
-  AccumulatorModel with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const;
+  AccumulatorModel with(const RuleCandidate& candidate, int floor, bool keeps_sign, bool payload) const;
   std::vector<Survivor> survivors(size_t most) const;
   bool any_left() const { return !candidates_.empty() || !others_.empty(); }
   std::vector<AccumulatorModel> compared() const;
@@ -155,7 +155,7 @@ class RuleSearch::Search {
   std::vector<std::optional<int>> floors_;
   std::vector<OtherRule> others_;
   std::vector<std::unique_ptr<AnsweredCase>> cases_;
-  std::vector<Candidate> candidates_;
+  std::vector<RuleCandidate> candidates_;
   std::vector<AccumulatorModel> fallen_;  // that came furthest
   std::vector<RuleCase> planned_;         // not yet returned to the caller
   std::vector<RuleCase> first_cases_;     // of the plan, before anything is eliminated
@@ -331,13 +331,13 @@ void RuleSearch::Search::sieve(std::span<const AnsweredOutput> outputs) {
       if (!survives(candidates_[i], output)) return;
     }
   });
-  for (const Candidate& candidate : candidates_) {
+  for (const RuleCandidate& candidate : candidates_) {
     if (!candidate.is_alive()) keep_fallen(candidate.core);
   }
-  std::erase_if(candidates_, [](const Candidate& candidate) { return !candidate.is_alive(); });
+  std::erase_if(candidates_, [](const RuleCandidate& candidate) { return !candidate.is_alive(); });
 }
 
-bool RuleSearch::Search::survives(Candidate& candidate, const AnsweredOutput& output) const {
+bool RuleSearch::Search::survives(RuleCandidate& candidate, const AnsweredOutput& output) const {
   AccumulatorModel model = candidate.core;
   if (output.is_special()) {
     for (const bool passed : {false, true}) {
@@ -392,7 +392,8 @@ void RuleSearch::Search::check_whole_matrices(size_t first_case) {
   }
 }
 
-AccumulatorModel RuleSearch::Search::with(const Candidate& candidate, int floor, bool keeps_sign, bool payload) const {
+AccumulatorModel RuleSearch::Search::with(const RuleCandidate& candidate, int floor, bool keeps_sign,
+                                          bool payload) const {
   AccumulatorModel model = candidate.core;
   model.floor_exponent = floors_[static_cast<size_t>(floor)];
   model.overrides.zero_keeps_sign = keeps_sign;
@@ -406,7 +407,7 @@ std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t m
   using Key = std::tuple<int, size_t, int, bool, bool>;
   std::vector<Key> keys;
   for (size_t i = 0; i < candidates_.size(); ++i) {
-    const Candidate& candidate = candidates_[i];
+    const RuleCandidate& candidate = candidates_[i];
     AccumulatorModel as_row = candidate.core;
     as_row.floor_exponent = row_.floor_exponent;
     as_row.overrides.zero_keeps_sign = row_.overrides.zero_keeps_sign;
@@ -537,7 +538,7 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   const auto add = [&](const AccumulatorModel& model) {
     for (const FactValue& fact : facts_of(model, terms)) values.add(fact);
   };
-  for (const Candidate& candidate : candidates_) {
+  for (const RuleCandidate& candidate : candidates_) {
     for (const bool keeps_sign : {false, true}) {
       for (uint64_t left = candidate.floors[keeps_sign]; left != 0; left &= left - 1)
         add(with(candidate, std::countr_zero(left), keeps_sign, candidate.payload[1]));

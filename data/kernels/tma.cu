@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Copies of boxes by tensor maps of 1 to 5 dimensions, byte by byte: what lies in shared memory after a load, and in
+// the tensor after a store. One block; `at` has the coordinates of the box, the innermost first.
+#include <cstdint>
+
+/// What cuTensorMapEncodeTiled fills.
+struct alignas(64) TensorMap {
+  char bytes[128];
+};
+
+__device__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+__device__ void init(uint64_t* barrier) {
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier))
+      : "memory");
+}
+__device__ void expect(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+__device__ void wait(uint64_t* barrier) {
+  asm volatile(
+      "{\n.reg .pred done;\nWAIT_%=:\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], 0;\n"
+      "@!done bra WAIT_%=;\n}" ::"r"(shared_address(barrier))
+      : "memory");
+}
+
+/// `bytes` of the box are copied into `all` bytes of shared memory that were 0xA5, or from there.
+#define COPIES(rank, coordinates, ...)                                                                             \
+  extern "C" __global__ void load_##rank(const __grid_constant__ TensorMap map, const int* at, uint8_t* out,       \
+                                         int bytes, int all) {                                                     \
+    extern __shared__ __align__(1024) uint8_t box[];                                                               \
+    __shared__ uint64_t full;                                                                                      \
+    for (int i = threadIdx.x; i < all; i += blockDim.x) box[i] = 0xA5;                                             \
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");                                                   \
+    if (threadIdx.x == 0) init(&full);                                                                             \
+    __syncthreads();                                                                                               \
+    if (threadIdx.x == 0) {                                                                                        \
+      expect(&full, bytes);                                                                                        \
+      asm volatile("cp.async.bulk.tensor." #rank                                                                   \
+                   "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates            \
+                   "], [%2];" ::"r"(shared_address(box)),                                                          \
+                   "l"(&map), "r"(shared_address(&full)), __VA_ARGS__                                              \
+                   : "memory");                                                                                    \
+    }                                                                                                              \
+    wait(&full);                                                                                                   \
+    for (int i = threadIdx.x; i < all; i += blockDim.x) out[i] = box[i];                                           \
+  }                                                                                                                \
+  extern "C" __global__ void store_##rank(const __grid_constant__ TensorMap map, const int* at, const uint8_t* in, \
+                                          int all) {                                                               \
+    extern __shared__ __align__(1024) uint8_t box[];                                                               \
+    for (int i = threadIdx.x; i < all; i += blockDim.x) box[i] = in[i];                                            \
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");                                                   \
+    __syncthreads();                                                                                               \
+    if (threadIdx.x == 0) {                                                                                        \
+      asm volatile("cp.async.bulk.tensor." #rank "d.global.shared::cta.tile.bulk_group [%1, " coordinates          \
+                   "], [%0];" ::"r"(shared_address(box)),                                                          \
+                   "l"(&map), "r"(0), __VA_ARGS__                                                                  \
+                   : "memory");                                                                                    \
+      asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");                       \
+    }                                                                                                              \
+  }
+
+COPIES(1, "{%3}", "r"(at[0]))
+COPIES(2, "{%3, %4}", "r"(at[0]), "r"(at[1]))
+COPIES(3, "{%3, %4, %5}", "r"(at[0]), "r"(at[1]), "r"(at[2]))
+COPIES(4, "{%3, %4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]))
+COPIES(5, "{%3, %4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
