@@ -240,8 +240,10 @@ struct GlobalAddresses {
 
 enum class AccessKind : uint8_t { read, write, atomic };
 
-/// The bytes that a lane reads or writes. Throws Fault.
-uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind);
+/// The bytes that a lane reads or writes. Throws Fault. `data`: what it will write, if that is known: two warps may
+/// write the same value to a byte of shared memory.
+uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
+                const uint8_t* data = nullptr);
 
 /// Marks what arrives, and that its bytes are written.
 void complete_copies(Warp& warp, size_t groups_left);

@@ -21,13 +21,14 @@ std::string line_of(const Cta& cta, int instruction) {
 }
 
 /// Notes that the warp uses the bytes, and finds who used them without a barrier between.
-void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind) {
+void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind, const uint8_t* data) {
   Cta& cta = *warp.cta;
   const size_t warps = cta.warps.size();
   for (size_t i = at; i < at + bytes; ++i) {
     ByteUse& use = cta.uses[i];
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
-    if (use.writer >= 0 && !both_atomic && !is_ordered(warp, use.writer, use.write_epoch)) {
+    const bool same_value = data && data[i - at] == cta.shared[i];
+    if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch)) {
       fault(ViolationCode::shared_memory_race, lane,
             fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
                         print_thread(cta, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
@@ -74,7 +75,8 @@ void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std:
   if (kind == AccessKind::atomic) std::memset(states, written, bytes);
 }
 
-uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind) {
+uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
+                   const uint8_t* data) {
   Cta& cta = *warp.cta;
   const uint64_t at = address, size = cta.shared.size();
   if (address < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
@@ -86,7 +88,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   if (cta.launch->checks) {
     check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  fmt::format("byte {} of shared memory", at - shared_begin));
-    note_use(warp, op, lane, at, static_cast<size_t>(bytes), kind);
+    note_use(warp, op, lane, at, static_cast<size_t>(bytes), kind, data);
   }
   return cta.shared.data() + at;
 }
@@ -156,7 +158,8 @@ std::string print_thread(const Cta& cta, int warp, int lane) {
                      thread / (block[0] * block[1]));
 }
 
-uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind) {
+uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
+                const uint8_t* data) {
   if (address % static_cast<uint64_t>(bytes) != 0) {
     fault(ViolationCode::misaligned, lane, fmt::format("{} bytes at address {:#x}", bytes, address),
           fmt::format("a multiple of {}", bytes));
@@ -171,7 +174,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
   }
   Cta& cta = *warp.cta;
   switch (space) {
-    case Space::shared: return in_shared(warp, op, lane, address, bytes, kind);
+    case Space::shared: return in_shared(warp, op, lane, address, bytes, kind, data);
     case Space::local: return in_local(warp, lane, address, bytes, kind);
     case Space::param:
     case Space::constant: {

@@ -34,31 +34,44 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
     fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
           "all 32 lanes, as .aligned says");
   const int rows = 8 * one.move.count;
+  std::array<std::array<uint8_t, 16>, lanes> stored;
+  if (one.move.store) {
+    size_t at = 0;
+    for (const uint32_t slot : one.slots) {
+      const auto* words = warp.lanes_of<const uint32_t>(slot);
+      for (int lane = 0; lane < lanes; ++lane) {
+        for (int half = 0; half < 2; ++half, ++at) {
+          const auto bits = static_cast<uint16_t>(words[lane] >> 16 * half);
+          std::memcpy(
+              &stored[static_cast<size_t>(one.places[at].address_lane)][static_cast<size_t>(one.places[at].byte)],
+              &bits, 2);
+        }
+      }
+    }
+  }
   uint8_t* row_of[lanes] = {};
   for (int lane = 0; lane < rows; ++lane) {
     const uint64_t base =
         one.wide_base ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
     const uint64_t address = base + static_cast<uint64_t>(op.immediate);
     row_of[lane] = locate(warp, op, lane, one.space, one.wide_base ? address : address & 0xFFFFFFFF, 16,
-                          one.move.store ? AccessKind::write : AccessKind::read);
+                          one.move.store ? AccessKind::write : AccessKind::read,
+                          one.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
+    if (one.move.store) std::memcpy(row_of[lane], stored[static_cast<size_t>(lane)].data(), 16);
   }
+  if (one.move.store) return;
   size_t at = 0;
   for (const uint32_t slot : one.slots) {
     auto* words = warp.lanes_of<uint32_t>(slot);
     for (int lane = 0; lane < lanes; ++lane) {
       uint32_t word = 0;
       for (int half = 0; half < 2; ++half, ++at) {
-        uint8_t* const element = row_of[one.places[at].address_lane] + one.places[at].byte;
+        const uint8_t* const element = row_of[one.places[at].address_lane] + one.places[at].byte;
         uint16_t bits = 0;
-        if (one.move.store) {
-          bits = static_cast<uint16_t>(words[lane] >> 16 * half);
-          std::memcpy(element, &bits, 2);
-        } else {
-          std::memcpy(&bits, element, 2);
-          word |= uint32_t{bits} << 16 * half;
-        }
+        std::memcpy(&bits, element, 2);
+        word |= uint32_t{bits} << 16 * half;
       }
-      if (!one.move.store) words[lane] = word;
+      words[lane] = word;
     }
   }
 }

@@ -60,7 +60,8 @@ void store(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MemoryDetails*>(op.details);
   const int total = one.bytes * static_cast<int>(one.parts.size());
   for_each_lane(mask, [&](int lane) {
-    uint8_t* to = locate(warp, op, lane, one.space, base_of(warp, op, one.wide_base, lane), total, AccessKind::write);
+    std::array<uint8_t, 64> data;
+    uint8_t* to = data.data();
     for (const Part& part : one.parts) {
       if (one.bytes == 16) {
         std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
@@ -71,6 +72,9 @@ void store(Warp& warp, const Op& op, Mask mask) {
       }
       to += one.bytes;
     }
+    std::memcpy(locate(warp, op, lane, one.space, base_of(warp, op, one.wide_base, lane), total, AccessKind::write,
+                       data.data()),
+                data.data(), static_cast<size_t>(total));
   });
 }
 

@@ -265,6 +265,11 @@ TEST_CASE("a race in shared memory is named with both threads and lines") {
   REQUIRE(after_read);
   CHECK(after_read->code == ViolationCode::shared_memory_race);
   CHECK_THAT(after_read->seen, ContainsSubstring("st.shared.u32"));
+  // Two warps may write the same value, not two values.
+  CHECK_FALSE(run("bar.sync 0;\nmov.u32 %r8, 5;\nst.shared.u32 [s], %r8;\nbar.sync 0;", ""));
+  const auto other_value = run("bar.sync 0;\nshr.u32 %r8, %r1, 5;\nst.shared.u32 [s], %r8;\nbar.sync 0;", "");
+  REQUIRE(other_value);
+  CHECK(other_value->code == ViolationCode::shared_memory_race);
   // A warp may use what it wrote itself.
   CHECK_FALSE(run("ld.shared.u32 %r8, [%r4];\nbar.sync 0;", ""));
 }

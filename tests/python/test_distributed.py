@@ -254,7 +254,7 @@ def folder(tmp_path_factory):
     (top / "below").mkdir()
     for index, one in enumerate(bitmma.all_instructions()[::190]):
         bitmma.write((top / "below" if index < 2 else top) / f"{index:02}.safetensors",
-                     bitmma.golden(one, cases=20, seed=index, distribution="normal"))
+                     bitmma.golden(one, cases=20, seed=index))
     several = bitmma.golden(WGMMA, cases=50, distribution="normal")
     for name in ("x", "y"):
         bitmma.write(top / f"{name}.safetensors", several)

@@ -32,7 +32,7 @@ namespace bitmma {
 
 namespace kernel {
 struct Program;
-}
+}  // namespace kernel
 
 struct KernelOptions {
   std::string entry = {};             // empty: the only one of the module

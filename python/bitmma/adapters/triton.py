@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Triton's interpreter with the bits of a GPU: tl.dot and tl.dot_scaled under TRITON_INTERPRET=1.
+"""Triton's kernels with the bits of a GPU, on the CPU.
+
+    with bitmma.adapters.triton.use("sm_90a") as used:
+        kernel[grid](x, y, out, num_warps=8)        # compiled for the H100, and its PTX runs here
+    print(used.launches, used.unsure)
+
+This needs no GPU, and every bit is the GPU's. tcgen05 (sm_100a), clusters and autotuning among several configurations
+raise an error.
+
+For these, and to step through a kernel in Python, there is the interpreter, tl.dot and tl.dot_scaled alone having the
+bits of a GPU:
 
     os.environ["TRITON_INTERPRET"] = "1"            # before triton is imported
     import triton
@@ -43,6 +53,7 @@ import numpy as np
 import bitmma
 from bitmma._arguments import target_of
 from bitmma._errors import refuse
+from bitmma.adapters import _triton_driver
 from bitmma.adapters._host import Needs, Patches, differences, look_up
 
 __all__ = ["Adapter", "install", "instruction_for", "uninstall", "use"]
@@ -256,9 +267,13 @@ PRODUCT = "bitmma.product"  # which the compiler joins with an addition to an fm
 FROM_DOT = "bitmma.from_dot"  # f32 arithmetic on a dot's result
 
 
+def _interprets() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y")
+
+
 def _host() -> Host:
     """The installed Triton. Raises ImportError if Triton is not installed, not interpreting, or of another version."""
-    if os.environ.get("TRITON_INTERPRET", "0").lower() not in ("1", "true", "on", "yes", "y"):
+    if not _interprets():
         raise ImportError("bitmma.adapters.triton needs Triton's interpreter: set TRITON_INTERPRET=1 before triton and "
                           "the kernels are imported")
     try:
@@ -844,8 +859,24 @@ def uninstall() -> None:
 
 
 @contextlib.contextmanager
-def use(target: str = "sm_90a", **options: Any) -> Iterator[Adapter]:
-    """Calls install(target, **options) for a block, and restores the earlier installation after it."""
+def use(target: str = "sm_90a", **options: Any) -> Iterator[Any]:
+    """For a block: without TRITON_INTERPRET=1, kernels are compiled for `target` and their PTX runs here, with all bits of
+    the GPU; with it, calls install(target, **options), and restores the earlier installation after the block.
+
+    Options for compiled kernels:
+    threads    of the host; 0: all cores. No bit depends on it
+    checks     look for reads of shared memory that nothing wrote, and for races
+    strict     a product and a sum of which it is not sure whether ptxas joins them are an error
+
+    Yields the Compiled (its `launches`, `unsure`, `ptx`), or the Adapter of the interpreter.
+    """
+    if not _interprets():
+        used, restore = _triton_driver.install(target, **options)
+        try:
+            yield used
+        finally:
+            restore()
+        return
     before = list(_installed)
     adapter = install(target, **options)
     try:

@@ -3,6 +3,8 @@ import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -274,3 +276,18 @@ def test_the_interpreter_must_be_on(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET")
     with pytest.raises(ImportError, match="TRITON_INTERPRET=1 before triton"):
         adapter.install()
+
+
+def test_compiled_kernels_run_with_the_gpus_bits():
+    """Without the interpreter: also the launches that the interpreter's adapter refuses. Every one, by argument 1."""
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name("triton_compiled.py")), "12"], env=environment,
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    print(found["dots"]["launches"], "launches")
+    assert found["dots"]["launches"] >= 28 and found["dots"]["differing"] == []
+    for one in found["sums"].values():
+        assert one == {"as_fma": True, "grid": [4, 1, 1], "ptx": True}
+    assert "several configurations" in found["autotune"]
+    assert "sm_90a" in found["target"]

@@ -12,6 +12,9 @@ class Storage:
     def data_ptr(self) -> int:
         return self.array.ctypes.data
 
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
     def cpu(self) -> "Storage":
         return self
 

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""A driver for Triton that compiles kernels for a GPU and runs their PTX here: see use() in triton.py."""
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+import bitmma
+from bitmma._arguments import target_of
+from bitmma._errors import refuse, shown
+
+CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 100, "sm_120a": 120}
+SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
+"""That a block may have. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
+NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
+           "u64": "<Q", "fp16": "<f", "bf16": "<f", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+"""How Triton's launcher passes a number; it widens 16-bit floats."""
+
+
+class Launched(NamedTuple):
+    """A kernel that ran, for Compiled.launches."""
+
+    name: str
+    grid: tuple[int, int, int]
+    instructions: int
+    """Of all threads."""
+
+
+class Compiled:
+    """What ran while kernels were compiled for `target`.
+
+    launches   each launch: its name, its grid, and the instructions of its threads
+    unsure     joins of a product and a sum of which no measured row is sure, by kernel: the last bit may differ
+    ptx        the compiled text of each kernel, by name
+    """
+
+    def __init__(self, target: str, threads: int, checks: bool, strict: bool) -> None:
+        self.target, self.threads, self.checks, self.strict = target, threads, checks, strict
+        self.launches: list[Launched] = []
+        self.unsure: dict[str, list[dict[str, Any]]] = {}
+        self.ptx: dict[str, str] = {}
+
+    def kernel_of(self, name: str, ptx: str) -> Any:
+        kernel = bitmma.kernel(ptx, name, target=self.target)
+        self.ptx[name] = ptx
+        unsure = [one for one in kernel.fusions if not one["sure"]]
+        if unsure:
+            if self.strict:
+                first = unsure[0]
+                raise refuse(name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
+                             "strict=False runs it; the last bit may differ")
+            self.unsure[name] = unsure
+        return kernel
+
+
+def memory_of(tensor: Any) -> np.ndarray:
+    """The bytes from a tensor's first element to the end of its storage: a kernel may use strides."""
+    device = str(getattr(tensor, "device", "cpu"))
+    if device != "cpu":
+        raise refuse("argument", f"a tensor on {device}", "one on the CPU", ".cpu() copies it")
+    storage = tensor.untyped_storage()
+    bytes_of = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
+    return np.ctypeslib.as_array(bytes_of)[tensor.storage_offset() * tensor.element_size():]
+
+
+class Launcher:
+    """Of one compiled kernel; Triton calls it with the arguments of the kernel."""
+
+    def __init__(self, driver: "Driver", src: Any, metadata: Any) -> None:
+        self.driver, self.metadata = driver, metadata
+        self.kinds = list(src.signature.values())
+        if getattr(metadata, "num_ctas", 1) != 1:
+            raise refuse("num_ctas", metadata.num_ctas, "1: clusters are not run")
+
+    def __call__(self, x: int, y: int, z: int, stream: Any, kernel: Any, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
+                 *arguments: Any) -> None:
+        given: list[Any] = []
+        descriptors = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
+        for value, kind in zip(arguments, self.kinds):
+            given += self._given(value, kind, descriptors)
+        grid = (int(x), int(y), int(z))
+        blocks = grid[0] * grid[1] * grid[2]
+        if blocks == 0:
+            return
+        for size in (self.metadata.global_scratch_size, self.metadata.profile_scratch_size):
+            given.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
+        del given[len(kernel.parameters):]  # releases before 3.6 pass less scratch memory
+        used = self.driver.used
+        count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](*given, threads=used.threads, checks=used.checks)
+        used.launches.append(Launched(kernel.name, grid, count))
+
+    def _given(self, value: Any, kind: Any, descriptors: Any) -> list[Any]:
+        if kind == "constexpr":
+            return []
+        if isinstance(kind, tuple):
+            return [one for part, of in zip(value, kind) for one in self._given(part, of, descriptors)]
+        if kind.startswith("tensordesc"):
+            return self._descriptor(value, next(descriptors))
+        if kind.startswith("*"):
+            return [None if value is None else memory_of(value)]
+        if kind not in NUMBERS:
+            raise refuse("argument", f"{shown(value)} of type {kind}", "a tensor, a number or a tensor descriptor")
+        return [struct.pack(NUMBERS[kind], value)]
+
+    @staticmethod
+    def _descriptor(value: Any, meta: dict[str, Any]) -> list[Any]:
+        """A tensor map, then shape and strides, as Triton's launcher passes a TensorDescriptor."""
+        if meta.get("fp4_padded"):
+            raise refuse("tensor descriptor", "fp4 that is padded", "other types")
+        if not value.base.is_contiguous() or list(value.base.shape) != list(value.shape):
+            raise refuse("tensor descriptor", "of a part of a tensor", "one of a whole contiguous tensor")
+        box = bitmma.tensor_map(value.base, tuple(meta["block_size"]), swizzle=("none", "32", "64", "128")[meta["swizzle"]],
+                                fill="nan" if getattr(value, "padding", "zero") == "nan" else "zero")
+        return [box, *(struct.pack("<i", one) for one in value.shape), *(struct.pack("<q", one) for one in value.strides)]
+
+
+class Driver:
+    """What triton.runtime.driver.active is while use() lasts. Its device number is the compute capability, so that kernels
+    of several targets are kept apart."""
+
+    def __init__(self, used: Compiled, host: Any) -> None:
+        self.used, self.host = used, host
+        self.capability = CAPABILITIES[used.target]
+        self.utils = self
+        self.launcher_cls: Callable[..., Launcher] = lambda src, metadata: Launcher(self, src, metadata)
+        self._loading: dict[str, str] = {}
+
+    # What Triton asks a driver for.
+    def get_current_device(self) -> int:
+        return self.capability
+
+    def set_current_device(self, device: int) -> None:
+        pass
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_device_capability(self, device: int) -> tuple[int, int]:
+        return divmod(self.capability, 10)
+
+    def get_current_target(self) -> Any:
+        return self.host.GPUTarget("cuda", self.capability, 32)
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+        return torch.device("cpu")
+
+    def get_benchmarker(self) -> Any:
+        raise refuse("triton.autotune", "several configurations", "one", "the one that your GPU takes: timings decide it, and bits")
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        return {"max_shared_mem": SHARED_BYTES[self.capability], "max_num_regs": 65536, "multiprocessor_count": 132, "warpSize": 32}
+
+    # kernel_load_start_hook comes before load_binary, and knows where the PTX is.
+    def will_load(self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str) -> None:
+        paths = [path for file, path in metadata_group.items() if file.endswith(".ptx")]
+        with open(paths[0]) as file:
+            self._loading[name] = file.read()
+
+    def load_binary(self, name: str, binary: Any, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
+        kernel = self.used.kernel_of(name, self._loading.pop(name))
+        return kernel, kernel, 0, 0, 1024
+
+
+class Host(NamedTuple):
+    """Triton's public names that are used."""
+
+    GPUTarget: Any
+    driver: Any
+    load_hook: Any
+
+
+def install(target: str = "sm_90a", threads: int = 0, checks: bool = True, strict: bool = False) -> tuple[Compiled, Callable[[], None]]:
+    """What runs, and a function that restores Triton's own driver."""
+    from triton import knobs
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver as config
+    target = target_of(target)
+    if target not in CAPABILITIES:
+        raise refuse("target", target, ", ".join(CAPABILITIES))
+    used = Compiled(target, threads, checks, strict)
+    driver = Driver(used, Host(GPUTarget, config, knobs.runtime.kernel_load_start_hook))
+    before = config._active
+    config.set_active(driver)
+    knobs.runtime.kernel_load_start_hook.add(driver.will_load)
+
+    def restore() -> None:
+        knobs.runtime.kernel_load_start_hook.remove(driver.will_load)
+        config._active = before
+
+    return used, restore
