@@ -16,8 +16,8 @@ CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """That a block may have. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
 NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
-           "u64": "<Q", "fp16": "<f", "bf16": "<f", "fp32": "<f", "f32": "<f", "fp64": "<d"}
-"""How Triton's launcher passes a number; it widens 16-bit floats."""
+           "u64": "<Q", "fp32": "<f", "fp64": "<d"}
+"""How Triton's launcher passes a number."""
 
 
 class Launched(NamedTuple):
@@ -43,17 +43,23 @@ class Compiled:
         self.unsure: dict[str, list[dict[str, Any]]] = {}
         self.ptx: dict[str, str] = {}
 
-    def kernel_of(self, name: str, ptx: str) -> Any:
-        kernel = bitmma.kernel(ptx, name, target=self.target)
-        self.ptx[name] = ptx
-        unsure = [one for one in kernel.fusions if not one["sure"]]
+    def note(self, loaded: "Loaded") -> None:
+        """A kernel that is about to run."""
+        self.ptx[loaded.kernel.name] = loaded.ptx
+        unsure = [one for one in loaded.kernel.fusions if not one["sure"]]
+        if unsure and self.strict:
+            first = unsure[0]
+            raise refuse(loaded.kernel.name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
+                         "strict=False runs it; the last bit may differ")
         if unsure:
-            if self.strict:
-                first = unsure[0]
-                raise refuse(name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
-                             "strict=False runs it; the last bit may differ")
-            self.unsure[name] = unsure
-        return kernel
+            self.unsure[loaded.kernel.name] = unsure
+
+
+class Loaded(NamedTuple):
+    """What Triton keeps of a kernel, longer than use() lasts."""
+
+    kernel: Any
+    ptx: str
 
 
 def memory_of(tensor: Any) -> np.ndarray:
@@ -67,16 +73,18 @@ def memory_of(tensor: Any) -> np.ndarray:
 
 
 class Launcher:
-    """Of one compiled kernel; Triton calls it with the arguments of the kernel."""
+    """Of one compiled kernel; Triton keeps it, and calls it with the arguments of the kernel."""
 
-    def __init__(self, driver: "Driver", src: Any, metadata: Any) -> None:
-        self.driver, self.metadata = driver, metadata
+    def __init__(self, config: Any, src: Any, metadata: Any) -> None:
+        self.config, self.metadata = config, metadata
         self.kinds = list(src.signature.values())
         if getattr(metadata, "num_ctas", 1) != 1:
             raise refuse("num_ctas", metadata.num_ctas, "1: clusters are not run")
 
-    def __call__(self, x: int, y: int, z: int, stream: Any, kernel: Any, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
+    def __call__(self, x: int, y: int, z: int, stream: Any, loaded: Loaded, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
                  *arguments: Any) -> None:
+        used, kernel = self.config.active.used, loaded.kernel
+        used.note(loaded)
         given: list[Any] = []
         descriptors = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
         for value, kind in zip(arguments, self.kinds):
@@ -88,7 +96,6 @@ class Launcher:
         for size in (self.metadata.global_scratch_size, self.metadata.profile_scratch_size):
             given.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
         del given[len(kernel.parameters):]  # releases before 3.6 pass less scratch memory
-        used = self.driver.used
         count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](*given, threads=used.threads, checks=used.checks)
         used.launches.append(Launched(kernel.name, grid, count))
 
@@ -121,11 +128,11 @@ class Driver:
     """What triton.runtime.driver.active is while use() lasts. Its device number is the compute capability, so that kernels
     of several targets are kept apart."""
 
-    def __init__(self, used: Compiled, host: Any) -> None:
-        self.used, self.host = used, host
+    def __init__(self, used: Compiled, config: Any, make_target: Callable[..., Any]) -> None:
+        self.used, self.make_target = used, make_target
         self.capability = CAPABILITIES[used.target]
         self.utils = self
-        self.launcher_cls: Callable[..., Launcher] = lambda src, metadata: Launcher(self, src, metadata)
+        self.launcher_cls: Callable[..., Launcher] = lambda src, metadata: Launcher(config, src, metadata)
         self._loading: dict[str, str] = {}
 
     # What Triton asks a driver for.
@@ -142,7 +149,7 @@ class Driver:
         return divmod(self.capability, 10)
 
     def get_current_target(self) -> Any:
-        return self.host.GPUTarget("cuda", self.capability, 32)
+        return self.make_target("cuda", self.capability, 32)
 
     def get_active_torch_device(self) -> Any:
         import torch
@@ -161,16 +168,9 @@ class Driver:
             self._loading[name] = file.read()
 
     def load_binary(self, name: str, binary: Any, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
-        kernel = self.used.kernel_of(name, self._loading.pop(name))
-        return kernel, kernel, 0, 0, 1024
-
-
-class Host(NamedTuple):
-    """Triton's public names that are used."""
-
-    GPUTarget: Any
-    driver: Any
-    load_hook: Any
+        ptx = self._loading.pop(name)
+        loaded = Loaded(bitmma.kernel(ptx, name, target=self.used.target), ptx)
+        return loaded, loaded, 0, 0, 1024
 
 
 def install(target: str = "sm_90a", threads: int = 0, checks: bool = True, strict: bool = False) -> tuple[Compiled, Callable[[], None]]:
@@ -182,7 +182,7 @@ def install(target: str = "sm_90a", threads: int = 0, checks: bool = True, stric
     if target not in CAPABILITIES:
         raise refuse("target", target, ", ".join(CAPABILITIES))
     used = Compiled(target, threads, checks, strict)
-    driver = Driver(used, Host(GPUTarget, config, knobs.runtime.kernel_load_start_hook))
+    driver = Driver(used, config, GPUTarget)
     before = config._active
     config.set_active(driver)
     knobs.runtime.kernel_load_start_hook.add(driver.will_load)
