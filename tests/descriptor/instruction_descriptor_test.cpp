@@ -291,6 +291,20 @@ TEST_CASE("instruction descriptors that NVIDIA's compiler writes for sm_107a dec
   }
 }
 
+TEST_CASE(
+    "kinds without versions of sparse metadata have version 0 alone, and what is legal has an instruction descriptor") {
+  for (const bool sparse : {false, true}) {
+    Tcgen05Mma one{
+        .kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e2m1, .sparse = sparse, .k = sparse ? 64 : 32};
+    REQUIRE(violations_of(one, Target::sm_100a).empty());
+    CHECK_NOTHROW(idesc_of(one));
+    one.sparsity_version = 1;
+    const std::vector<Violation> refused = violations_of(one, Target::sm_100a);
+    REQUIRE_FALSE(refused.empty());
+    CHECK(refused.front().field == "sparsity_version");
+  }
+}
+
 TEST_CASE("a sparse K = 192 is of version 1 alone, whoever asks: no target has it with version 0") {
   for (const MmaKind kind : {MmaKind::mxf4, MmaKind::mxf4nvf4}) {
     const InstructionDescriptor one{

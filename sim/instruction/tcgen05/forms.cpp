@@ -346,7 +346,7 @@ bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
          (instruction.saturate && !form.saturate) || instruction.sparsity_selector < 0 ||
          instruction.sparsity_selector >= form.selectors || !is_id(instruction.scale_a_id) ||
          !is_id(instruction.scale_b_id) || !is_id(instruction.max_shift_code) || instruction.sparsity_version < 0 ||
-         instruction.sparsity_version > 1 ||
+         instruction.sparsity_version > (info(instruction.kind).is_fp4 ? 1 : 0) ||
          (instruction.sparse && info(instruction.kind).is_fp4 && instruction.sparsity_version == 0 &&
           k_code_of(instruction.kind, true, instruction.k) == 1) ||
          (form.scales.empty() &&
