@@ -389,7 +389,7 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
                                     static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at))), piece,
                                     one.to_shared ? AccessKind::write : AccessKind::read);
       std::array<uint8_t, piece> data{};
-      if (map.fills_with_nan != 0) {  // of f16, bf16 and f32 on an H100
+      if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
       }
       for (uint32_t byte = 0; byte < piece; byte += element) {

@@ -44,7 +44,7 @@ class Compiled:
         self.ptx: dict[str, str] = {}
 
     def note(self, loaded: "Loaded") -> None:
-        """A kernel that is about to run."""
+        """Keeps what is to be told of a kernel that is about to run. Raises Error where `strict` refuses it."""
         self.ptx[loaded.kernel.name] = loaded.ptx
         unsure = [one for one in loaded.kernel.fusions if not one["sure"]]
         if unsure and self.strict:
@@ -107,7 +107,7 @@ class Launcher:
         if kind.startswith("tensordesc"):
             return self._descriptor(value, next(descriptors))
         if kind.startswith("*"):
-            return [None if value is None else memory_of(value)]
+            return [memory_of(value) if value is not None else None]  # a null pointer
         if kind not in NUMBERS:
             raise refuse("argument", f"{shown(value)} of type {kind}", "a tensor, a number or a tensor descriptor")
         return [struct.pack(NUMBERS[kind], value)]

@@ -279,7 +279,7 @@ def test_the_interpreter_must_be_on(monkeypatch):
 
 
 def test_compiled_kernels_run_with_the_gpus_bits():
-    """Without the interpreter: also the launches that the interpreter's adapter refuses. Every one, by argument 1."""
+    """Without the interpreter: also the launches that the interpreter's adapter refuses. Argument 12 takes each twelfth launch."""
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     done = subprocess.run([sys.executable, str(Path(__file__).with_name("triton_compiled.py")), "12"], env=environment,
                           capture_output=True, text=True, timeout=600)

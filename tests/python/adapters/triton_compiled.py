@@ -1,6 +1,6 @@
 """Run by test_triton.py in a process without TRITON_INTERPRET: kernels that Triton compiles, and their PTX run here.
 
-    triton_compiled.py         prints a JSON object: what each check found
+    triton_compiled.py EVERY   runs each EVERY-th recorded launch (1: all of them), and prints what each check found as JSON
 """
 from __future__ import annotations
 
