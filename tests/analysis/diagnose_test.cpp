@@ -14,6 +14,7 @@
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_case.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -127,8 +128,7 @@ TEST_CASE("every fault of the catalogue, planted in random cases, is found") {
   const std::vector<Subject> all = subjects();
   std::set<std::string> kinds;
   Score total;
-  constexpr int every =
-      BITMMA_ORACLE_OUTPUTS >= 1'000'000 ? 2 : 40;  // a sample: all take four minutes, and an hour under sanitizers
+  const int every = test::amount(40, 6, 1);  // all take four minutes
   std::mutex mutex;
   parallel_for(all.size(), hardware_threads(), [&](size_t number) {
     const std::vector<Case> cases = cases_of(all[number], number);
@@ -426,11 +426,7 @@ TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major
   const std::array cases{tile};
   const Matrix &a = *tile.logical.a, &b = *tile.logical.b;
   REQUIRE(diagnose(cases, std::array{d_of_tile(tile, a, b)}).wrong == 0);
-#ifdef BITMMA_SANITIZED  // thirty times as slow
-  const std::vector<int> spans = {128};
-#else
-  const std::vector<int> spans = {32, 64, 128};
-#endif
+  const std::vector<int> all{32, 64, 128}, spans = test::amount({128}, all, all);
   for (const int span : spans) {
     for (const bool along_k : {true, false}) {
       const Matrix wrong_a = along_k ? read_swizzled(a, span) : transposed(read_swizzled(transposed(a), span)),
@@ -478,11 +474,8 @@ int planted_and_found(const Case& tile, int every) {
   return planted;
 }
 
-#ifdef BITMMA_SANITIZED  // thirty times as slow
-constexpr int every_fault = 8;
-#else
-constexpr int every_fault = 1;
-#endif
+/// Every how many-th fault is planted.
+const int every_fault = test::amount(8, 3, 1);
 
 }  // namespace
 

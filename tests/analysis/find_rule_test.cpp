@@ -13,6 +13,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
 #include "support/mutants.hpp"
@@ -21,8 +22,8 @@ using namespace bitmma;
 
 namespace {
 
-/// The sanitizers try fewer rows.
-constexpr bool all_rows = BITMMA_ORACLE_OUTPUTS >= 1000000;
+/// Or a part of the rows.
+const bool all_rows = test::amount(false, true, true);
 
 using Device = std::function<Matrix(const Operands&)>;
 

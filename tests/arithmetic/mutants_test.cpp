@@ -1,5 +1,6 @@
 // Tests that can tell right from wrong: every neighbouring hypothesis about the arithmetic must be refuted by dumps of
 // a real GPU, and by random cases for every row where it can make a difference at all.
+#include "support/amount.hpp"
 #include "support/mutants.hpp"
 
 #include <set>
@@ -35,8 +36,7 @@ std::vector<Instruction> instructions_of(const AccumulatorModel& row) {
 }
 
 bool killed_by_random_cases(const AccumulatorModel& row, const AccumulatorModel& mutant) {
-  // The sanitizers try fewer where nothing is to be found anyway.
-  const uint64_t cases = BITMMA_ORACLE_OUTPUTS < 1000000 ? 12 : 40;
+  const uint64_t cases = test::amount<uint64_t>(12, 40, 40);
   for (uint64_t seed = 0; seed < cases; ++seed) {
     for (const Instruction& instruction : instructions_of(row)) {
       for (const DistributionInfo& distribution : distributions) {

@@ -14,6 +14,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 #include "oracle/slow_dot.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -264,11 +265,14 @@ std::vector<Product> products_of(const AccumulatorModel& row) {
   return products;
 }
 
+/// How many outputs of every row are compared with the slow oracle.
+const int64_t outputs_per_row = test::amount<int64_t>(10'000, 200'000, 1'000'000);
+
 void require_row_agrees(const AccumulatorModel& row) {
   const std::vector<Product> products = products_of(row);
   const Target target = row.targets.first();
   const int64_t outputs_per_case = row.quad_pairs ? 32 * 8 : 64 * 16;
-  const int64_t cases = BITMMA_ORACLE_OUTPUTS / outputs_per_case + 1;
+  const int64_t cases = outputs_per_row / outputs_per_case + 1;
   std::atomic<int64_t> outputs{0}, wrong{0};
   parallel_for(static_cast<size_t>(cases), hardware_threads(), [&](size_t index) {
     const Product& product = products[index % products.size()];
@@ -282,7 +286,7 @@ void require_row_agrees(const AccumulatorModel& row) {
     outputs += d.rows() * d.cols();
   });
   CHECK(wrong == 0);
-  CHECK(outputs >= BITMMA_ORACLE_OUTPUTS);
+  CHECK(outputs >= outputs_per_row);
 }
 
 /// Widths that fill vectors and widths that leave a rest, of every instruction set.
@@ -441,26 +445,28 @@ TEST_CASE("every instruction set of the processor gives the bits of the slow ora
   const std::string_view best = cpu_target();
   CHECK(best == cpu_targets().front());
   CHECK(cpu_targets().back() == "baseline");
-  for_each_case(BITMMA_ORACLE_OUTPUTS / 2500, [&](const AccumulatorModel& row, const Instruction& instruction,
-                                                  const Operands& operands, size_t index) {
-    std::map<std::string_view, Matrix> computed;
-    for (const std::string_view target : cpu_targets()) {
-      use_cpu_target(target);
-      computed[target] = multiply_accumulate(row, operands);
-    }
-    use_cpu_target(best);
-    INFO(print(instruction) << ", n " << mma_of(instruction).n << ", case " << index);
-    for (const auto& [target, d] : computed) {
-      INFO(target);
-      CHECK(d == computed.at(best));
-    }
-    // The oracle is slow: one row of D in turn, whole.
-    const Matrix& d = computed.at(best);
-    const auto r = static_cast<int>(index % static_cast<size_t>(d.rows()));
-    int wrong = 0;
-    for (int col = 0; col < d.cols(); ++col) wrong += d.code(r, col) != expected(row, instruction, operands, r, col);
-    CHECK(wrong == 0);
-  });
+  for_each_case(
+      static_cast<int>(outputs_per_row / 2500),
+      [&](const AccumulatorModel& row, const Instruction& instruction, const Operands& operands, size_t index) {
+        std::map<std::string_view, Matrix> computed;
+        for (const std::string_view target : cpu_targets()) {
+          use_cpu_target(target);
+          computed[target] = multiply_accumulate(row, operands);
+        }
+        use_cpu_target(best);
+        INFO(print(instruction) << ", n " << mma_of(instruction).n << ", case " << index);
+        for (const auto& [target, d] : computed) {
+          INFO(target);
+          CHECK(d == computed.at(best));
+        }
+        // The oracle is slow: one row of D in turn, whole.
+        const Matrix& d = computed.at(best);
+        const auto r = static_cast<int>(index % static_cast<size_t>(d.rows()));
+        int wrong = 0;
+        for (int col = 0; col < d.cols(); ++col)
+          wrong += d.code(r, col) != expected(row, instruction, operands, r, col);
+        CHECK(wrong == 0);
+      });
 }
 
 TEST_CASE("oracle: a sum of no terms is C, rounded", "[rule:fused-sum][rule:output-rounding]") {

@@ -5,6 +5,7 @@
 #include "bitmma/core/random.hpp"
 #include "bitmma/files/product_file.hpp"
 #include "random_matrix.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -165,7 +166,7 @@ GemmPlan random_plan(RandomStream& random) {
 
 TEST_CASE("plans planted at random from the ranges of the help are found") {
   RandomStream random(73, 0);
-  const int cases = BITMMA_ORACLE_OUTPUTS < 1000000 ? 2 : 24;
+  const int cases = test::amount(2, 8, 24);
   for (int i = 0; i < cases; ++i) {
     const GemmPlan plan = random_plan(random);
     REQUIRE(violations_of(plan).empty());

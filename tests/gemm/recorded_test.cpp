@@ -15,6 +15,7 @@
 #include "bitmma/files/product_file.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/documents.hpp"
 #include "support/files.hpp"
@@ -23,8 +24,8 @@ using namespace bitmma;
 
 namespace {
 
-/// The sanitizers take a part of the files.
-constexpr size_t stride = BITMMA_ORACLE_OUTPUTS < 1000000 ? 23 : 1;
+/// Every how many-th file is taken.
+const size_t stride = test::amount<size_t>(23, 1, 1);
 
 std::vector<std::string> recorded_files() {
   std::vector<std::string> files;
@@ -130,7 +131,7 @@ TEST_CASE("every recorded call that has a plan is its plan's, bit for bit", "[ru
 
 TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:products]") {
   const std::vector<std::string> files = recorded_files();
-  constexpr size_t every = 7 * stride;
+  const size_t every = 7 * stride;
   std::atomic<int> known{0};
   std::mutex mutex;
   std::string wrong;
@@ -154,7 +155,7 @@ TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:pro
 
 TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:products]") {
   const std::vector<std::string> files = recorded_files();
-  constexpr size_t every = 101 * (stride > 1 ? 8 : 1);
+  const size_t every = 101 * (stride > 1 ? 8 : 1);
   int found = 0, tried = 0;
   for (size_t i = 50; i < files.size(); i += every) {
     const ProductFile product = read_product_file(files[i]);

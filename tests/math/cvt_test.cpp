@@ -14,6 +14,7 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/ptxas.hpp"
@@ -301,11 +302,7 @@ uint64_t of(std::string_view ptx, const CvtOperands& operands) { return compute(
 }  // namespace
 
 TEST_CASE("every cvt gives the code between two codes that its rounding asks for", "[rule:cvt]") {
-#ifdef BITMMA_SANITIZED  // thirty times as slow
-  constexpr size_t every = 15;
-#else
-  constexpr size_t every = 1;
-#endif
+  const auto every = test::amount<size_t>(15, 1, 1);
   std::map<std::pair<CvtType, CvtType>, std::vector<uint64_t>> lists;
   RandomStream random(30, 0);
   int64_t compared = 0;

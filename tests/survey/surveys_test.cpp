@@ -10,6 +10,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/survey/survey.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/documents.hpp"
 #include "support/files.hpp"
@@ -18,8 +19,8 @@ using namespace bitmma;
 
 namespace {
 
-/// The sanitizers take a sample: these are minutes of arithmetic.
-constexpr size_t every = BITMMA_ORACLE_OUTPUTS >= 1000000 ? 1 : 12;
+/// Every how many-th unit is taken: all are minutes of arithmetic.
+const size_t every = test::amount<size_t>(12, 3, 1);
 
 SurveyReport survey_of(const std::string& gpu) {
   return read_survey(read_tensor_file(test::source_path("data/surveys/" + gpu + ".safetensors")));
