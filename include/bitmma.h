@@ -415,6 +415,29 @@ size_t bitmma_plans_count(const bitmma_plans* plans);
 const bitmma_plan* bitmma_plans_at(const bitmma_plans* plans, size_t index);
 void bitmma_plans_destroy(bitmma_plans* plans);
 
+// ---------------------------------------------------------------------------------------------------------- quantisers
+
+// Names of the recipes by which libraries quantise a matrix, "te_nvfp4"; NULL after the last one. `bitmma list
+// recipes` prints what each is.
+const char* bitmma_recipe_name(size_t index);
+
+// What a recipe gives for a matrix of rows x cols.
+typedef struct bitmma_quantized_info {
+  bitmma_format element, scale;
+  int64_t block_rows, block_cols;  // elements that share a scale
+  int64_t scale_rows, scale_cols;  // a scale a block
+  int has_tensor_scale;            // 1: a second scale, of the whole matrix
+  int depends_on_torch_device;     // 1: PyTorch divides in another way on a CPU
+} bitmma_quantized_info;
+bitmma_status bitmma_quantize_get_info(const char* recipe, int64_t rows, int64_t cols, bitmma_quantized_info* info);
+
+// `codes`, rows x cols of the element format, and `scales`, both row by row without gaps, and `tensor_scale`, which is
+// NULL where the recipe has none. x: f32, f16 or bf16. torch_device: "cuda" or "cpu" for a recipe that depends on it;
+// NULL: cuda. BITMMA_ERROR_INVALID: a format or shape that the recipe does not take, infinity or NaN in x, and where
+// the library's arithmetic ends in NaN that its element format does not have.
+bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const char* torch_device, int threads,
+                              void* codes, void* scales, float* tensor_scale);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ._arguments import core as _core, public
-from ._errors import refuse
+from ._errors import refuse, threads_of
 from ._types import Target
 
 
@@ -104,7 +104,7 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
             measured, and open facts are those that the report lists.
         threads: 0 for all cores.
     """
-    said = _core.read_survey(path, search, threads)
+    said = _core.read_survey(path, search, threads_of(threads))
     said["findings"] = [SurveyFinding(**{"choice": "", **one}) for one in said["findings"]]
     return SurveyReport(**{name: said[name] for name in SurveyReport._fields})
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 
 #include "bitmma/core/parallel.hpp"
@@ -55,6 +56,20 @@ CodeView code_view(const void* data, int64_t row_stride, int64_t col_stride, int
     refuse_size(name);
   }
   return {.data = data, .row_stride = row_stride, .col_stride = col_stride};
+}
+
+int extent_of(int64_t extent, std::string_view name) {
+  if (extent >= 0 && extent <= INT_MAX) return static_cast<int>(extent);
+  throw Error({.field = std::string(name), .seen = std::to_string(extent), .expected = fmt::format("0..{}", INT_MAX)});
+}
+
+Matrix matrix_given(const bitmma_matrix& from, std::string_view name) {
+  if (!from.data) refuse_null(fmt::format("{}.data", name));
+  const int rows = extent_of(from.rows, fmt::format("{}.rows", name)),
+            cols = extent_of(from.cols, fmt::format("{}.cols", name));
+  const Format format = format_of(from.format, fmt::format("{}.format", name));
+  const CodeView view = code_view(from.data, from.row_stride, from.col_stride, from.rows, from.cols, format, name);
+  return matrix_of(format, rows, cols, view);
 }
 
 void write_text(std::string_view from, char* text, size_t size, size_t* length) {

@@ -86,6 +86,11 @@ int64_t size_product(int64_t x, int64_t y, std::string_view name);
 CodeView code_view(const void* data, int64_t row_stride, int64_t col_stride, int64_t rows, int64_t cols, Format format,
                    std::string_view name);
 
+/// Rows or columns.
+int extent_of(int64_t extent, std::string_view name);
+/// A matrix with a shape of its own. Throws Error, which names it, for NULL and extents of no matrix.
+Matrix matrix_given(const bitmma_matrix& from, std::string_view name);
+
 /// Text into the caller's memory, as bitmma.h says.
 void write_text(std::string_view from, char* text, size_t size, size_t* length);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <climits>
 #include <memory>
 
 #include "bitmma/core/target_names.hpp"
@@ -16,19 +15,6 @@ using namespace bitmma;
 using namespace bitmma::c_api;
 
 namespace {
-
-Matrix matrix_given(const bitmma_matrix& from, std::string_view name) {
-  if (!from.data) refuse_null(fmt::format("{}.data", name));
-  for (const int64_t extent : {from.rows, from.cols}) {
-    if (extent >= 0 && extent <= INT_MAX) continue;
-    throw Error({.field = std::string(name),
-                 .seen = fmt::format("{} x {}", from.rows, from.cols),
-                 .expected = fmt::format("0..{} rows and columns", INT_MAX)});
-  }
-  const Format format = format_of(from.format, fmt::format("{}.format", name));
-  const CodeView view = code_view(from.data, from.row_stride, from.col_stride, from.rows, from.cols, format, name);
-  return matrix_of(format, static_cast<int>(from.rows), static_cast<int>(from.cols), view);
-}
 
 GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
   const bitmma_gemm_inputs& from = given(inputs, "inputs");

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "bitmma/core/error.hpp"
 
 namespace bitmma {
 
@@ -17,6 +20,7 @@ int hardware_threads() {
 }
 
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& body) {
+  if (threads < 1) throw Error({.field = "threads", .seen = std::to_string(threads), .expected = "at least 1"});
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
@@ -35,7 +39,7 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   };
   // More threads than this do not help, and may not be had.
   const int most = 4 * hardware_threads() + 16;
-  const std::size_t helpers = std::min<std::size_t>(std::clamp(threads, 1, most), count) - (count > 0);
+  const std::size_t helpers = std::min<std::size_t>(std::min(threads, most), count) - (count > 0);
   {
     std::vector<std::jthread> pool;
     try {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -77,6 +78,12 @@ uint64_t convert(Format from, uint64_t bits, Format to, Rounding rounding, Overf
       to,
       {.negative = value.negative, .magnitude = value.significand, .exponent = value.exponent - source.mantissa_bits},
       rounding, overflow);
+}
+
+std::vector<FormatInfo> rows_of(const FormatSet& set) {
+  std::vector<FormatInfo> rows;
+  std::ranges::copy_if(formats, std::back_inserter(rows), [&](const FormatInfo& row) { return set.contains(row.id); });
+  return rows;
 }
 
 std::string print_bits(Format format, uint64_t bits) {

@@ -242,6 +242,14 @@ bool are_cuts(const std::vector<int64_t>& cuts) {
 }
 
 /// What holds with and without tensor cores.
+void require_float_output(const GemmPlan& plan, std::vector<Violation>& found) {
+  const FormatInfo& row = info(plan.output);
+  if (plan_outputs.contains(row.id) && row.kind == NumberKind::floating) return;
+  std::vector<FormatInfo> legal = rows_of(plan_outputs);
+  std::erase_if(legal, [](const FormatInfo& one) { return one.kind != NumberKind::floating; });
+  found.push_back({.field = "plan: output", .seen = std::string(row.name), .legal = row_names(legal)});
+}
+
 void require_tail(const GemmPlan& plan, auto require) {
   require(are_cuts(plan.split_k.cuts), "split_k.cuts", fmt::format("{} numbers", plan.split_k.cuts.size()),
           "0, then rising numbers");
@@ -565,6 +573,7 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
             fmt::format("{}, {}, {}", lanes->count, lanes->vector, lanes->chunk), "positive counts");
     require(lanes->join == LaneJoin::ascending || std::has_single_bit(static_cast<unsigned>(lanes->count)),
             "lanes.count", std::to_string(lanes->count), "a power of two with joins that halve");
+    require_float_output(plan, found);
     require_tail(plan, require);
     return found;
   }
@@ -599,11 +608,9 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
                                    plan.reduction == Reduction{} && plan.regions.empty()),
           "output", "f64 with an epilogue, promotion, sliced_k, regions or another reduction",
           "f64 in one chain or in slices that are added in f64, ascending");
-  const FormatInfo& output = info(plan.output);
-  const bool is_float = output.kind == NumberKind::floating && output.is_signed && output.infinity().has_value();
-  require(is_integer || is_float || plan.output == Format::e4m3, "output", std::string(output.name),
-          "f32, f16, bf16, e4m3, e5m2 or f64");
-  require((mma.d == Format::f64) == (plan.output == Format::f64), "output", std::string(output.name),
+  const std::string output(info(plan.output).name);
+  if (!is_integer) require_float_output(plan, found);
+  require((mma.d == Format::f64) == (plan.output == Format::f64), "output", output,
           "f64 with f64 instructions and with no other");
   require_tail(plan, require);
   return found;

@@ -23,8 +23,10 @@ constexpr auto rows = std::to_array<FusionRow>({
     {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, sass},
     {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, sass},
     {"other use", "a product that something else reads stays, for all its uses", false, sass},
-    {"other block", "a product that another basic block reads stays; a rounded quotient or a fence begins one", false,
-     sass},
+    {"other block",
+     "a product that another basic block reads stays, unless a factor is constant (a number, a parameter of the entry, "
+     "ld.const); a rounded quotient or a fence begins a block",
+     false, sass},
     {"same operand", "x + x and x - x of one product join nothing", false, sass},
     {"other flushing", ".ftz of the product and of the sum differ", false, sass},
     {"guarded product", "a product under a guard stays", false, sass},
@@ -121,7 +123,16 @@ class Fuser {
   }
 
   Fusions fuse() {
-    for (const Block& block : flow_.blocks) fuse_block(block);
+    for (const Block& block : flow_.blocks) find_products(block);
+    for (size_t i = 0; i < products_.size(); ++i) {
+      for (const Use& use : products_[i].uses) {
+        if (!use.leaves_block && use.operand > 0) product_of_[{use.instruction, use.operand}] = {i, use};
+      }
+    }
+    for (const bool single : {true, false}) {
+      for (int i = 0; i < std::ssize(entry_.instructions); ++i) join_sum(i, single);
+    }
+    tell_others();
     std::ranges::sort(fusions_.list, {}, &KernelFusion::sum_line);
     return std::move(fusions_);
   }
@@ -139,6 +150,7 @@ class Fuser {
     bool may_join = true;
     std::string_view why = {};
     bool is_sure = true;
+    bool has_constant = false;  // a constant factor: other blocks may join it
   };
 
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
@@ -174,18 +186,18 @@ class Fuser {
 
   /// ptxas removes what nothing uses before it counts uses.
   void find_useful_instructions() {
-    std::vector<std::vector<int>> writers(entry_.registers.size());
     std::vector<int> work;
     useful_.resize(entry_.instructions.size());
+    writers_.resize(entry_.registers.size());
     for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
-      for (const int reg : effects(i).writes) writers[static_cast<size_t>(reg)].push_back(i);
+      for (const int reg : effects(i).writes) writers_[static_cast<size_t>(reg)].push_back(i);
       if (effects(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
     }
     while (!work.empty()) {
       const int one = work.back();
       work.pop_back();
       for (const int reg : effects(one).reads) {
-        for (const int writer : writers[static_cast<size_t>(reg)]) {
+        for (const int writer : writers(reg)) {
           if (useful_[static_cast<size_t>(writer)]) continue;
           useful_[static_cast<size_t>(writer)] = true;
           work.push_back(writer);
@@ -194,9 +206,42 @@ class Fuser {
     }
   }
 
-  /// Uses of a register from an instruction on, to the end of the block or where it is written again.
+  const std::vector<int>& writers(int reg) const { return writers_[static_cast<size_t>(reg)]; }
+
+  /// A number, a parameter of the entry or a constant of the module: an operand that needs no register.
+  bool is_constant(const Operand& operand) const {
+    if (operand.kind == Kind::integer || operand.kind == Kind::real) return true;
+    if (operand.kind != Kind::reg || writers(operand.reg).size() != 1) return false;
+    const Instruction& one = at(writers(operand.reg).front());
+    const std::string& name = one.words[0];
+    if (name == "ld") return has(one, "param") || has(one, "const");
+    return (name == "mov" || name == "neg" || name == "abs") && one.guard < 0 && one.operands.size() == 2 &&
+           is_constant(one.operands[1]);
+  }
+
+  bool has_constant_factor(const Instruction& product) const {
+    const std::string& name = product.words[0];
+    if (name == "mul") return is_constant(product.operands[1]) || is_constant(product.operands[2]);
+    return name == "div" && product.operands[2].kind == Kind::real;  // a product with the reciprocal
+  }
+
+  /// Uses of a register from an instruction on, to where it is written again, or to the end of the block; of a product
+  /// with a constant factor also in other blocks, where no other value can come to them.
   void collect_uses(const Block& block, const Product& product, int from, int reg, bool negated,
                     std::vector<Use>& uses) const {
+    if (!collect_uses_in(block, product, from, reg, negated, uses)) return;
+    if (!product.has_constant || writers(reg).size() != 1) {
+      uses.push_back({.instruction = block.end - 1, .leaves_block = true});
+      return;
+    }
+    for (const Block& other : flow_.blocks) {
+      if (other.begin != block.begin) collect_uses_in(other, product, other.begin, reg, negated, uses);
+    }
+  }
+
+  /// The same in one block. Returns whether the register is read behind it.
+  bool collect_uses_in(const Block& block, const Product& product, int from, int reg, bool negated,
+                       std::vector<Use>& uses) const {
     for (int i = from; i < block.end; ++i) {
       if (!useful_[static_cast<size_t>(i)]) continue;
       const Instruction& one = at(i);
@@ -214,10 +259,13 @@ class Fuser {
           if (!direct) uses.push_back({i, 0, negated});
         }
       }
-      if (one.guard < 0 && std::ranges::find(of.writes, reg) != of.writes.end()) return;
+      if (one.guard < 0 && std::ranges::find(of.writes, reg) != of.writes.end()) return false;
     }
-    if (live_behind_[static_cast<size_t>(flow_.block_of[static_cast<size_t>(block.begin)])][static_cast<size_t>(reg)])
-      uses.push_back({.instruction = block.end - 1, .leaves_block = true});
+    return live_behind_[block_of(block.begin)][static_cast<size_t>(reg)];
+  }
+
+  size_t block_of(int instruction) const {
+    return static_cast<size_t>(flow_.block_of[static_cast<size_t>(instruction)]);
   }
 
   bool fits(const Product& product, const Use& use) const {
@@ -226,54 +274,43 @@ class Fuser {
            has(mul, "ftz") == has(sum, "ftz");
   }
 
-  /// The product, if any, that is the operand of a sum.
-  Product* product_at(std::vector<Product>& products, int sum, int operand, Use& found) {
-    for (Product& product : products) {
-      for (const Use& use : product.uses) {
-        if (use.instruction != sum || use.operand != operand || use.leaves_block) continue;
-        found = use;
-        return &product;
-      }
-    }
-    return nullptr;
-  }
-
-  void fuse_block(const Block& block) {
-    std::vector<Product> products;
+  void find_products(const Block& block) {
+    const size_t first = products_.size();
     for (int i = block.begin; i < block.end; ++i) {
       if (!useful_[static_cast<size_t>(i)] || !is_product(at(i))) continue;
-      Product product{.instruction = i};
+      Product product{.instruction = i, .has_constant = has_constant_factor(at(i))};
       collect_uses(block, product, i + 1, at(i).operands[0].reg, false, product.uses);
       judge(product);
       if (product.why == row(5) && may_sink(block, product)) product.is_sure = false;
-      products.push_back(std::move(product));
+      if (leaves_loop(product)) product.is_sure = false;
+      products_.push_back(std::move(product));
     }
     // Two products of the same factors may be one to ptxas.
-    for (Product& one : products) {
-      for (const Product& other : products) {
+    for (Product& one : std::span(products_).subspan(first)) {
+      for (const Product& other : std::span(products_).subspan(first)) {
         if (&one == &other || at(one.instruction).opcode != at(other.instruction).opcode || !same_factors(one, other))
           continue;
         one.is_sure = false;
         if (meet(one, other)) one.may_join = false, one.why = row(6);
       }
     }
-    for (const bool single : {true, false}) {
-      for (int i = block.begin; i < block.end; ++i) {
-        if (!useful_[static_cast<size_t>(i)] || !is_sum(at(i)) || fusions_.of_sum.contains(i)) continue;
-        Product* best = nullptr;
-        Use best_use;
-        for (const int operand : {1, 2}) {
-          Use use;
-          Product* const product = product_at(products, i, operand, use);
-          if (!product || !product->may_join || (product->uses.size() == 1) != single || !still_joins(*product))
-            continue;
-          if (best && product->uses.size() >= best->uses.size()) continue;
-          best = product, best_use = use;
-        }
-        if (best) join(*best, best_use, block);
-      }
+  }
+
+  /// Joins a sum with the better of its operands that are products: those of one use come first.
+  void join_sum(int sum, bool single) {
+    if (!useful_[static_cast<size_t>(sum)] || !is_sum(at(sum)) || fusions_.of_sum.contains(sum)) return;
+    const Product* best = nullptr;
+    Use best_use;
+    for (const int operand : {1, 2}) {
+      const auto found = product_of_.find({sum, operand});
+      if (found == product_of_.end()) continue;
+      const auto& [index, use] = found->second;
+      const Product& product = products_[index];
+      if (!product.may_join || (product.uses.size() == 1) != single || !still_joins(product)) continue;
+      if (best && product.uses.size() >= best->uses.size()) continue;
+      best = &product, best_use = use;
     }
-    tell_others(products);
+    if (best) join(*best, best_use);
   }
 
   /// Whether a sum reads both.
@@ -334,18 +371,52 @@ class Fuser {
     });
   }
 
-  void join(const Product& product, const Use& use, const Block& block) {
+  /// Whether one block can come behind another.
+  bool reaches(size_t from, size_t to) const {
+    std::vector<bool> seen(flow_.blocks.size());
+    std::vector<size_t> work{from};
+    while (!work.empty()) {
+      const size_t block = work.back();
+      work.pop_back();
+      for (const int next : flow_.blocks[block].successors) {
+        const auto n = static_cast<size_t>(next);
+        if (n == to) return true;
+        if (seen[n]) continue;
+        seen[n] = true;
+        work.push_back(n);
+      }
+    }
+    return false;
+  }
+
+  /// Whether a product of a loop, one of whose factors changes in each turn, is joined behind the loop: ptxas does not
+  /// where it unrolls the loop.
+  bool leaves_loop(const Product& product) const {
+    const size_t block = block_of(product.instruction);
+    const Instruction& one = at(product.instruction);
+    const bool changes = std::ranges::any_of(one.operands, [&](const Operand& operand) {
+      return &operand != &one.operands[0] && operand.kind == Kind::reg && writers(operand.reg).size() > 1;
+    });
+    return product.may_join && changes && std::ranges::any_of(product.uses, [&](const Use& use) {
+             const size_t other = block_of(use.instruction);
+             return other != block && reaches(block, block) && !reaches(other, block);
+           });
+  }
+
+  void join(const Product& product, const Use& use) {
     const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
     Join join{.product = product.instruction, .operand = use.operand};
     const bool subtracts = sum.words[0] == "sub";
     join.negate_product = use.negated != (subtracts && use.operand == 2);
     join.negate_addend = subtracts && use.operand == 1;
-    for (int i = product.instruction; i < use.instruction; ++i) {
-      for (const int reg : effects(i).writes) {
-        for (size_t k = 1; k < mul.operands.size(); ++k) {
-          if (mul.operands[k].kind == Kind::reg && mul.operands[k].reg == reg) join.needs_copies = true;
-        }
-      }
+    for (size_t k = 1; k < mul.operands.size(); ++k) {
+      if (mul.operands[k].kind != Kind::reg) continue;
+      const std::vector<int>& all = writers(mul.operands[k].reg);
+      const bool is_same_block = block_of(product.instruction) == block_of(use.instruction);
+      const auto is_between = [&](int writer) {
+        return is_same_block ? writer >= product.instruction && writer < use.instruction : all.size() > 1;
+      };
+      if (std::ranges::any_of(all, is_between)) join.needs_copies = true;
     }
     fusions_.of_sum[use.instruction] = join;
     const std::string_view rule = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
@@ -356,12 +427,11 @@ class Fuser {
                              .rule = std::string(rule),
                              .is_joined = true,
                              .is_sure = product.is_sure});
-    static_cast<void>(block);
   }
 
   /// Sums of products that stay apart.
-  void tell_others(const std::vector<Product>& products) {
-    for (const Product& product : products) {
+  void tell_others() {
+    for (const Product& product : products_) {
       for (const Use& use : product.uses) {
         if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
         const auto joined = fusions_.of_sum.find(use.instruction);
@@ -385,6 +455,9 @@ class Fuser {
   std::vector<Effects> effects_;
   std::vector<std::vector<bool>> live_behind_;
   std::vector<bool> useful_;
+  std::vector<std::vector<int>> writers_;  // of each register
+  std::vector<Product> products_;
+  std::map<std::pair<int, int>, std::pair<size_t, Use>> product_of_;  // of a sum and its operand
   Fusions fusions_;
 };
 

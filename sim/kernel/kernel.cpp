@@ -53,6 +53,8 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
 
 int64_t PtxEntry::shared_bytes() const { return program_->shared_bytes; }
 
+bool PtxEntry::order_matters() const { return program_->order_matters; }
+
 std::vector<std::string> kernel_entries(std::string_view ptx) {
   std::vector<std::string> names;
   for (const kernel::Entry& entry : kernel::read_module(ptx).entries) names.push_back(entry.name);

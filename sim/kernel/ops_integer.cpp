@@ -389,7 +389,15 @@ bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, int wh
   return true;
 }
 
+/// The sums of both halves; s16x2 and u16x2 wrap alike.
+constexpr uint32_t pair_add(uint32_t a, uint32_t b) {
+  return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF);
+}
+
 void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
+  // PTX has no sub of pairs.
+  if (words.name() == "add" && !words.take_one({"s16x2", "u16x2"}).empty())
+    return emit_words(decoder, one, map<pair_add>, Type::b32, 2, Type::b32);
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
   const bool subtracts = words.name() == "sub";

@@ -567,6 +567,9 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
              argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
                  ? "a tensor map: tensor_map of Python, tensor_map_argument of C++"
                  : "");
+    if (argument.offset_bytes < 0 || argument.offset_bytes > std::ssize(argument.memory))
+      refuse(fmt::format("offset of argument {}", i), std::to_string(argument.offset_bytes),
+             fmt::format("0..{}", argument.memory.size()));
   }
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
   if (!found.empty()) throw Error(std::move(found));
@@ -583,8 +586,8 @@ KernelArgument scalar_argument(uint64_t value, int bytes) {
   return argument;
 }
 
-KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten) {
-  return {.memory = memory, .is_memory = true, .is_unwritten = is_unwritten};
+KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten, int64_t offset_bytes) {
+  return {.memory = memory, .is_memory = true, .offset_bytes = offset_bytes, .is_unwritten = is_unwritten};
 }
 
 KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map) {
@@ -631,6 +634,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
         value.resize(sizeof packed);
         std::memcpy(value.data(), &packed, sizeof packed);
       } else {
+        address += static_cast<uint64_t>(argument.offset_bytes);
         value.resize(8);
         std::memcpy(value.data(), &address, 8);
       }
@@ -677,7 +681,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
-  LaunchReport report{.order_matters = program.order_matters};
+  LaunchReport report;
   parallel_for(static_cast<size_t>(blocks), threads, [&](size_t index) {
     std::unique_ptr<Executor> executor;
     {

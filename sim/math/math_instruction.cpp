@@ -307,18 +307,28 @@ uint32_t rounded_f32(double number) {
       convert(Format::f64, std::bit_cast<uint64_t>(number), Format::f32, Rounding::nearest_even, Overflow::infinity)));
 }
 
-/// The function that the unit approximates, rounded once. The C library's functions of double are within 2^-52 of it: a
-/// double that rounds to the other float is one of 2^28.
+/// A value of a C library's function, rounded once to f32. C libraries agree to four units in the last place of a
+/// double or better. Throws Error for one word of 2^25, where that leaves two floats: no library decides a bit.
+uint32_t rounded_library_value(MathOperation operation, uint32_t argument, double value) {
+  const uint32_t low = rounded_f32(value * (1 - 0x1p-50)), high = rounded_f32(value * (1 + 0x1p-50));
+  if (low == high || std::isnan(value)) return rounded_f32(value);
+  throw Error({.field = fmt::format("{} of a constant", info(operation).name),
+               .seen = print_bits(Format::f32, argument),
+               .expected = "a result that is not within 2^-50 of the middle of two floats",
+               .fix = "ptxas computes it when it compiles, in a way that is not known"});
+}
+
+/// The function that the unit approximates, rounded once. Quotients and roots are IEEE operations of double.
 uint32_t exact_unit_result(MathOperation operation, uint32_t argument) {
   const double x = number_of(flushed_f32(argument));
   switch (operation) {
-    case ex2: return rounded_f32(std::exp2(x));
     case rcp: return rounded_f32(1 / x);
     case rsqrt: return rounded_f32(1 / std::sqrt(x));
     case sqrt: return rounded_f32(std::sqrt(x));
-    case lg2: return rounded_f32(std::log2(x));
-    case sin: return rounded_f32(std::sin(x));
-    default: return rounded_f32(std::cos(x));
+    case ex2: return rounded_library_value(operation, argument, std::exp2(x));
+    case lg2: return rounded_library_value(operation, argument, std::log2(x));
+    case sin: return rounded_library_value(operation, argument, std::sin(x));
+    default: return rounded_library_value(operation, argument, std::cos(x));
   }
 }
 

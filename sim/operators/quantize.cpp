@@ -272,29 +272,12 @@ uint32_t amax_of(const Matrix& words, const Block& block) {
 }
 
 void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
-  std::vector<Violation> violations;
   if (!recipe.inputs.contains(x.format())) {
-    std::vector<std::string> legal;
-    for (const FormatInfo& format : formats) {
-      if (recipe.inputs.contains(format.id)) legal.emplace_back(format.name);
-    }
-    violations.push_back({.field = "type of x",
-                          .seen = std::string(info(x.format()).name),
-                          .legal = legal,
-                          .source = fmt::format("{}, {}", recipe.project, recipe.path)});
-    throw Error(violations);
+    throw Error({.field = "type of x",
+                 .seen = std::string(info(x.format()).name),
+                 .legal = row_names(rows_of(recipe.inputs)),
+                 .source = fmt::format("{}, {}", recipe.project, recipe.path)});
   }
-  const auto require_blocks = [&](std::string_view what, int extent, int block) {
-    const bool whole = recipe.partial_blocks || block == 0 || extent % block == 0;
-    if (extent > 0 && whole) return;
-    violations.push_back({.field = fmt::format("{} of x", what),
-                          .seen = std::to_string(extent),
-                          .expected = block == 0 ? "1 or more" : fmt::format("a multiple of {}", block),
-                          .source = fmt::format("{}, {}", recipe.project, recipe.path)});
-  };
-  require_blocks("rows", x.rows(), recipe.block_rows);
-  require_blocks("columns", x.cols(), recipe.block_cols);
-  if (!violations.empty()) throw Error(violations);
   for (int row = 0; row < x.rows(); ++row) {
     for (int col = 0; col < x.cols(); ++col) {
       if (decode(x.format(), x(row, col)).number == NumberClass::finite) continue;
@@ -381,13 +364,32 @@ std::vector<Violation> warnings_of(const QuantizeRecipe& recipe, const Quantized
   return warnings;
 }
 
+QuantizeBlocks blocks_of(const QuantizeRecipe& recipe, int rows, int cols) {
+  std::vector<Violation> violations;
+  const auto require_blocks = [&](std::string_view what, int extent, int block) {
+    const bool whole = recipe.partial_blocks || block == 0 || extent % block == 0;
+    if (extent > 0 && whole) return;
+    violations.push_back({.field = fmt::format("{} of x", what),
+                          .seen = std::to_string(extent),
+                          .expected = block == 0 ? "1 or more" : fmt::format("a multiple of {}", block),
+                          .source = fmt::format("{}, {}", recipe.project, recipe.path)});
+  };
+  require_blocks("rows", rows, recipe.block_rows);
+  require_blocks("columns", cols, recipe.block_cols);
+  if (!violations.empty()) throw Error(violations);
+  const int block_rows = recipe.block_rows == 0 ? rows : recipe.block_rows,
+            block_cols = recipe.block_cols == 0 ? cols : recipe.block_cols;
+  return {.rows = (rows + block_rows - 1) / block_rows,
+          .cols = (cols + block_cols - 1) / block_cols,
+          .block_rows = block_rows,
+          .block_cols = block_cols};
+}
+
 Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch, int threads) {
+  const QuantizeBlocks blocks = blocks_of(recipe, x.rows(), x.cols());
   require_input(recipe, x);
   const Settings settings{.recipe = recipe, .f32 = {recipe.ftz}, .input = x.format(), .torch = torch};
-  const int block_rows = recipe.block_rows == 0 ? x.rows() : recipe.block_rows;
-  const int block_cols = recipe.block_cols == 0 ? x.cols() : recipe.block_cols;
-  const int row_blocks = (x.rows() + block_rows - 1) / block_rows,
-            col_blocks = (x.cols() + block_cols - 1) / block_cols;
+  const auto [row_blocks, col_blocks, block_rows, block_cols] = blocks;
   const Matrix words = as_f32(x);
 
   Values of_tensor;

@@ -14,12 +14,12 @@
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
-#include "json_reader.hpp"
+#include "survey_json.hpp"
 
 namespace bitmma {
 namespace {
 
-using survey::JsonReader, survey::most_depth, survey::naming;
+using survey::end_of, survey::most_depth;
 
 constexpr std::string_view survey_format = "bitmma-survey-1";
 constexpr int64_t most_records = 100'000, most_seconds = 1'000'000'000;
@@ -141,7 +141,7 @@ class Bytes {
 
 SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
   SurveyRecord record{.unit = printable(reader.text("unit")), .instruction = reader.text("instruction")};
-  record.end = reader.end("end");
+  record.end = end_of(reader, "end");
   record.seconds = reader.seconds("seconds");
   if (reader.has("message")) record.message = reader.text("message");
   if (reader.has("settled")) record.settled = reader.number("settled", 1) != 0;
@@ -248,6 +248,14 @@ void require_one_origin(const TensorFile& file, const SurveyReport& report, size
 }
 
 }  // namespace
+
+SurveyEnd survey::end_of(const JsonReader& reader, const char* key) {
+  const std::string name = reader.text(key);
+  for (const SurveyEnd one : {SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed}) {
+    if (print(one) == name) return one;
+  }
+  reader.refuse(key, "answered, failed, timed out or crashed");
+}
 
 std::string_view print(SurveyEnd end) {
   switch (end) {

@@ -1,6 +1,5 @@
 // Tests that can tell right from wrong: every neighbouring hypothesis about the arithmetic must be refuted by dumps of
 // a real GPU, and by random cases for every row where it can make a difference at all.
-#include "support/amount.hpp"
 #include "support/mutants.hpp"
 
 #include <set>
@@ -9,6 +8,7 @@
 #include "bitmma/files/compare.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 

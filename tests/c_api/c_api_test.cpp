@@ -2,6 +2,7 @@
 #include <bitmma.h>
 
 #include <climits>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -16,6 +17,7 @@
 #include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/quantize.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
@@ -285,6 +287,81 @@ TEST_CASE("C computes floating-point instructions on arrays, in place too") {
   }
   CHECK(bitmma_math("ex2.approx.f32", 1, &one, nullptr, nullptr, nullptr) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_math(nullptr, 1, &one, nullptr, nullptr, &result) == BITMMA_ERROR_INVALID);
+}
+
+TEST_CASE("C quantises a matrix as C++ does, by every recipe") {
+  RandomStream random(71, 0);
+  std::vector<float> values(128 * 256);
+  for (float& value : values) value = static_cast<float>(static_cast<int>(random.below(4001)) - 2000) / 64;
+  const Matrix x = from_floats(Format::f32, 128, 256, values);
+  const bitmma_matrix given{.data = values.data(), .format = BITMMA_F32, .rows = 128, .cols = 256};
+  size_t recipes = 0;
+  for (; const char* const name = bitmma_recipe_name(recipes); ++recipes) {
+    INFO(name);
+    const QuantizeRecipe& recipe = recipe_named(name);
+    bitmma_quantized_info info{};
+    REQUIRE(bitmma_quantize_get_info(name, 128, 256, &info) == BITMMA_OK);
+    std::vector<uint8_t> codes(128 * 256 * bitmma_format_bytes(info.element), 0xA5), expected_codes(codes.size()),
+        scales(static_cast<size_t>(info.scale_rows * info.scale_cols) * bitmma_format_bytes(info.scale), 0xA5),
+        expected_scales(scales.size());
+    float tensor_scale = -1;
+    const char* const device = info.depends_on_torch_device ? "cpu" : nullptr;
+    float* const second = info.has_tensor_scale ? &tensor_scale : nullptr;
+    const bool takes_f32 = recipe.inputs.contains(Format::f32);
+    CHECK(bitmma_quantize(name, &given, device, 2, codes.data(), scales.data(), second) ==
+          (takes_f32 ? BITMMA_OK : BITMMA_ERROR_INVALID));
+    if (!takes_f32) continue;
+    const Quantized expected = quantize(recipe, x, device ? TorchDevice::cpu : TorchDevice::cuda);
+    write_codes(expected.codes, expected_codes.data());
+    write_codes(expected.scales, expected_scales.data());
+    CHECK(codes == expected_codes);
+    CHECK(scales == expected_scales);
+    CHECK(info.block_cols == expected.block_cols);
+    REQUIRE(expected.tensor_scale.has_value() == (second != nullptr));
+    if (second) CHECK(std::bit_cast<uint32_t>(tensor_scale) == (*expected.tensor_scale)(0, 0));
+  }
+  CHECK(recipes == quantize_recipes().size());
+}
+
+TEST_CASE("C refuses to quantise what no recipe takes, and writes nothing") {
+  const float one[32] = {1}, infinite[32] = {INFINITY};
+  uint8_t codes[32] = {7}, scales[2] = {7};
+  float second = 7;
+  const bitmma_matrix row{.data = one, .format = BITMMA_F32, .rows = 1, .cols = 32};
+  bitmma_matrix short_row = row, other_type = row, not_finite = row, nothing = row, negative = row;
+  short_row.cols = 31, other_type.format = BITMMA_E4M3, not_finite.data = infinite, nothing.data = nullptr,
+  negative.rows = -1;
+  const struct {
+    const char* recipe;
+    const bitmma_matrix* x;
+    const char* device;
+    void *codes, *scales;
+    float* tensor_scale;
+    const char* text;
+  } wrong[]{{"none", &row, nullptr, codes, scales, nullptr, "none"},
+            {"torchao_mxfp8_e4m3", &short_row, nullptr, codes, scales, nullptr, "multiple of 32"},
+            {"torchao_mxfp8_e4m3", &other_type, nullptr, codes, scales, nullptr, "type of x"},
+            {"torchao_mxfp8_e4m3", &not_finite, nullptr, codes, scales, nullptr, "x(0, 0)"},
+            {"torchao_mxfp8_e4m3", &nothing, nullptr, codes, scales, nullptr, "x.data = NULL"},
+            {"torchao_mxfp8_e4m3", &negative, nullptr, codes, scales, nullptr, "x.rows = -1"},
+            {"torchao_mxfp8_e4m3", nullptr, nullptr, codes, scales, nullptr, "x = NULL"},
+            {"torchao_mxfp8_e4m3", &row, "cpu", codes, scales, nullptr, "torch_device"},
+            {"torchao_mxfp8_e4m3", &row, nullptr, nullptr, scales, nullptr, "codes = NULL"},
+            {"torchao_mxfp8_e4m3", &row, nullptr, codes, nullptr, nullptr, "scales = NULL"},
+            {"torchao_mxfp8_e4m3", &row, nullptr, codes, scales, &second, "tensor_scale"},
+            {"te_nvfp4", &row, nullptr, codes, scales, nullptr, "tensor_scale = NULL"},
+            {nullptr, &row, nullptr, codes, scales, nullptr, "recipe = NULL"}};
+  for (const auto& one_wrong : wrong) {
+    INFO(one_wrong.text);
+    CHECK(bitmma_quantize(one_wrong.recipe, one_wrong.x, one_wrong.device, 1, one_wrong.codes, one_wrong.scales,
+                          one_wrong.tensor_scale) == BITMMA_ERROR_INVALID);
+    CHECK_THAT(bitmma_last_error(), ContainsSubstring(one_wrong.text));
+    CHECK((codes[0] == 7 && scales[0] == 7 && second == 7));
+  }
+  bitmma_quantized_info info{};
+  CHECK(bitmma_quantize_get_info("te_nvfp4", 1, 17, &info) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_quantize_get_info("te_nvfp4", 1, int64_t{1} << 40, &info) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_quantize_get_info("te_nvfp4", 1, 16, nullptr) == BITMMA_ERROR_INVALID);
 }
 
 TEST_CASE("C computes what C++ does for every conversion, function of C and instruction of f64") {

@@ -22,6 +22,38 @@ const test::BadRequests bad_requests({
 
 TEST_CASE("verify refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
+TEST_CASE("verify repeats recorded launches, and tells the first byte of one that differs") {
+  const std::string path = test::oracle_path("inductor.safetensors");
+  Outcome outcome = run({"verify", path});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("launches 69, ") && ContainsSubstring("differing 0, refused 0"));
+  const test::TemporaryFolder folder;
+  TensorFile file = read_tensor_file(path);
+  std::vector<uint8_t> bytes = file.find("after.0.0") ? file.find("after.0.0")->bytes.copy() : std::vector<uint8_t>{};
+  std::string name = "after.0.0";
+  for (int j = 1; bytes.empty(); ++j) {
+    name = "after.0." + std::to_string(j);
+    if (file.find(name)) bytes = file.find(name)->bytes.copy();
+  }
+  bytes[5] ^= 1;
+  const auto size = std::ssize(bytes);
+  file.set(Tensor::from_bytes(name, "U8", {size}, std::move(bytes)));
+  write_tensor_file(folder.path("other.safetensors"), file);
+  outcome = run({"verify", folder.path("other.safetensors")});
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.out, ContainsSubstring("launch 0, ") && ContainsSubstring("first byte 5 of memory") &&
+                              ContainsSubstring("differing 1, refused 0"));
+  // With cases of instructions in the same call: both are compared.
+  outcome = run({"verify", path, std::string(one_golden), "--json"});
+  CHECK(outcome.code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["launches"].size() == 69);
+  CHECK(json["mismatches"] == 0);
+  CHECK(json["files"] == 1);
+  outcome = run({"verify", path, "--instruction", "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"});
+  CHECK(outcome.code == 2);  // it does not act on launches
+}
+
 TEST_CASE("bad vector files: message and exit code of each") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("bad.safetensors");

@@ -120,6 +120,51 @@ TEST_CASE("a kernel tells which sums it joins, by which rule, and where the rule
   CHECK_FALSE(kernel.fusions()[0].is_sure);  // the products are the same: ptxas may make them one
 }
 
+TEST_CASE("a product joins sums of other blocks where a factor is constant") {
+  // Each as the SASS of ptxas 13.0 for sm_90a has it.
+  struct Row {
+    std::string_view product, behind, sum, rule;
+    bool joins;
+  };
+  constexpr std::string_view of_parameter = "ld.param.f32 %f9, [scale];\n",
+                             branch = "setp.gt.f32 %p1, %f2, %f3;\n@%p1 bra far;\nst.global.f32 [%rd1], %f2;\nfar:\n";
+  for (const Row& one : std::initializer_list<Row>{
+           {"mul.f32 %f1, %f2, 0f3F7FF972;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
+           {"mul.f32 %f1, 0f3F7FF972, %f2;", "", "sub.f32 %f4, %f5, %f1;", "one use", true},
+           {"mul.f32 %f1, %f2, %f9;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
+           {"neg.f32 %f8, %f9;\nmul.f32 %f1, %f2, %f8;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
+           {"div.full.f32 %f1, %f2, 0f40400000;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
+           {"mul.f32 %f1, %f2, 0f3F7FF972;", "",
+            "add.f32 %f6, %f1, %f3;\nst.global.f32 [%rd1], %f6;\nadd.f32 %f4, %f1, %f5;", "several uses", true},
+           {"mul.f32 %f1, %f2, 0f3F7FF972;", "", "neg.f32 %f6, %f1;\nadd.f32 %f4, %f6, %f5;", "one use", true},
+           {"mul.f32 %f1, %f2, 0f3F7FF972;", "st.global.f32 [%rd1], %f1;\n", "add.f32 %f4, %f1, %f5;", "other use",
+            false},
+           {"add.f32 %f8, %f9, 0f3F800000;\nmul.f32 %f1, %f2, %f8;", "", "add.f32 %f4, %f1, %f5;", "", false},
+           {"div.full.f32 %f1, 0f40400000, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false},
+           {"mul.f32 %f1, %f2, %f3;", "", "add.f32 %f4, %f1, %f5;", "", false},
+           {"mul.f32 %f1, %f2, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false}}) {
+    std::string body(of_parameter);
+    body += fmt::format("{}\n{}{}{}\nst.global.f32 [%rd1], %f4;", one.product, one.behind, branch, one.sum);
+    INFO(body);
+    std::string text = test::module_of(body);
+    text.replace(text.find(".entry k("), 9, ".entry k(.param .f32 scale, ");
+    const PtxEntry kernel(text);
+    const bool is_told = !kernel.fusions().empty();
+    CHECK((is_told && kernel.fusions().back().is_joined) == one.joins);
+    if (is_told) CHECK(kernel.fusions().back().rule == one.rule);
+  }
+}
+
+TEST_CASE("a product of a loop whose factor changes is not sure to join a sum behind the loop") {
+  const PtxEntry kernel(test::module_of(
+      "mov.u32 %r1, 0;\nmov.f32 %f2, %f6;\nagain:\nmul.f32 %f1, %f2, 0f3F7FF972;\nadd.f32 %f2, %f2, %f3;\n"
+      "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 9;\n@%p1 bra again;\n"
+      "add.f32 %f4, %f1, %f5;\nst.global.f32 [%rd1], %f4;"));
+  REQUIRE(kernel.fusions().size() == 1);
+  CHECK(kernel.fusions()[0].is_joined);
+  CHECK_FALSE(kernel.fusions()[0].is_sure);  // ptxas unrolls it, and does not join
+}
+
 TEST_CASE("a product that other blocks read is not sure to stay where its sum is read in other blocks alone") {
   const auto is_sure = [](std::string_view behind_sum) {
     const PtxEntry kernel(test::module_of("mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f1, %f5;\n" + std::string(behind_sum) +

@@ -81,6 +81,8 @@ TEST_CASE("integer and bit instructions give the words that the PTX ISA says") {
       {"mov.b32 {%h1, %h2}, %r1;\nmov.b32 %r10, {%h2, %h1};", {0x12345678}, 0x56781234},
       {"{\n.reg .b32 %r1;\nmov.u32 %r1, 5;\nadd.u32 %r10, %r1, 1;\n}", {9}, 6},
       {"@%p1 mov.u32 %r10, 3;\n@!%p1 mov.u32 %r10, 4;", {}, 4},
+      {"add.s16x2 %r10, %r1, %r2;", {0x8001FFFF, 0x80010001}, 0x00020000},
+      {"add.u16x2 %r10, %r1, %r2;", {0x00017FFF, 0x00020001}, 0x00038000},
       {"min.s16x2 %r10, %r1, %r2;", {0x0001FFFF, 0xFFFF0001}, 0xFFFFFFFF},
   };
   for (const Example& one : examples) {

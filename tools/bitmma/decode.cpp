@@ -130,6 +130,12 @@ bool is_word(const std::string& text) {
   return begins_as_number || read_word(text).has_value();
 }
 
+/// A shape and its strides, or the name of one of CUTLASS's layouts.
+bool is_cute_layout(std::string_view text) {
+  return text.find("):(") != std::string_view::npos || text.starts_with("Sw<") || text.starts_with("Swizzle<") ||
+         text.find("Layout_") != std::string_view::npos;
+}
+
 void run_decode(Context& context, const DecodeFlags& flags) {
   Report all = Report::list();
   std::vector<uint64_t> words;
@@ -146,6 +152,11 @@ void run_decode(Context& context, const DecodeFlags& flags) {
       if (!flags.mask && !flags.kind.empty()) take_idesc(word);
       all.append(describe_word(flags, word));
       words.push_back(word.value);
+    } else if (is_cute_layout(text)) {
+      throw Error({.field = "words",
+                   .seen = shortened(text),
+                   .expected = "a descriptor, a mnemonic or a file",
+                   .fix = "bitmma layout --cute draws a layout in CuTe's notation, and compares it with a descriptor"});
     } else {
       Report statements = describe_ptx(text, flags.target.asked());
       auto& elements = std::get<Report::List>(statements.value);

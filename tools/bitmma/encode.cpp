@@ -98,12 +98,16 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   const uint64_t word = encoded(descriptor);
   const std::vector<Violation> of_word = warnings(descriptor);
   found.insert(found.end(), of_word.begin(), of_word.end());
-  if (descriptor.swizzle != Swizzle::none && !flags.has("--sbo")) {
-    found.push_back({.field = "--sbo",
+  const auto require_stride = [&](const std::string& flag, std::string_view expected) {
+    if (flags.has(flag)) return;
+    found.push_back({.field = flag,
                      .seen = "(missing)",
-                     .expected = "the bytes from one group of rows to the next",
-                     .fix = "with 0 every group lies on the first"});
-  }
+                     .expected = std::string(expected),
+                     .fix = "with 0 each of them lies on the first"});
+  };
+  require_stride("--sbo", "the bytes from one group of rows to the next");
+  if (descriptor.swizzle == Swizzle::none)
+    require_stride("--lbo", "the bytes between core matrices along K, or along M or N of a transposed operand");
   print_encoded(context, flags.json, "descriptor", fmt::format("{:#018x}", word), as_warnings(std::move(found)));
 }
 

@@ -298,10 +298,12 @@ void add_threads(Command& command, Flag<int>& threads) {
   between(command.get_option("--threads"), 1, 4096);
 }
 
-Format require_format(std::string_view flag, const std::string& name) {
-  if (const auto format = format_named(name)) return *format;
-  throw Error(
-      {.code = ViolationCode::unknown_name, .field = std::string(flag), .seen = name, .legal = row_names(formats)});
+Format require_format(std::string_view flag, const std::string& name, const FormatSet& legal) {
+  if (const auto format = format_named(name); format && legal.contains(*format)) return *format;
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = std::string(flag),
+               .seen = name,
+               .legal = row_names(rows_of(legal))});
 }
 
 MmaKind require_kind(const std::string& name) {

@@ -137,8 +137,8 @@ struct CpuTargetFlag {
 /// --threads, all cores by default.
 void add_threads(Command& command, Flag<int>& threads);
 
-/// The format called `name`. Throws Error naming the flag.
-Format require_format(std::string_view flag, const std::string& name);
+/// The format called `name`, one of `legal`. Throws Error naming the flag.
+Format require_format(std::string_view flag, const std::string& name, const FormatSet& legal = all_formats);
 
 /// The kind called `name`. Throws Error naming --kind.
 MmaKind require_kind(const std::string& name);

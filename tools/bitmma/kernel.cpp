@@ -301,7 +301,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
                         .fix = "the last bit may differ; compare with the SASS of your ptxas",
                         .severity = Severity::warning});
   }
-  if (done.order_matters) {
+  if (kernel.order_matters()) {
     warnings.push_back({.field = kernel.name(),
                         .seen = "floating-point atomics on global memory",
                         .expected = "integers",

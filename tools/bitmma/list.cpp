@@ -67,11 +67,8 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
 }
 
 std::string print_formats(const ListedForm& row, const FormatSet& set) {
-  std::vector<std::string_view> names;
-  for (const FormatInfo& format : formats) {
-    if (row.model && set.contains(format.id)) names.push_back(format.name);
-  }
-  return names.empty() ? "-" : fmt::format("{}", fmt::join(names, " "));
+  const std::string names = fmt::format("{}", fmt::join(row_names(rows_of(set)), " "));
+  return row.model && !names.empty() ? names : "-";
 }
 
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }

@@ -52,7 +52,8 @@ bool ProductPlanFlags::are_taken_from(const ProductFile& product, const TargetFl
   if (are_given() || !product.file.find_metadata("plan")) return false;
   const std::optional<Target> asked = target.asked();
   const bool is_other_target = asked && product.target && *asked != *product.target,
-             is_other_type = !output_type.empty() && require_format("--output-type", output_type) != product.output();
+             is_other_type =
+                 !output_type.empty() && require_format("--output-type", output_type, plan_outputs) != product.output();
   return !is_other_target && !is_other_type && split_count == 0;
 }
 
@@ -79,7 +80,7 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
     if (!named) throw Error({.field = "--kernel", .seen = "file", .expected = "a file with the key kernel"});
     request.kernel = *named;
   }
-  if (!output_type.empty()) request.output = require_format("--output-type", output_type);
+  if (!output_type.empty()) request.output = require_format("--output-type", output_type, plan_outputs);
   // The file's values replace fields that the plan does not give.
   if (!is_json) {
     if (!request.output) request.output = product.output();

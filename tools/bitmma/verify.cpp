@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/files/launch_file.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -42,70 +45,144 @@ Report describe_file(const RecordedFile& file, const Comparison& comparison) {
   return report;
 }
 
-/// Throws Error for a file that records no D: nothing would be verified.
-RecordedFile recorded_at(const Context& context, const VerifyFlags& flags, const std::string& path) {
-  RecordedFile file = read_recorded(context, read_tensor_file(path), flags.file);
-  file.require_recorded();
-  return file;
-}
-
-void run_verify(Context& context, const VerifyFlags& flags) {
-  flags.cpu_target.use();
-  const std::vector<std::string> paths = vector_files(flags.paths);
-  // Every header is read first: progress knows the total. A file that cannot be read is reported, and the others are
-  // verified all the same.
-  std::vector<std::pair<std::string, RecordedFile>> files;
+/// What is read of all paths, before anything is computed.
+struct VerifiedFiles {
+  std::vector<std::pair<std::string, RecordedFile>> instructions;
+  std::vector<LaunchFile> launches;
   std::vector<Violation> unreadable;
-  int64_t all_cases = 0;
-  for (const std::string& path : paths) {
+
+  int64_t units() const {
+    int64_t count = 0;
+    for (const auto& [path, file] : instructions) count += file.cases();
+    for (const LaunchFile& file : launches) count += std::ssize(file.launches);
+    return count;
+  }
+};
+
+/// A file that cannot be read is reported, and the others are verified all the same; so is one that records no D, of
+/// which nothing would be verified.
+VerifiedFiles files_of(const Context& context, const VerifyFlags& flags) {
+  VerifiedFiles files;
+  for (const std::string& path : vector_files(flags.paths)) {
     try {
-      all_cases += files.emplace_back(path, recorded_at(context, flags, path)).second.cases();
+      TensorFile file = read_tensor_file(path);
+      if (has_launches(file)) {
+        files.launches.push_back(as_launch_file(std::move(file)));
+        continue;
+      }
+      RecordedFile recorded = read_recorded(context, std::move(file), flags.file);
+      recorded.require_recorded();
+      files.instructions.emplace_back(path, std::move(recorded));
     } catch (const Error& error) {
-      std::ranges::copy(error.violations(), std::back_inserter(unreadable));
+      std::ranges::copy(error.violations(), std::back_inserter(files.unreadable));
     }
   }
-  if (files.empty()) throw Error(std::move(unreadable));
+  return files;
+}
+
+std::string print_extents(const std::array<int64_t, 3>& extents) { return fmt::format("{}", fmt::join(extents, ",")); }
+
+/// A launch as messages name it: "softmax, grid 4,1,1, block 128,1,1 (my label)".
+std::string print_launch(const RecordedLaunch& launch) {
+  return fmt::format("{}, grid {}, block {}{}", launch.entry, print_extents(launch.grid), print_extents(launch.block),
+                     launch.label.empty() ? "" : fmt::format(" ({})", launch.label));
+}
+
+/// Launches of one kernel.
+struct KernelGroup {
+  int64_t launches = 0, refused = 0, changed = 0, differing = 0;
+};
+
+/// Runs the launches of all files again, and adds what came out to the report. Returns an exit code.
+int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progress, Report& report) {
+  std::map<std::string, KernelGroup> groups;
+  KernelGroup total;
+  Report results = Report::list();
+  std::vector<std::string> failures;
+  int64_t cases = 0;
+  for (const auto& [path, file] : files.instructions) cases += file.cases();
+  for (const LaunchFile& file : files.launches) {
+    const std::vector<LaunchComparison> done = verify(file, threads, progress.from(cases + total.launches));
+    for (size_t i = 0; i < done.size(); ++i) {
+      const LaunchComparison& one = done[i];
+      const RecordedLaunch& launch = file.launches[i];
+      const std::string name = fmt::format("{}: launch {}, {}", printable(file.file.path), i, print_launch(launch));
+      for (KernelGroup* const group : {&groups[launch.entry], &total}) {
+        ++group->launches;
+        group->refused += !one.refused.empty();
+        group->changed += one.changed_bytes;
+        group->differing += one.differing_bytes;
+      }
+      for (const Violation& violation : one.refused) failures.push_back(fmt::format("{}: {}", name, print(violation)));
+      if (one.first) {
+        failures.push_back(fmt::format(
+            "{}: {} of {} that the GPU changed {}, first byte {} of memory {}: expected {:#04x}, actual {:#04x}{}{}",
+            name, one.differing_bytes, counted(one.changed_bytes, "byte"), differ(one.differing_bytes),
+            one.first->offset, one.first->memory, one.first->expected, one.first->actual,
+            one.order_matters ? "; its atomics add floating-point numbers, in an order that a GPU does not define" : "",
+            one.unsure_fusions > 0 ? "; bitmma run --fusions shows joins of products and sums that are not sure" : ""));
+      }
+      results.append(Report{{"file", file.file.path},
+                            {"launch", i},
+                            {"kernel", launch.entry},
+                            {"label", launch.label},
+                            {"target", print(file.target)},
+                            {"changed_bytes", one.changed_bytes},
+                            {"differing_bytes", one.differing_bytes},
+                            {"thread_instructions", one.thread_instructions},
+                            {"unsure_fusions", one.unsure_fusions},
+                            {"order_matters", one.order_matters},
+                            {"refused", one.refused}});
+    }
+  }
+  std::vector<std::vector<std::string>> table{{"kernel", "launches", "bytes changed", "differing", "refused"}};
+  for (const auto& [name, group] : groups) {
+    table.push_back({name, std::to_string(group.launches), std::to_string(group.changed),
+                     std::to_string(group.differing), std::to_string(group.refused)});
+  }
+  report.update({{"launches", std::move(results)}});
+  report.add_text(print_table(table) + "\n");
+  for (const std::string& failure : failures) report.add_text(failure);
+  const bool is_same = total.differing + total.refused == 0;
+  report.add_text(fmt::format("launches {}, bytes changed {}, differing {}, refused {}", total.launches, total.changed,
+                              total.differing, total.refused),
+                  is_same ? Tone::good : Tone::bad);
+  return total.refused > 0 ? exit_bad_request : total.differing > 0 ? exit_differs : exit_same;
+}
+
+/// The same for cases of instructions.
+int verify_instructions(const Context& context, const VerifyFlags& flags, VerifiedFiles& files, ProgressLine& progress,
+                        Report& report) {
   std::map<std::pair<std::string, std::string_view>, Group> groups;
   Comparison total;
   Report results = Report::list();
   std::vector<std::string> failures;
   constexpr int most_drawn = 4;  // maps
-  int failed_files = 0, refused_files = 0;
-  {
-    ProgressLine progress(context, "verify", all_cases);
-    // A file that contradicts itself is found out when it is read whole.
-    const auto verified = [&](const RecordedFile& file) -> std::optional<Comparison> {
-      try {
-        return verify(file, flags.threads, progress.from(total.cases));
-      } catch (const Error& error) {
-        std::ranges::copy(error.violations(), std::back_inserter(unreadable));
-        ++refused_files;
-        return std::nullopt;
-      }
-    };
-    for (size_t i = 0; i < files.size(); ++i) {
-      const std::string& path = files[i].first;
-      const RecordedFile file = std::exchange(files[i].second, {});  // given back when it is done
-      const std::optional<Comparison> done = verified(file);
-      if (!done) continue;
-      const Comparison& one = *done;
-      const Instruction& instruction = file.instruction();
-      Group& group = groups[{instruction_group(instruction), print(file.target())}];
-      ++group.files;
-      group.comparison += one;
-      group.arithmetic = print_arithmetic(instruction, file.target());
-      total += one;
-      if (flags.json) results.append(describe_file(file, one));
-      if (one.mismatches == 0) continue;
-      failures.push_back(fmt::format("{}: {} of {} {} in {} of {}, first {}", printable(path), one.mismatches,
-                                     counted(one.outputs, "output"), differ(one.mismatches), one.cases_with_mismatches,
-                                     counted(one.cases, "case"), print(*one.first)));
-      if (++failed_files <= most_drawn) failures.push_back(print(describe(one, instruction)));
+  int failed_files = 0, verified_files = 0;
+  for (auto& [path, held] : files.instructions) {
+    const RecordedFile file = std::exchange(held, {});  // given back when it is done
+    Comparison one;
+    try {
+      one = verify(file, flags.threads, progress.from(total.cases));
+    } catch (const Error& error) {  // a file that contradicts itself is found out when it is read whole
+      std::ranges::copy(error.violations(), std::back_inserter(files.unreadable));
+      continue;
     }
+    ++verified_files;
+    const Instruction& instruction = file.instruction();
+    Group& group = groups[{instruction_group(instruction), print(file.target())}];
+    ++group.files;
+    group.comparison += one;
+    group.arithmetic = print_arithmetic(instruction, file.target());
+    total += one;
+    if (flags.json) results.append(describe_file(file, one));
+    if (one.mismatches == 0) continue;
+    failures.push_back(fmt::format("{}: {} of {} {} in {} of {}, first {}", printable(path), one.mismatches,
+                                   counted(one.outputs, "output"), differ(one.mismatches), one.cases_with_mismatches,
+                                   counted(one.cases, "case"), print(*one.first)));
+    if (++failed_files <= most_drawn) failures.push_back(print(describe(one, instruction)));
   }
-  if (static_cast<size_t>(refused_files) == files.size()) throw Error(std::move(unreadable));
-  const size_t verified_files = files.size() - static_cast<size_t>(refused_files);
-  context.exit_code = !unreadable.empty() ? exit_bad_request : total.mismatches == 0 ? exit_same : exit_differs;
+  if (verified_files == 0 && files.launches.empty()) throw Error(std::move(files.unreadable));
   std::vector<std::vector<std::string>> table{
       {"instruction", "target", "files", "cases", "outputs", "mismatches", "arithmetic"}};
   for (const auto& [name, group] : groups) {
@@ -113,26 +190,47 @@ void run_verify(Context& context, const VerifyFlags& flags) {
                      std::to_string(group.comparison.cases), std::to_string(group.comparison.outputs),
                      std::to_string(group.comparison.mismatches), group.arithmetic});
   }
-  Report report{{"files", verified_files},        {"cases", total.cases},       {"outputs", total.outputs},
-                {"mismatches", total.mismatches}, {"cpu_target", cpu_target()}, {"results", std::move(results)},
-                {"unreadable", unreadable}};
+  report.update({{"files", verified_files},
+                 {"cases", total.cases},
+                 {"outputs", total.outputs},
+                 {"mismatches", total.mismatches},
+                 {"cpu_target", cpu_target()},
+                 {"results", std::move(results)}});
   report.add_text(print_table(table) + "\n");
   for (const std::string& failure : failures) report.add_text(failure);
-  if (!flags.json) {
-    for (const Violation& violation : unreadable) context.terminal.err << "error: " << print(violation) << '\n';
-  }
   report.add_text(fmt::format("files {}, cases {}, outputs {}, mismatches {}", verified_files, total.cases,
                               total.outputs, total.mismatches),
                   total.mismatches == 0 ? Tone::good : Tone::bad);
+  return total.mismatches == 0 ? exit_same : exit_differs;
+}
+
+void run_verify(Context& context, const VerifyFlags& flags) {
+  flags.cpu_target.use();
+  VerifiedFiles files = files_of(context, flags);  // every header first: progress knows the total
+  if (files.instructions.empty() && files.launches.empty()) throw Error(std::move(files.unreadable));
+  Report report = Report::object();
+  {
+    ProgressLine progress(context, "verify", files.units());
+    if (!files.instructions.empty()) context.exit_code = verify_instructions(context, flags, files, progress, report);
+    if (!files.launches.empty())
+      context.exit_code = std::max(context.exit_code, verify_launches(files, flags.threads, progress, report));
+  }
+  if (!files.unreadable.empty()) context.exit_code = exit_bad_request;
+  report.add("unreadable", files.unreadable);
+  if (!flags.json) {
+    for (const Violation& violation : files.unreadable) context.terminal.err << "error: " << print(violation) << '\n';
+  }
   show(context, report, flags.json);
 }
 
 }  // namespace
 
 void add_verify(Command& app, Context& context) {
-  Command* command = app.add_command("verify", "recompute D and compare with the recorded D");
+  Command* command =
+      app.add_command("verify", "recompute D, or whole launches of kernels, and compare with what is recorded");
   const auto flags = std::make_shared<VerifyFlags>();
-  command->add_option("paths", flags->paths, "vector files, and folders of them")->required();
+  command->add_option("paths", flags->paths, "files of cases or of launches of kernels, and folders of them")
+      ->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
   command->add_flag("--json", flags->json, "print the result as JSON");
@@ -143,6 +241,7 @@ void add_verify(Command& app, Context& context) {
       "  bitmma verify data/golden/sm_90a\n"
       "  bitmma verify dump.safetensors --json\n"
       "  bitmma verify dump.safetensors --cpu-target baseline\n"
+      "  bitmma verify launches.safetensors\n"
       "For the first files, the output shows which rows, columns, warps and registers differ. An unreadable file is "
       "reported and the others are verified. Exit code 1 if any bit differs, 2 if a file could not be read.");
   command->callback([flags, &context] { run_verify(context, *flags); });

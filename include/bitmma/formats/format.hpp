@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bitmma/core/table.hpp"
 
@@ -254,6 +255,15 @@ class FormatSet {
  private:
   uint32_t mask_ = 0;
 };
+
+inline constexpr FormatSet all_formats = [] {
+  FormatSet set;
+  for (const FormatInfo& row : formats) set.add(row.id);
+  return set;
+}();
+
+/// The rows of a set, in the order of `formats`.
+std::vector<FormatInfo> rows_of(const FormatSet& set);
 
 enum class NumberClass : uint8_t { finite, infinity, nan };
 

@@ -129,6 +129,10 @@ struct CudaCoreChain {
   bool operator==(const CudaCoreChain&) const = default;
 };
 
+/// The types of D: s32 of integers, f64 of f64, and any other of floats.
+inline constexpr FormatSet plan_outputs{Format::f16, Format::bf16, Format::tf32, Format::f32,
+                                        Format::f64, Format::e4m3, Format::e5m2, Format::s32};
+
 struct GemmPlan {
   std::string name = {};
   Target target = Target::sm_90a;
@@ -140,7 +144,7 @@ struct GemmPlan {
   std::pair<int, int> tile_mn = {128, 128};  // of regions
   bool raster_n = false;                     // tiles run along N first
   std::vector<EpilogueOp> epilogue = {};
-  Format output = Format::f32;
+  Format output = Format::f32;                 // one of plan_outputs
   Rounding rounding = Rounding::nearest_even;  // to output: nearest_even, nearest_away or toward_zero
   std::optional<bool> saturate = {};           // nothing: fp8 saturates, others do not
 

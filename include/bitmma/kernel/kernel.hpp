@@ -72,6 +72,9 @@ class PtxEntry {
   const std::vector<KernelFusion>& fusions() const { return fusions_; }
   /// Static shared memory of a block.
   int64_t shared_bytes() const;
+  /// True where atomics add floating-point numbers to global memory: the sum depends on their order, which a GPU does
+  /// not promise. Here threads add in ascending order.
+  bool order_matters() const;
   const kernel::Program& program() const { return *program_; }
 
  private:
@@ -90,13 +93,15 @@ struct KernelArgument {
   std::vector<uint8_t> value = {};
   std::span<uint8_t> memory = {};
   bool is_memory = false;
+  int64_t offset_bytes = 0;           // from the begin of the memory to the address, which may be in the midst of it
   bool is_unwritten = false;          // memory that no one wrote: reading it before the kernel writes it is a fault
   std::optional<TensorMap> map = {};  // of the memory: the parameter is the map, of 128 bytes
 };
 /// A number, little-endian, as wide as the parameter.
 KernelArgument scalar_argument(uint64_t value, int bytes);
-/// Global memory. It is read and written in place and must outlive the launch.
-KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = false);
+/// Global memory. It is read and written in place and must outlive the launch. Arguments that are the same memory have
+/// the same addresses.
+KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = false, int64_t offset_bytes = 0);
 /// A tensor map over global memory, as memory_argument has it. Throws Error for a map that does not fit the memory.
 KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map);
 
@@ -111,7 +116,6 @@ struct Launch {
 
 struct LaunchReport {
   uint64_t thread_instructions = 0;
-  bool order_matters = false;  // floating-point atomics: the sum depends on the order, which here is that of threads
 };
 
 /// Runs the grid. Throws Error: for arguments that are not the entry's, and for what the kernel does wrong, with the

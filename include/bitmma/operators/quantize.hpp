@@ -166,6 +166,16 @@ struct Quantized {
   bool operator==(const Quantized&) const = default;
 };
 
+/// Blocks of a matrix, and elements of a whole one.
+struct QuantizeBlocks {
+  int rows = 1, cols = 1;
+  int block_rows = 1, block_cols = 1;
+
+  bool operator==(const QuantizeBlocks&) const = default;
+};
+/// Those of a matrix with these extents. Throws Error when they do not fill the recipe's blocks.
+QuantizeBlocks blocks_of(const QuantizeRecipe& recipe, int rows, int cols);
+
 /// `x` as the recipe makes it, the same for any number of threads. Throws Error for a format that the recipe does not
 /// take, columns or rows that do not fill its blocks, infinity or NaN in `x`, and where the project's arithmetic ends
 /// in NaN that its element format does not have.

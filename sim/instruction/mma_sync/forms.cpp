@@ -36,13 +36,7 @@ std::string print_scales(const Form& form) {
   return text;
 }
 
-std::string print_set(const FormatSet& set) {
-  std::vector<std::string_view> names;
-  for (const FormatInfo& format : formats) {
-    if (set.contains(format.id)) names.push_back(format.name);
-  }
-  return fmt::format("{}", fmt::join(names, "|"));
-}
+std::string print_set(const FormatSet& set) { return fmt::format("{}", fmt::join(row_names(rows_of(set)), "|")); }
 
 std::string print_kind(const std::optional<MmaKind>& kind) {
   return kind ? fmt::format("kind::{}", info(*kind).name) : "(none)";

@@ -492,14 +492,6 @@ const T& one_of(const std::vector<T>& values, RandomStream& random) {
   return values[random.below(static_cast<uint32_t>(values.size()))];
 }
 
-std::vector<Format> members_of(const FormatSet& set) {
-  std::vector<Format> members;
-  for (const FormatInfo& row : formats) {
-    if (set.contains(row.id)) members.push_back(row.id);
-  }
-  return members;
-}
-
 std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instruction) {
   std::vector<LegalShape> found;
   for (const LegalShape& shape : form.shapes) {
@@ -513,8 +505,8 @@ std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instructio
 /// One draw, legal or not.
 Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& random) {
   Tcgen05Mma one = mnemonic;
-  one.a = one_of(members_of(form.a), random);
-  one.b = one_of(members_of(form.b), random);
+  one.a = one_of(rows_of(form.a), random).id;
+  one.b = one_of(rows_of(form.b), random).id;
   if (!one.ashift) one.a_source = random.one_in(2) ? OperandSource::smem : OperandSource::tmem;
   const LegalShape shape = one_of(shapes_of(form, one), random);
   std::vector<int> all_m, all_n;
@@ -538,7 +530,7 @@ Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& ran
   if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
   for (const LegalScales& row : form.scales) {
     if (row.scale_vec != one.scale_vec) continue;
-    one.scale_type = one_of(members_of(row.types), random);
+    one.scale_type = one_of(rows_of(row.types), random).id;
     const auto steps = static_cast<uint32_t>(row.last_id / row.id_step + 1);
     one.scale_a_id = row.id_step * static_cast<int>(random.below(steps));
     one.scale_b_id = row.id_step * static_cast<int>(random.below(steps));

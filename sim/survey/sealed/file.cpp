@@ -12,7 +12,7 @@
 #include <set>
 
 #include "../../core/sha256.hpp"
-#include "../json_reader.hpp"
+#include "../survey_json.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/survey/sealed.hpp"
@@ -21,7 +21,7 @@
 namespace bitmma {
 namespace {
 
-using survey::hash_in, survey::JsonReader, survey::most_depth, survey::naming;
+using survey::end_of, survey::most_depth;
 
 constexpr std::string_view sealed_format = "bitmma-sealed-1", answers_format = "bitmma-sealed-answers-1";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -198,7 +198,7 @@ SealedAnswers read_sealed_answers(const TensorFile& file) {
   for (const Json& json : JsonReader(records, "answers").list("records", most_points)) {
     const JsonReader reader(json, "records");
     SealedRecord record{.point = printable(reader.text("point")),
-                        .end = reader.end("end"),
+                        .end = end_of(reader, "end"),
                         .unreadable = reader.has("unreadable"),
                         .seconds = reader.seconds("seconds")};
     if (reader.has("message")) record.message = printable(reader.text("message"));

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "bitmma/core/text.hpp"
 
-namespace bitmma::survey {
+namespace bitmma {
 namespace {
-
-constexpr std::array ends{SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed};
 
 /// The value as text; for lists and objects, which may be deep, only their kind.
 std::string seen_of(const Json& json) {
@@ -34,6 +31,21 @@ std::optional<uint64_t> hash_in(std::string_view text, std::string_view begin, s
 
 JsonReader::JsonReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
   if (!json.is_object()) refuse("", "an object");
+}
+
+void JsonReader::require_keys(std::initializer_list<std::string_view> keys) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = where_,
+                 .seen = shortened(printable(key)),
+                 .legal = {keys.begin(), keys.end()}});
+  }
+}
+
+bool JsonReader::flag(const char* key) const {
+  if (!has(key) || !json_[key].is_boolean()) refuse(key, "true or false");
+  return json_[key].get<bool>();
 }
 
 std::string JsonReader::text(const char* key, int64_t most) const {
@@ -61,13 +73,6 @@ uint64_t JsonReader::hash(const char* key, std::string_view begin, size_t digits
   return *value;
 }
 
-SurveyEnd JsonReader::end(const char* key) const {
-  const std::string name = text(key);
-  const auto known = std::ranges::find_if(ends, [&](SurveyEnd one) { return print(one) == name; });
-  if (known == ends.end()) refuse(key, "answered, failed, timed out or crashed");
-  return *known;
-}
-
 std::vector<Json> JsonReader::list(const char* key, int64_t most) const {
   if (!has(key)) return {};
   if (!json_[key].is_array() || static_cast<int64_t>(json_[key].size()) > most)
@@ -84,6 +89,16 @@ std::vector<std::string> JsonReader::texts(const char* key, int64_t most) const 
   return texts;
 }
 
+std::vector<int64_t> JsonReader::numbers(const char* key, int64_t most, int64_t most_number) const {
+  std::vector<int64_t> numbers;
+  for (const Json& one : list(key, most)) {
+    if (!one.is_number_unsigned() || one.get<uint64_t>() > static_cast<uint64_t>(most_number))
+      refuse(key, fmt::format("numbers of 0..{}", most_number));
+    numbers.push_back(one.get<int64_t>());
+  }
+  return numbers;
+}
+
 void JsonReader::refuse(const std::string& key, std::string expected) const {
   const bool is_there = !key.empty() && has(key.c_str());
   throw Error({.field = key.empty() ? where_ : where_ + "." + key,
@@ -91,4 +106,4 @@ void JsonReader::refuse(const std::string& key, std::string expected) const {
                .expected = std::move(expected)});
 }
 
-}  // namespace bitmma::survey
+}  // namespace bitmma

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
-// JSON of surveys and of sealed predictions on its way in.
+// JSON of files on its way in: nothing of it is trusted.
+//
+//   const JsonReader launch(json, "launches[3]");
+//   const int64_t module = launch.number("ptx", 15);      Error: launches[3].ptx = -1: expected 0..15
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "../core/json.hpp"
-#include "bitmma/survey/survey.hpp"
+#include "bitmma/core/error.hpp"
+#include "json.hpp"
 
-namespace bitmma::survey {
-
-/// More levels than any file of these has.
-inline constexpr int most_depth = 8;
+namespace bitmma {
 
 /// Takes values out of an object, each checked. Errors name the value by `where` and its key.
 class JsonReader {
@@ -22,17 +26,21 @@ class JsonReader {
 
   bool has(const char* key) const { return json_.contains(key); }
   bool is_null(const char* key) const { return has(key) && json_[key].is_null(); }
+  /// Throws Error for a key that is none of these.
+  void require_keys(std::initializer_list<std::string_view> keys) const;
   /// At most 4096 bytes, or `most`.
   std::string text(const char* key, int64_t most = 4096) const;
+  bool flag(const char* key) const;
   /// 0..most.
   int64_t number(const char* key, int64_t most) const;
   double seconds(const char* key) const;
   /// A text of these characters and then lower-case hexadecimal digits.
   uint64_t hash(const char* key, std::string_view begin, size_t digits) const;
-  SurveyEnd end(const char* key) const;
   /// The elements of an array, none without one.
   std::vector<Json> list(const char* key, int64_t most) const;
   std::vector<std::string> texts(const char* key, int64_t most) const;
+  /// Numbers of 0..most_number.
+  std::vector<int64_t> numbers(const char* key, int64_t most, int64_t most_number) const;
   JsonReader object(const char* key) const { return {json_[key], where_ + "." + key}; }
 
   [[noreturn]] void refuse(const std::string& key, std::string expected) const;
@@ -57,4 +65,4 @@ auto naming(const std::string& path, Read read) {
   }
 }
 
-}  // namespace bitmma::survey
+}  // namespace bitmma
