@@ -15,9 +15,9 @@
 namespace bitmma {
 namespace {
 
-constexpr int64_t most_launches = 100'000, most_modules = 100'000, most_arguments = 4096, most_bytes = int64_t{1} << 40,
-                  most_extent = 0x7FFFFFFF;
-constexpr int most_depth = 8;
+constexpr int64_t most_launches = 100'000, most_arguments = 4096, most_launch_bytes = int64_t{1} << 40,
+                  most_launch_extent = 0x7FFFFFFF;
+constexpr int most_launch_depth = 8;
 
 std::string tensor_name(std::string_view what, size_t launch, int memory) {
   return fmt::format("{}.{}.{}", what, launch, memory);
@@ -37,7 +37,7 @@ const Tensor& tensor_of(const TensorFile& file, const std::string& name) {
 }
 
 std::array<int64_t, 3> extents_of(const JsonReader& reader, const char* key) {
-  const std::vector<int64_t> given = reader.numbers(key, 3, most_extent);
+  const std::vector<int64_t> given = reader.numbers(key, 3, most_launch_extent);
   if (given.empty() || std::ranges::find(given, 0) != given.end())
     reader.refuse(key, "one to three numbers of at least 1");
   std::array<int64_t, 3> extents{1, 1, 1};
@@ -59,10 +59,10 @@ std::vector<uint8_t> bytes_of(const JsonReader& reader, const char* key) {
 TensorMap map_of(const JsonReader& reader) {
   reader.require_keys({"element_bytes", "sizes", "strides_bytes", "box", "element_strides", "swizzle", "fill"});
   TensorMap map{.element_bytes = static_cast<int>(reader.number("element_bytes", 8)),
-                .sizes = reader.numbers("sizes", 5, most_bytes),
-                .strides_bytes = reader.numbers("strides_bytes", 4, most_bytes),
-                .box = reader.numbers("box", 5, most_extent),
-                .element_strides = reader.numbers("element_strides", 5, most_extent)};
+                .sizes = reader.numbers("sizes", 5, most_launch_bytes),
+                .strides_bytes = reader.numbers("strides_bytes", 4, most_launch_bytes),
+                .box = reader.numbers("box", 5, most_launch_extent),
+                .element_strides = reader.numbers("element_strides", 5, most_launch_extent)};
   const auto swizzle = swizzle_named(reader.text("swizzle"));
   if (!swizzle) reader.refuse("swizzle", "none, 32, 64 or 128");
   const std::string fill = reader.text("fill");
@@ -77,11 +77,11 @@ RecordedArgument argument_of(const JsonReader& reader, int memories) {
   if (reader.has("value") + reader.has("memory") + reader.has("scratch") != 1)
     reader.refuse("", "one of value, memory and scratch");
   if (reader.has("value")) argument.value = bytes_of(reader, "value");
-  if (reader.has("scratch")) argument.scratch = reader.number("scratch", most_bytes);
+  if (reader.has("scratch")) argument.scratch = reader.number("scratch", most_launch_bytes);
   if (reader.has("memory")) {
     if (memories == 0) reader.refuse("memory", "a tensor before.LAUNCH.0: the file has none of this launch");
     argument.memory = static_cast<int>(reader.number("memory", memories - 1));
-    if (reader.has("offset")) argument.offset_bytes = reader.number("offset", most_bytes);
+    if (reader.has("offset")) argument.offset_bytes = reader.number("offset", most_launch_bytes);
     if (reader.has("map")) argument.map = map_of(reader.object("map"));
   } else if (reader.has("offset") || reader.has("map")) {
     reader.refuse(reader.has("map") ? "map" : "offset", "nothing: only memory has it");
@@ -97,7 +97,7 @@ RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
                         .block = extents_of(reader, "block"),
                         .memories = memories};
   if (reader.has("label")) launch.label = printable(reader.text("label"));
-  if (reader.has("shared_bytes")) launch.dynamic_shared_bytes = reader.number("shared_bytes", most_extent);
+  if (reader.has("shared_bytes")) launch.dynamic_shared_bytes = reader.number("shared_bytes", most_launch_extent);
   if (reader.has("fmad")) launch.fmad = reader.flag("fmad");
   const std::vector<Json> arguments = reader.list("arguments", most_arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -184,7 +184,7 @@ LaunchFile as_launch_file(TensorFile file) {
     }
     if (modules == 0) tensor_of(file, "ptx.0");
     Json all = Json::object();
-    all["launches"] = parse_json(*text, most_depth);
+    all["launches"] = parse_json(*text, most_launch_depth);
     if (!all["launches"].is_array())
       throw Error({.field = "launches", .seen = shortened(printable(*text)), .expected = "JSON, a list of launches"});
     const std::vector<Json> launches = JsonReader(all, "file").list("launches", most_launches);

@@ -66,7 +66,7 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
   return there;
 }
 
-constexpr double most_seconds = 1e9;
+constexpr double most_unit_seconds = 1e9;
 
 void require_valid(const SurveyOptions& options) {
   std::vector<Violation> wrong;
@@ -74,9 +74,9 @@ void require_valid(const SurveyOptions& options) {
     if (!right) wrong.push_back({.field = field, .seen = std::move(seen), .expected = std::move(expected)});
   };
   check(!options.path.empty(), "path", "(empty)", "a file for the report");
-  check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
+  check(options.seconds >= 0 && options.seconds <= most_unit_seconds, "seconds", fmt::format("{}", options.seconds),
         "0..1e9; 0 is no limit");
-  check(options.unit_seconds > 0 && options.unit_seconds <= most_seconds, "unit_seconds",
+  check(options.unit_seconds > 0 && options.unit_seconds <= most_unit_seconds, "unit_seconds",
         fmt::format("{}", options.unit_seconds), "more than 0, up to 1e9");
   check(options.jobs >= 1 && options.jobs <= 256, "jobs", std::to_string(options.jobs), "1..256");
   if (!wrong.empty()) throw Error(std::move(wrong));
