@@ -282,7 +282,7 @@ class Fuser {
       collect_uses(block, product, i + 1, at(i).operands[0].reg, false, product.uses);
       judge(product);
       if (product.why == row(5) && may_sink(block, product)) product.is_sure = false;
-      if (leaves_loop(product)) product.is_sure = false;
+      if (leaves_loop(product) || is_also_used_here(product)) product.is_sure = false;
       products_.push_back(std::move(product));
     }
     // Two products of the same factors may be one to ptxas.
@@ -400,6 +400,14 @@ class Fuser {
     return product.may_join && changes && std::ranges::any_of(product.uses, [&](const Use& use) {
              const size_t other = block_of(use.instruction);
              return other != block && reaches(block, block) && !reaches(other, block);
+           });
+  }
+
+  /// Whether a product with a constant factor stays for another use while a sum of another block reads it: ptxas joined
+  /// one such sum and kept the product, in a kernel of torch.compile's on an H200, and does not in small kernels.
+  bool is_also_used_here(const Product& product) const {
+    return product.why == row(4) && product.has_constant && std::ranges::any_of(product.uses, [&](const Use& use) {
+             return fits(product, use) && block_of(use.instruction) != block_of(product.instruction);
            });
   }
 

@@ -165,6 +165,16 @@ TEST_CASE("a product of a loop whose factor changes is not sure to join a sum be
   CHECK_FALSE(kernel.fusions()[0].is_sure);  // ptxas unrolls it, and does not join
 }
 
+TEST_CASE("a product with a constant factor that stays is not sure to stay for a sum of another block") {
+  const PtxEntry kernel(
+      test::module_of("mul.f32 %f1, %f2, 0f3F7FF972;\nst.global.f32 [%rd1], %f1;\nsetp.gt.f32 %p1, %f2, %f3;\n"
+                      "@%p1 bra far;\nst.global.f32 [%rd1], %f2;\nfar:\nadd.f32 %f4, %f1, %f5;\n"
+                      "st.global.f32 [%rd1], %f4;"));
+  REQUIRE(kernel.fusions().size() == 1);
+  CHECK_FALSE(kernel.fusions()[0].is_joined);
+  CHECK_FALSE(kernel.fusions()[0].is_sure);
+}
+
 TEST_CASE("a product that other blocks read is not sure to stay where its sum is read in other blocks alone") {
   const auto is_sure = [](std::string_view behind_sum) {
     const PtxEntry kernel(test::module_of("mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f1, %f5;\n" + std::string(behind_sum) +

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import multiprocessing
 import pickle
 
@@ -205,10 +206,12 @@ def test_arrays_without_the_axis_are_for_all_states():
         bitmma.execute(MMA, file.target, batch)
 
 
-def test_golden_ends_on_ctrl_c_and_takes_linear_time():
+def test_golden_ends_on_ctrl_c_and_takes_linear_time(request):
     import signal
     import threading
     import time
+    # A shell starts background jobs with SIGINT ignored, and Python then keeps it so.
+    request.addfinalizer(functools.partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler)))
     begun = time.monotonic()
     bitmma.golden("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", cases=20)
     timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
