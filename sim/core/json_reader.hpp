@@ -26,7 +26,7 @@ class JsonReader {
 
   bool has(const char* key) const { return json_.contains(key); }
   bool is_null(const char* key) const { return has(key) && json_[key].is_null(); }
-  /// Throws Error for a key that is none of these.
+  /// Throws Error if the object has any other key.
   void require_keys(std::initializer_list<std::string_view> keys) const;
   /// At most 4096 bytes, or `most`.
   std::string text(const char* key, int64_t most = 4096) const;

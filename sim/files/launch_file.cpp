@@ -123,9 +123,10 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
   LaunchComparison result{.order_matters = kernel.order_matters()};
   result.unsure_fusions =
       static_cast<int>(std::ranges::count_if(kernel.fusions(), [](const KernelFusion& one) { return !one.is_sure; }));
-  std::vector<std::vector<uint8_t>> memory, scratch;
+  std::vector<std::vector<uint8_t>> before, scratch;
   for (int j = 0; j < recorded.memories; ++j)
-    memory.push_back(tensor_of(file.file, tensor_name("before", index, j)).bytes.copy());
+    before.push_back(tensor_of(file.file, tensor_name("before", index, j)).bytes.copy());
+  std::vector<std::vector<uint8_t>> memory = before;
   Launch call{.grid = recorded.grid,
               .block = recorded.block,
               .dynamic_shared_bytes = recorded.dynamic_shared_bytes,
@@ -145,12 +146,11 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
   }
   result.thread_instructions = launch(kernel, call).thread_instructions;
   for (int j = 0; j < recorded.memories; ++j) {
-    const std::vector<uint8_t> before = tensor_of(file.file, tensor_name("before", index, j)).bytes.copy();
+    const std::vector<uint8_t>&old = before[static_cast<size_t>(j)], &ours = memory[static_cast<size_t>(j)];
     const Tensor* const tensor = file.file.find(tensor_name("after", index, j));
-    const std::vector<uint8_t> after = tensor ? tensor->bytes.copy() : before;
-    const std::vector<uint8_t>& ours = memory[static_cast<size_t>(j)];
+    const std::vector<uint8_t> after = tensor ? tensor->bytes.copy() : old;
     for (size_t at = 0; at < after.size(); ++at) {
-      result.changed_bytes += before[at] != after[at];
+      result.changed_bytes += old[at] != after[at];
       if (after[at] == ours[at]) continue;
       ++result.differing_bytes;
       if (!result.first)

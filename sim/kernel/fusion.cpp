@@ -126,7 +126,8 @@ class Fuser {
     for (const Block& block : flow_.blocks) find_products(block);
     for (size_t i = 0; i < products_.size(); ++i) {
       for (const Use& use : products_[i].uses) {
-        if (!use.leaves_block && use.operand > 0) product_of_[{use.instruction, use.operand}] = {i, use};
+        if (!use.leaves_block && use.operand > 0)
+          product_of_.emplace(std::pair(use.instruction, use.operand), std::pair(i, use));
       }
     }
     for (const bool single : {true, false}) {
@@ -209,14 +210,21 @@ class Fuser {
   const std::vector<int>& writers(int reg) const { return writers_[static_cast<size_t>(reg)]; }
 
   /// A number, a parameter of the entry or a constant of the module: an operand that needs no register.
-  bool is_constant(const Operand& operand) const {
-    if (operand.kind == Kind::integer || operand.kind == Kind::real) return true;
-    if (operand.kind != Kind::reg || writers(operand.reg).size() != 1) return false;
-    const Instruction& one = at(writers(operand.reg).front());
-    const std::string& name = one.words[0];
-    if (name == "ld") return has(one, "param") || has(one, "const");
-    return (name == "mov" || name == "neg" || name == "abs") && one.guard < 0 && one.operands.size() == 2 &&
-           is_constant(one.operands[1]);
+  bool is_constant(const Operand& given) const {
+    const Operand* operand = &given;
+    int reader = static_cast<int>(entry_.instructions.size());
+    while (operand->kind != Kind::integer && operand->kind != Kind::real) {
+      if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return false;
+      const int writer = writers(operand->reg).front();
+      if (writer >= reader) return false;  // neg %f1, %f1: the register would be looked up without end
+      const Instruction& one = at(writer);
+      const std::string& name = one.words[0];
+      if (name == "ld") return has(one, "param") || has(one, "const");
+      if ((name != "mov" && name != "neg" && name != "abs") || one.guard >= 0 || one.operands.size() != 2) return false;
+      operand = &one.operands[1];
+      reader = writer;
+    }
+    return true;
   }
 
   bool has_constant_factor(const Instruction& product) const {
@@ -417,10 +425,10 @@ class Fuser {
     const bool subtracts = sum.words[0] == "sub";
     join.negate_product = use.negated != (subtracts && use.operand == 2);
     join.negate_addend = subtracts && use.operand == 1;
+    const bool is_same_block = block_of(product.instruction) == block_of(use.instruction);
     for (size_t k = 1; k < mul.operands.size(); ++k) {
       if (mul.operands[k].kind != Kind::reg) continue;
       const std::vector<int>& all = writers(mul.operands[k].reg);
-      const bool is_same_block = block_of(product.instruction) == block_of(use.instruction);
       const auto is_between = [&](int writer) {
         return is_same_block ? writer >= product.instruction && writer < use.instruction : all.size() > 1;
       };

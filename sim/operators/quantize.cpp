@@ -389,7 +389,7 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
   const QuantizeBlocks blocks = blocks_of(recipe, x.rows(), x.cols());
   require_input(recipe, x);
   const Settings settings{.recipe = recipe, .f32 = {recipe.ftz}, .input = x.format(), .torch = torch};
-  const auto [row_blocks, col_blocks, block_rows, block_cols] = blocks;
+  const int block_rows = blocks.block_rows, block_cols = blocks.block_cols;
   const Matrix words = as_f32(x);
 
   Values of_tensor;
@@ -398,7 +398,7 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
     take_steps(settings, recipe.of_tensor, of_tensor);
   }
   Quantized result{.codes = Matrix(recipe.element, x.rows(), x.cols()),
-                   .scales = Matrix(recipe.scale_format, row_blocks, col_blocks),
+                   .scales = Matrix(recipe.scale_format, blocks.rows, blocks.cols),
                    .block_rows = block_rows,
                    .block_cols = block_cols};
   const auto quantize_block = [&](int row_block, int col_block) {
@@ -419,8 +419,9 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
         result.codes(i, j) = code_of_element(settings, scaled(settings, words(i, j), factor));
     }
   };
-  parallel_for(static_cast<size_t>(row_blocks), threads, [&](size_t row_block) {
-    for (int col_block = 0; col_block < col_blocks; ++col_block) quantize_block(static_cast<int>(row_block), col_block);
+  parallel_for(static_cast<size_t>(blocks.rows), threads, [&](size_t row_block) {
+    for (int col_block = 0; col_block < blocks.cols; ++col_block)
+      quantize_block(static_cast<int>(row_block), col_block);
   });
   if (recipe.has_two_levels()) {
     result.tensor_scale = Matrix(Format::f32, 1, 1);

@@ -155,6 +155,16 @@ TEST_CASE("a product joins sums of other blocks where a factor is constant") {
   }
 }
 
+TEST_CASE("a factor that is written from itself is no constant") {
+  for (const std::string_view factor : {"neg.f32 %f9, %f9;\n", "mov.f32 %f8, %f9;\nmov.f32 %f9, %f8;\n"}) {
+    const PtxEntry kernel(test::module_of(std::string(factor) +
+                                          "mul.f32 %f1, %f2, %f9;\nsetp.gt.f32 %p1, %f2, %f3;\n@%p1 bra far;\n"
+                                          "st.global.f32 [%rd1], %f2;\nfar:\nadd.f32 %f4, %f1, %f5;\n"
+                                          "st.global.f32 [%rd1], %f4;"));
+    CHECK(kernel.fusions().empty());
+  }
+}
+
 TEST_CASE("a product of a loop whose factor changes is not sure to join a sum behind the loop") {
   const PtxEntry kernel(test::module_of(
       "mov.u32 %r1, 0;\nmov.f32 %f2, %f6;\nagain:\nmul.f32 %f1, %f2, 0f3F7FF972;\nadd.f32 %f2, %f2, %f3;\n"

@@ -23,10 +23,10 @@ namespace bitmma {
 /// What a parameter got.
 struct RecordedArgument {
   std::vector<uint8_t> value = {};      // the bytes of a number
-  std::optional<int> memory = {};       // of the launch, whose address the parameter was
-  int64_t offset_bytes = 0;             // from its begin
-  std::optional<TensorMap> map = {};    // of that memory from there: the parameter was the map
-  std::optional<int64_t> scratch = {};  // bytes of memory that no one compares, of zeros
+  std::optional<int> memory = {};       // which memory of the launch the parameter pointed to
+  int64_t offset_bytes = 0;             // from the start of that memory
+  std::optional<TensorMap> map = {};    // the parameter was a tensor map over that memory, from there on
+  std::optional<int64_t> scratch = {};  // bytes of zeros, which verify does not compare
 };
 
 struct RecordedLaunch {

@@ -93,7 +93,7 @@ struct KernelArgument {
   std::vector<uint8_t> value = {};
   std::span<uint8_t> memory = {};
   bool is_memory = false;
-  int64_t offset_bytes = 0;           // from the begin of the memory to the address, which may be in the midst of it
+  int64_t offset_bytes = 0;           // from the start of the memory to the address
   bool is_unwritten = false;          // memory that no one wrote: reading it before the kernel writes it is a fault
   std::optional<TensorMap> map = {};  // of the memory: the parameter is the map, of 128 bytes
 };
