@@ -151,8 +151,7 @@ int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progr
 }
 
 /// The same for cases of instructions.
-int verify_instructions(const Context& context, const VerifyFlags& flags, VerifiedFiles& files, ProgressLine& progress,
-                        Report& report) {
+int verify_instructions(const VerifyFlags& flags, VerifiedFiles& files, ProgressLine& progress, Report& report) {
   std::map<std::pair<std::string, std::string_view>, Group> groups;
   Comparison total;
   Report results = Report::list();
@@ -211,7 +210,7 @@ void run_verify(Context& context, const VerifyFlags& flags) {
   Report report = Report::object();
   {
     ProgressLine progress(context, "verify", files.units());
-    if (!files.instructions.empty()) context.exit_code = verify_instructions(context, flags, files, progress, report);
+    if (!files.instructions.empty()) context.exit_code = verify_instructions(flags, files, progress, report);
     if (!files.launches.empty())
       context.exit_code = std::max(context.exit_code, verify_launches(files, flags.threads, progress, report));
   }
