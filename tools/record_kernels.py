@@ -82,6 +82,17 @@ def bulk_launches():
         yield "module bulk", "tma_product", (1, 1, 1), (128, 1, 1), 0, [operand, operand, result, 192], how
 
 
+def cluster_launches():
+    for how in ("normal", "wide", "peaked"):
+        yield "module cluster", "cluster_sum", (16, 1, 1), (128, 1, 1), 0, ["fp32[8000]", "fp32[4]", 2000, 0], how
+        tiles = [{"map": "bf16[192,320]", "box": box, "swizzle": "128"} for box in ([32, 64], [64, 64])]
+        yield "module cluster", "cluster_product", (2, 3, 1), (160, 1, 1), 0, [*tiles, "fp32[192,128]", 128, 320], how
+    yield "module cluster", "cluster_ranks", (4, 6, 3), (32, 1, 1), 0, ["u32[72,16]"], "normal"
+    yield "module cluster", "cluster_histogram", (12, 1, 1), (128, 1, 1), 0, ["u32[5000]", "u32[512]", 5000], "normal"
+    yield "module cluster", "cluster_ring", (12, 1, 1), (128, 1, 1), 0, ["u32[1536]", 9], "normal"
+    yield "module cluster", "cluster_copy", (6, 1, 1), (128, 1, 1), 0, ["u32[768]", "u32[768]"], "normal"
+
+
 def tma_launches():
     """Boxes drawn at random: some reach over the edges of the tensor, or skip elements."""
     rng = np.random.default_rng(3)
@@ -125,6 +136,7 @@ def all_launches(triton):
     yield from enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
     yield from enumerate(drawn_launches(), 1000)
     yield from enumerate([*bulk_launches(), *tma_launches()], 3000)
+    yield from enumerate(cluster_launches(), 4000)
 
 
 def operands_of(number, entry, arguments, how):

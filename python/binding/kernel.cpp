@@ -17,13 +17,15 @@ std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
 }
 
 /// Arguments are bytes of a number, or writable contiguous arrays.
-uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block, int64_t shared_bytes,
-                       const nb::list& arguments, int threads, bool checks) {
+uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block,
+                       const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
+                       int threads, bool checks) {
   Launch call{.grid = extents_in(grid),
               .block = extents_in(block),
               .dynamic_shared_bytes = shared_bytes,
               .threads = threads,
               .checks = checks};
+  if (cluster) call.cluster = extents_in(*cluster);
   std::vector<std::unique_ptr<Buffer>> buffers;
   for (const nb::handle argument : arguments) {
     if (nb::isinstance<nb::bytes>(argument)) {
@@ -103,8 +105,8 @@ void bind_kernel(nb::module_& module) {
       .def_prop_ro("parameters", parameters_of)
       .def_prop_ro("fusions", fusions_in)
       .def_prop_ro("shared_bytes", &PtxEntry::shared_bytes);
-  module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "shared_bytes"_a, "arguments"_a,
-             "threads"_a, "checks"_a);
+  module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "cluster"_a.none(), "shared_bytes"_a,
+             "arguments"_a, "threads"_a, "checks"_a);
   module.def("kernel_entries", kernel_entries, "ptx"_a);
 }
 

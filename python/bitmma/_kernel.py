@@ -164,10 +164,11 @@ class Launcher:
     def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int) -> None:
         self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
 
-    def __call__(self, *arguments: Any, threads: int = 1, checks: bool = True) -> int:
+    def __call__(self, *arguments: Any, cluster: Any = None, threads: int = 1, checks: bool = True) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers become what the
         parameter's type says. None is a null pointer, tensor_map() a tensor map. Returns the instructions that threads ran.
 
+        cluster   blocks of a cluster, as the grid is given; default: what .reqnctapercluster of the PTX says, or one
         threads   of the host; 0: all cores. No bit depends on it
         checks    look for reads of shared and local memory that nothing wrote, and for races in shared memory
 
@@ -185,7 +186,8 @@ class Launcher:
                 continue
             memory = None if value is None else _memory(value)
             given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
-        return int(_core_any.kernel_launch(self.kernel._core, self.grid, self.block, self.shared_bytes, given,
+        extents = None if cluster is None else _extents(cluster, "cluster")
+        return int(_core_any.kernel_launch(self.kernel._core, self.grid, self.block, extents, self.shared_bytes, given,
                                            threads_of(threads), flag_of(checks, "checks")))
 
 

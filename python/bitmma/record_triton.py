@@ -186,8 +186,6 @@ class Recorded:
         if not launches.is_recording or count == 0:
             return launch()
         try:
-            if getattr(meta, "num_ctas", 1) != 1:
-                raise TypeError("clusters")
             descriptors = iter(getattr(meta, "tensordesc_meta", None) or ())
             for value, kind in zip(arguments, kernel.src.signature.values()):
                 given.add(value, kind, descriptors)
@@ -201,8 +199,9 @@ class Recorded:
         del given.values[_parameters_of(ptx, meta.name):]
         before = _memory_of(given)
         result = launch()
-        launches.add(ptx, {"entry": meta.name, "label": launches.label, "grid": [int(x), int(y), int(z)],
-                           "block": [32 * meta.num_warps], "shared_bytes": meta.shared, "arguments": given.values},
+        blocks = getattr(meta, "num_ctas", 1)  # of a cluster, along x; the grid counts clusters
+        launches.add(ptx, {"entry": meta.name, "label": launches.label, "grid": [int(x) * blocks, int(y), int(z)],
+                           "block": [32 * meta.num_warps], "cluster": [blocks], "shared_bytes": meta.shared, "arguments": given.values},
                      before, _memory_of(given))
         return result
 

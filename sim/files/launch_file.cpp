@@ -90,13 +90,14 @@ RecordedArgument argument_of(const JsonReader& reader, int memories) {
 }
 
 RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
-  reader.require_keys({"entry", "label", "ptx", "grid", "block", "shared_bytes", "fmad", "arguments"});
+  reader.require_keys({"entry", "label", "ptx", "grid", "block", "cluster", "shared_bytes", "fmad", "arguments"});
   RecordedLaunch launch{.entry = reader.text("entry"),
                         .module = static_cast<int>(reader.number("ptx", modules - 1)),
                         .grid = extents_of(reader, "grid"),
                         .block = extents_of(reader, "block"),
                         .memories = memories};
   if (reader.has("label")) launch.label = printable(reader.text("label"));
+  if (reader.has("cluster")) launch.cluster = extents_of(reader, "cluster");
   if (reader.has("shared_bytes")) launch.dynamic_shared_bytes = reader.number("shared_bytes", most_launch_extent);
   if (reader.has("fmad")) launch.fmad = reader.flag("fmad");
   const std::vector<Json> arguments = reader.list("arguments", most_arguments);
@@ -129,6 +130,7 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
   std::vector<std::vector<uint8_t>> memory = before;
   Launch call{.grid = recorded.grid,
               .block = recorded.block,
+              .cluster = recorded.cluster,
               .dynamic_shared_bytes = recorded.dynamic_shared_bytes,
               .threads = threads};
   scratch.reserve(recorded.arguments.size());  // arguments point into it

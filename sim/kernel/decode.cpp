@@ -361,12 +361,6 @@ Program Decoder::decode() {
   std::vector<Violation> refused;
   std::set<std::string> seen;
   std::vector<int> first_op;
-  if (entry_.needs_cluster) {
-    refused.push_back({.code = ViolationCode::unsupported_ptx,
-                       .field = fmt::format("PTX line {}", entry_.cluster_line),
-                       .seen = "clusters of blocks",
-                       .expected = "an entry whose blocks are alone"});
-  }
   for (size_t i = 0; i < entry_.instructions.size(); ++i) {
     const Instruction& instruction = entry_.instructions[i];
     current_ = static_cast<int>(i);

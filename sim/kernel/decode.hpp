@@ -118,9 +118,12 @@ std::span<const Opcode> memory_opcodes();
 std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
-/// cp.async.bulk and cp.async.mbarrier.arrive.
+/// cp.async.bulk, st.async and cp.async.mbarrier.arrive.
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
+void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
+/// What red.async completes on its mbarrier in shared memory.
+void complete_bytes(Warp& warp, const Op& op, int lane, uint64_t barrier, int bytes);
 
 /// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
 uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset);

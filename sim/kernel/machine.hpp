@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The machine that runs decoded kernels: a block (CTA) of warps, each 32 lanes in lock step.
+// The machine that runs decoded kernels: blocks (CTAs) of warps, each 32 lanes in lock step; a cluster's blocks
+// together.
 //
 // A register is a slot of a warp's register file: 32 words of 32 bits for types of up to 32 bits (narrow values are
 // zero-extended), 32 words of 64 bits for wider ones, one mask of 32 bits for predicates. Constants and special
@@ -40,6 +41,7 @@ enum class Control : uint8_t {
   converge,   // waits until the lanes named by the mask in slot e are here; then runs
   warpgroup,  // four warps meet, and the last one runs it for all
   wait,       // of an mbarrier: where a lane's phase is not complete, the other warps have their turn
+  cluster,    // barrier.cluster.arrive, or with `flag` .wait
 };
 
 struct Op {
@@ -74,6 +76,8 @@ constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'
                    global_begin = 0x0000'7F00'0000'0000;
 /// Where a block's own shared memory begins in its window; sm_90 and later keep the first KiB.
 constexpr uint32_t shared_begin = 1024;
+/// An address in shared memory has the block's rank in its cluster above these bits, as on sm_90 and later.
+constexpr int shared_rank_bits = 24;
 
 /// States of a byte of shared, local and unset global memory.
 enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
@@ -89,16 +93,17 @@ struct Region {
 /// Who touched a byte of shared memory last. Epochs count the barriers of a warp.
 struct ByteUse {
   uint32_t write_epoch = 0;
-  int16_t writer = -1;  // a warp
+  int16_t writer = -1;  // a warp of the cluster
   bool by_atomic = false;
   uint8_t write_lane = 0;
   int write_instruction = -1;
-  uint32_t readers = 0;  // warps since the last write
+  uint32_t readers = 0;  // warps of the block since the last write
   int read_instruction = -1;
 };
 
 struct Program;
 struct Cta;
+struct Cluster;
 
 /// A copy of cp.async that has not arrived.
 struct AsyncCopy {
@@ -108,11 +113,17 @@ struct AsyncCopy {
   std::array<uint8_t, 16> data{};
 };
 
-/// A bulk copy that completes on an mbarrier, and has not arrived.
+/// A bulk copy or a store of st.async that completes on an mbarrier, and has not arrived.
 struct BulkCopy {
   uint32_t barrier = 0;  // its address in shared memory
-  uint32_t to = 0, bytes = 0;
-  std::vector<std::pair<uint32_t, std::array<uint8_t, 16>>> pieces = {};  // 16 bytes each, and where they go
+  uint32_t bytes = 0;
+  struct Piece {
+    Cta* cta = nullptr;  // whose shared memory it goes to
+    uint32_t to = 0;
+    std::array<uint8_t, 16> bytes{};
+    uint32_t size = 16;  // of them
+  };
+  std::vector<Piece> pieces = {};
 };
 
 /// Lanes that wait for others: those of both ways behind a branch (`is_parent`), or those of the other way.
@@ -128,12 +139,13 @@ struct Parked {
   Mask mask = 0;
 };
 
-enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, done };
+enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, at_cluster_barrier, done };
 
 struct Warp {
   uint8_t* file = nullptr;
   Cta* cta = nullptr;
-  int index = 0;
+  int index = 0;   // in its block
+  int number = 0;  // in its cluster
   int pc = 0;
   Mask active = 0, live = 0;
   int reconverge = -1;
@@ -143,10 +155,12 @@ struct Warp {
   std::vector<Parked> parked = {};
   std::vector<std::vector<AsyncCopy>> groups = {};  // of cp.async that were committed, the oldest first
   std::vector<AsyncCopy> open_group = {};
-  std::vector<uint32_t> seen = {};  // epochs of the other warps that a barrier made known
+  std::vector<uint32_t> seen = {};  // epochs of the cluster's other warps that a barrier made known
   uint32_t epoch = 1;
-  bool waits = false;  // its turn ended at an mbarrier whose phase is not complete
-  uint64_t carry = 0;  // CC.CF of each lane
+  Mask cluster_arrived = 0;  // lanes whose barrier.cluster.arrive waits for others
+  Mask cluster_passed = 0;   // lanes whose arrival is complete, and that have not waited
+  bool waits = false;        // its turn ended at an mbarrier whose phase is not complete
+  uint64_t carry = 0;        // CC.CF of each lane
   uint64_t steps = 0;
   uint32_t barrier_result = 0;
 
@@ -180,6 +194,8 @@ struct Warpgroup {
 };
 
 struct Cta {
+  Cluster* cluster = nullptr;
+  int rank = 0;
   const Program* program = nullptr;
   const Launch* launch = nullptr;
   std::vector<Region>* regions = nullptr;
@@ -192,14 +208,21 @@ struct Cta {
   std::array<Barrier, 16> barriers{};
   std::vector<Warpgroup> warpgroups = {};
   std::vector<BulkCopy> bulk_copies = {};
-  // Of each mbarrier: the epochs of the warps that what arrived there makes known to those that wait.
+  // Of each mbarrier: the epochs of the cluster's warps that what arrived there makes known to those that wait.
   std::map<uint32_t, std::vector<uint32_t>> known_at = {};
-  uint64_t phases = 0;  // that barriers and mbarriers have completed
   std::vector<uint8_t> params = {};
   std::vector<uint8_t>* constants = nullptr;
   size_t last_region = 0;
   int64_t threads = 0;
   int64_t local_bytes = 0;
+};
+
+/// The blocks that run together. Without clusters, one.
+struct Cluster {
+  std::vector<Cta> ctas = {};
+  uint64_t phases = 0;                   // that barriers and mbarriers have completed
+  std::vector<uint32_t> arriving = {};   // epochs that arrivals at barrier.cluster make known
+  std::vector<uint32_t> completed = {};  // those of the last phase
 };
 
 /// What the operands of one instruction are resolved against, made once a launch.
@@ -245,6 +268,16 @@ enum class AccessKind : uint8_t { read, write, atomic };
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
 
+/// Adds the epochs of the cluster's warps that `warp` knows, and its own, to what a barrier makes known.
+void tell(const Warp& warp, std::vector<uint32_t>& known);
+/// The warp knows these from here on.
+void learn(Warp& warp, std::span<const uint32_t> known);
+
+/// The same place in the shared memory of the block of a rank. The address: in .shared::cluster, or generic.
+constexpr uint64_t address_in(int rank, uint64_t address) {
+  return (address & ~(uint64_t{0xFF} << shared_rank_bits)) | static_cast<uint64_t>(rank) << shared_rank_bits;
+}
+
 /// Marks what arrives, and that its bytes are written.
 void complete_copies(Warp& warp, size_t groups_left);
 
@@ -252,6 +285,9 @@ void complete_copies(Warp& warp, size_t groups_left);
 
 /// "thread (3, 0, 0)".
 std::string print_thread(const Cta& cta, int warp, int lane);
+
+/// The block whose shared memory holds the byte; nullptr where none does.
+Cta* owner_of(Cluster& cluster, const uint8_t* byte);
 
 template <typename Body>
 void for_each_lane(Mask mask, const Body& body) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bitmma/core/bits.hpp"
 #include "machine.hpp"
 
 namespace bitmma::kernel {
@@ -11,7 +12,7 @@ namespace {
 
 /// Epochs of warp `other` that `warp` knows of: what happened in later ones is not ordered before now.
 bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
-  return other == warp.index || epoch <= warp.seen[static_cast<size_t>(other)];
+  return other == warp.number || epoch <= warp.seen[static_cast<size_t>(other)];
 }
 
 std::string line_of(const Cta& cta, int instruction) {
@@ -20,10 +21,20 @@ std::string line_of(const Cta& cta, int instruction) {
   return fmt::format("PTX line {}, {}", one.line, one.text);
 }
 
-/// Notes that the warp uses the bytes, and finds who used them without a barrier between.
-void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind, const uint8_t* data) {
-  Cta& cta = *warp.cta;
+/// "thread (3, 0, 0)", or of another block "thread (3, 0, 0) of block 1 of the cluster".
+std::string print_writer(const Warp& warp, int writer, int lane) {
+  const int warps = static_cast<int>(warp.cta->warps.size()), rank = writer / warps;
+  std::string text = print_thread(*warp.cta, writer % warps, lane);
+  if (rank != warp.cta->rank) text += fmt::format(" of block {} of the cluster", rank);
+  return text;
+}
+
+/// Notes that the warp uses bytes of a block, and finds who used them without a barrier between. Reads of other blocks
+/// are not noted.
+void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind,
+              const uint8_t* data) {
   const size_t warps = cta.warps.size();
+  const bool is_own = &cta == warp.cta;
   for (size_t i = at; i < at + bytes; ++i) {
     ByteUse& use = cta.uses[i];
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
@@ -31,11 +42,12 @@ void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, Acces
     if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch)) {
       fault(ViolationCode::shared_memory_race, lane,
             fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
-                        print_thread(cta, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+                        print_writer(warp, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
             "a barrier between the two", "bar.sync between the write and this access");
     }
-    const uint32_t bit = uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32);
+    const uint32_t bit = is_own ? uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32) : 0;
     if (kind == AccessKind::read) {
+      if (!is_own) continue;
       use.readers |= bit;
       use.read_instruction = op.instruction;
       cta.read_epochs[i * warps + static_cast<size_t>(warp.index)] = warp.epoch;
@@ -43,14 +55,16 @@ void note_use(Warp& warp, const Op& op, int lane, size_t at, size_t bytes, Acces
     }
     for (uint32_t readers = use.readers & ~bit; readers != 0; readers &= readers - 1) {
       const int reader = __builtin_ctz(readers);
-      if (is_ordered(warp, reader, cta.read_epochs[i * warps + static_cast<size_t>(reader)])) continue;
+      if (is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number,
+                     cta.read_epochs[i * warps + static_cast<size_t>(reader)]))
+        continue;
       fault(ViolationCode::shared_memory_race, lane,
             fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
                         line_of(cta, use.read_instruction)),
             "a barrier between the two", "bar.sync between the read and this write");
     }
     use.readers = 0;
-    use.writer = static_cast<int16_t>(warp.index);
+    use.writer = static_cast<int16_t>(warp.number);
     use.write_epoch = warp.epoch;
     use.write_lane = static_cast<uint8_t>(lane);
     use.write_instruction = op.instruction;
@@ -77,9 +91,21 @@ void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std:
 
 uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
-  Cta& cta = *warp.cta;
-  const uint64_t at = address, size = cta.shared.size();
-  if (address < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
+  const uint64_t rank = address >> shared_rank_bits;
+  std::vector<Cta>& ctas = warp.cta->cluster->ctas;
+  if (rank >= ctas.size() && ctas.size() > 1) {
+    fault(ViolationCode::out_of_bounds, lane, fmt::format("shared memory of block {} of the cluster", rank),
+          fmt::format("blocks 0 to {}", ctas.size() - 1));
+  }
+  const bool is_in_cluster = rank < ctas.size();
+  Cta& cta = is_in_cluster ? ctas[rank] : *warp.cta;
+  const uint64_t at = is_in_cluster ? address & low_mask(shared_rank_bits) : address, size = cta.shared.size();
+  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& one) { return one.live == 0; })) {
+    fault(ViolationCode::undefined_by_ptx, lane,
+          fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
+          "a block that is still there", "barrier.cluster before the block ends");
+  }
+  if (at < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
           fmt::format("an address below {}", size - shared_begin),
@@ -88,7 +114,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   if (cta.launch->checks) {
     check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  fmt::format("byte {} of shared memory", at - shared_begin));
-    note_use(warp, op, lane, at, static_cast<size_t>(bytes), kind, data);
+    note_use(warp, cta, op, lane, at, static_cast<size_t>(bytes), kind, data);
   }
   return cta.shared.data() + at;
 }
@@ -151,6 +177,13 @@ void fault(ViolationCode code, int lane, std::string seen, std::string expected,
       .code = code, .lane = lane, .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)};
 }
 
+Cta* owner_of(Cluster& cluster, const uint8_t* byte) {
+  for (Cta& cta : cluster.ctas) {
+    if (byte >= cta.shared.data() && byte < cta.shared.data() + cta.shared.size()) return &cta;
+  }
+  return nullptr;
+}
+
 std::string print_thread(const Cta& cta, int warp, int lane) {
   const int64_t thread = int64_t{warp} * lanes + lane;
   const auto& block = cta.launch->block;
@@ -191,6 +224,17 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     }
     default: return in_global(warp, lane, address, bytes, kind);
   }
+}
+
+void tell(const Warp& warp, std::vector<uint32_t>& known) {
+  known.resize(warp.seen.size());
+  for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], warp.seen[i]);
+  uint32_t& own = known[static_cast<size_t>(warp.number)];
+  own = std::max(own, warp.epoch);
+}
+
+void learn(Warp& warp, std::span<const uint32_t> known) {
+  for (size_t i = 0; i < known.size(); ++i) warp.seen[i] = std::max(warp.seen[i], known[i]);
 }
 
 void complete_copies(Warp& warp, size_t groups_left) {

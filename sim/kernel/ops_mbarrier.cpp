@@ -50,8 +50,9 @@ struct MbarrierDetails {
 
 /// An mbarrier object that a lane names.
 struct Object {
+  Cta* cta = nullptr;  // whose shared memory holds it
   uint8_t* bytes = nullptr;
-  uint32_t address = 0;  // in shared memory
+  uint32_t address = 0;  // there
 
   Phase phase() const {
     uint64_t word = 0;
@@ -66,10 +67,10 @@ struct Object {
 
 Object object_of(Warp& warp, const Op& op, int lane, Space space, uint64_t address, AccessKind kind) {
   uint8_t* const bytes = locate(warp, op, lane, space, address, 8, kind);
-  const std::vector<uint8_t>& shared = warp.cta->shared;
-  if (bytes < shared.data() || bytes >= shared.data() + shared.size())
+  Cta* const cta = owner_of(*warp.cta->cluster, bytes);
+  if (!cta)
     fault(ViolationCode::out_of_bounds, lane, fmt::format("an mbarrier object at {:#x}", address), "shared memory");
-  return {bytes, static_cast<uint32_t>(bytes - shared.data())};
+  return {cta, bytes, static_cast<uint32_t>(bytes - cta->shared.data())};
 }
 
 uint64_t address_at(const Warp& warp, uint32_t slot, bool wide, int64_t offset, int lane) {
@@ -79,7 +80,7 @@ uint64_t address_at(const Warp& warp, uint32_t slot, bool wide, int64_t offset, 
 }
 
 /// Arrivals and bytes of a phase; the last of them begins the next one.
-void change(Cta& cta, const Object& object, int lane, int64_t arrivals, int64_t tx) {
+void change(const Object& object, int lane, int64_t arrivals, int64_t tx) {
   Phase phase = object.phase();
   phase.tx += tx;
   if (arrivals > phase.pending) {
@@ -93,47 +94,38 @@ void change(Cta& cta, const Object& object, int lane, int64_t arrivals, int64_t 
   if (phase.pending == 0 && phase.tx == 0) {
     phase.pending = phase.arrivals;
     phase.parity = !phase.parity;
-    ++cta.phases;
+    ++object.cta->cluster->phases;
   }
   object.set(phase);
 }
 
 /// What the warp did before becomes known to those that wait for the phase.
-void release(Warp& warp, uint32_t barrier) {
-  std::vector<uint32_t>& known = warp.cta->known_at[barrier];
-  known.resize(warp.cta->warps.size());
-  for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], warp.seen[i]);
-  uint32_t& own = known[static_cast<size_t>(warp.index)];
-  own = std::max(own, warp.epoch);
-}
+void release(const Warp& warp, const Object& barrier) { tell(warp, barrier.cta->known_at[barrier.address]); }
 
-void acquire(Warp& warp, uint32_t barrier) {
-  const auto known = warp.cta->known_at.find(barrier);
-  if (known == warp.cta->known_at.end()) return;
-  for (size_t i = 0; i < known->second.size(); ++i) warp.seen[i] = std::max(warp.seen[i], known->second[i]);
+void acquire(Warp& warp, const Object& barrier) {
+  const auto known = barrier.cta->known_at.find(barrier.address);
+  if (known != barrier.cta->known_at.end()) learn(warp, known->second);
 }
 
 /// Lets the copies arrive that complete on a barrier.
-void complete_bulk_copies(Warp& warp, const Object& object, int lane) {
-  Cta& cta = *warp.cta;
+void complete_bulk_copies(const Object& object, int lane) {
   uint64_t arrived = 0;
-  std::erase_if(cta.bulk_copies, [&](const BulkCopy& copy) {
+  std::erase_if(object.cta->bulk_copies, [&](const BulkCopy& copy) {
     if (copy.barrier != object.address) return false;
-    for (const auto& [to, bytes] : copy.pieces) {
-      std::memcpy(cta.shared.data() + to, bytes.data(), bytes.size());
-      if (!cta.launch->checks) continue;
-      std::memset(cta.shared_states.data() + to, written, bytes.size());
-      std::fill_n(cta.uses.begin() + to, bytes.size(), ByteUse{});
+    for (const auto& [cta, to, bytes, size] : copy.pieces) {
+      std::memcpy(cta->shared.data() + to, bytes.data(), size);
+      if (!cta->launch->checks) continue;
+      std::memset(cta->shared_states.data() + to, written, size);
+      std::fill_n(cta->uses.begin() + to, size, ByteUse{});
     }
     arrived += copy.bytes;
     return true;
   });
-  if (arrived > 0) change(cta, object, lane, 0, -static_cast<int64_t>(arrived));
+  if (arrived > 0) change(object, lane, 0, -static_cast<int64_t>(arrived));
 }
 
 void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MbarrierDetails*>(op.details);
-  Cta& cta = *warp.cta;
   bool has_arrived = false;
   for_each_lane(mask, [&](int lane) {
     const AccessKind kind = one.what == What::init ? AccessKind::write : AccessKind::atomic;
@@ -146,13 +138,13 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
           fault(ViolationCode::undefined_by_ptx, lane, fmt::format("an mbarrier of {} arrivals", number),
                 "1 to 2^20 - 1");
         object.set({.pending = number, .arrivals = number});
-        ++cta.phases;
+        ++warp.cta->cluster->phases;
         break;
       case What::inval:
-        if (cta.launch->checks) std::memset(cta.shared_states.data() + object.address, unwritten, 8);
+        if (object.cta->launch->checks) std::memset(object.cta->shared_states.data() + object.address, unwritten, 8);
         break;
-      case What::expect_tx: change(cta, object, lane, 0, number); break;
-      case What::complete_tx: change(cta, object, lane, 0, -static_cast<int64_t>(number)); break;
+      case What::expect_tx: change(object, lane, 0, number); break;
+      case What::complete_tx: change(object, lane, 0, -static_cast<int64_t>(number)); break;
       case What::arrive:
       case What::arrive_drop: {
         uint64_t state = 0;
@@ -164,9 +156,9 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
           phase.arrivals = std::max<int64_t>(phase.arrivals - arrivals, 0);
           object.set(phase);
         }
-        release(warp, object.address);
+        release(warp, object);
         has_arrived = true;
-        change(cta, object, lane, arrivals, one.with_tx ? number : 0);
+        change(object, lane, arrivals, one.with_tx ? number : 0);
         break;
       }
       case What::wait: break;  // run_wait
@@ -181,11 +173,11 @@ void run_wait(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const Object object = object_of(warp, op, lane, one.space,
                                     address_at(warp, op.a, one.wide_base, op.immediate, lane), AccessKind::atomic);
-    complete_bulk_copies(warp, object, lane);
+    complete_bulk_copies(object, lane);
     const bool waited_for = one.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
                                        : Phase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
     if (object.phase().parity == waited_for) return;
-    acquire(warp, object.address);
+    acquire(warp, object);
     complete |= Mask{1} << lane;
   });
   set_mask(warp, op.d, mask, complete);
@@ -261,6 +253,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
 
 struct BulkDetails {
   std::vector<uint32_t> coordinates = {};  // slots, of a tensor map; the innermost first
+  uint32_t blocks = Op::no_slot;           // slot of the mask of .multicast::cluster
   bool to_shared = true, wide_to = true, wide_from = true, wide_barrier = true;
   Space to = Space::shared, from = Space::global, barrier = Space::shared;
   int64_t to_offset = 0, from_offset = 0, barrier_offset = 0;
@@ -268,20 +261,35 @@ struct BulkDetails {
 
 constexpr uint32_t piece = 16;  // bytes; a bulk copy has a multiple of it, so aligned
 
-/// 16 bytes that will arrive at a place in shared memory.
-void add_piece(Cta& cta, BulkCopy& copy, const uint8_t* place, const uint8_t* bytes) {
-  auto& [where, data] = copy.pieces.emplace_back();
-  where = static_cast<uint32_t>(place - cta.shared.data());
-  std::memcpy(data.data(), bytes, piece);
-  if (cta.launch->checks) std::memset(cta.shared_states.data() + where, in_flight, piece);
-}
+/// 16 bytes, and the address in shared memory where they will arrive.
+using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 
-/// The copy arrives when a thread waits for the barrier that the instruction names.
-void begin_copy(Warp& warp, const Op& op, int lane, BulkCopy copy) {
+/// The copy arrives when a thread waits for the barrier that the instruction names. With .multicast::cluster each block
+/// of the mask gets it, at the same place of its shared memory and of its barrier.
+void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
-  const uint64_t address = address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane);
-  copy.barrier = object_of(warp, op, lane, one.barrier, address, AccessKind::atomic).address;
-  warp.cta->bulk_copies.push_back(std::move(copy));
+  const uint64_t barrier = address_at(warp, op.e, one.wide_barrier, one.barrier_offset, lane);
+  const auto begin = [&](const auto& in_block) {
+    const Object object = object_of(warp, op, lane, one.barrier, in_block(barrier), AccessKind::atomic);
+    BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
+    for (const auto& [to, bytes] : pieces) {
+      const uint8_t* const place = locate(warp, op, lane, one.to, in_block(to), piece, AccessKind::write);
+      Cta* const cta = owner_of(*warp.cta->cluster, place);
+      if (!cta)
+        fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy to {:#x}", in_block(to)), "shared memory");
+      const auto at = static_cast<uint32_t>(place - cta->shared.data());
+      copy.pieces.push_back({cta, at, bytes});
+      if (cta->launch->checks) std::memset(cta->shared_states.data() + at, in_flight, piece);
+    }
+    object.cta->bulk_copies.push_back(std::move(copy));
+  };
+  if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; });
+  const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
+  if (blocks >> warp.cta->cluster->ctas.size() != 0 || blocks == 0) {
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
+          fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
+  }
+  for_each_lane(blocks, [&](int rank) { begin([rank](uint64_t address) { return address_in(rank, address); }); });
 }
 
 void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
@@ -292,14 +300,45 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
     const uint32_t bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
     if (bytes % piece != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a bulk copy of {} bytes", bytes), "a multiple of 16");
-    BulkCopy copy{.bytes = bytes};
+    Pieces pieces;
     for (uint32_t i = 0; i < bytes; i += piece) {
-      const uint8_t* const source = locate(warp, op, lane, one.from, from + i, piece, AccessKind::read);
-      uint8_t* const place = locate(warp, op, lane, one.to, to + i, piece, AccessKind::write);
-      if (one.to_shared) add_piece(*warp.cta, copy, place, source);
-      else std::memcpy(place, source, piece);
+      std::array<uint8_t, piece> data;
+      std::memcpy(data.data(), locate(warp, op, lane, one.from, from + i, piece, AccessKind::read), piece);
+      if (one.to_shared) pieces.emplace_back(to + i, data);
+      else std::memcpy(locate(warp, op, lane, one.to, to + i, piece, AccessKind::write), data.data(), piece);
     }
-    if (one.to_shared) begin_copy(warp, op, lane, std::move(copy));
+    if (one.to_shared) begin_copy(warp, op, lane, pieces);
+  });
+}
+
+// --- st.async
+
+struct AsyncStoreDetails {
+  std::vector<uint32_t> parts = {};  // slots
+  bool wide_parts = false, wide_to = true, wide_barrier = true;
+  int64_t to_offset = 0, barrier_offset = 0;
+};
+
+void run_async_store(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const AsyncStoreDetails*>(op.details);
+  const size_t part_bytes = one.wide_parts ? 8 : 4;
+  for_each_lane(mask, [&](int lane) {
+    BulkCopy::Piece stored{.size = static_cast<uint32_t>(part_bytes * one.parts.size())};
+    for (size_t i = 0; i < one.parts.size(); ++i) {
+      const uint8_t* const from =
+          one.wide_parts ? reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint64_t>(one.parts[i]) + lane)
+                         : reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint32_t>(one.parts[i]) + lane);
+      std::memcpy(stored.bytes.data() + part_bytes * i, from, part_bytes);
+    }
+    const uint64_t to = address_at(warp, op.a, one.wide_to, one.to_offset, lane),
+                   barrier = address_at(warp, op.b, one.wide_barrier, one.barrier_offset, lane);
+    const Object object = object_of(warp, op, lane, Space::shared, barrier, AccessKind::atomic);
+    const uint8_t* const place = locate(warp, op, lane, Space::shared, to, static_cast<int>(stored.size),
+                                        AccessKind::write, stored.bytes.data());
+    stored.cta = owner_of(*warp.cta->cluster, place);
+    stored.to = static_cast<uint32_t>(place - stored.cta->shared.data());
+    if (stored.cta->launch->checks) std::memset(stored.cta->shared_states.data() + stored.to, in_flight, stored.size);
+    object.cta->bulk_copies.push_back({.barrier = object.address, .bytes = stored.size, .pieces = {stored}});
   });
 }
 
@@ -380,14 +419,14 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
     require_coordinates(one, map, first, lane);
-    BulkCopy copy{.bytes = row_bytes * rows};
+    Pieces pieces;
     std::optional<uint64_t> row;
-    for (uint32_t moved = 0; moved < copy.bytes; moved += piece) {
+    for (uint32_t moved = 0; moved < row_bytes * rows; moved += piece) {
       const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
       if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
-      uint8_t* const place = locate(warp, op, lane, one.to_shared ? one.to : one.from,
-                                    static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at))), piece,
-                                    one.to_shared ? AccessKind::write : AccessKind::read);
+      const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
+      const uint8_t* const source =
+          one.to_shared ? nullptr : locate(warp, op, lane, one.from, place, piece, AccessKind::read);
       std::array<uint8_t, piece> data{};
       if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
@@ -398,11 +437,11 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
         uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
                                        static_cast<int>(element), one.to_shared ? AccessKind::read : AccessKind::write);
         if (one.to_shared) std::memcpy(data.data() + byte, global, element);
-        else std::memcpy(global, place + byte, element);
+        else std::memcpy(global, source + byte, element);
       }
-      if (one.to_shared) add_piece(*warp.cta, copy, place, data.data());
+      if (one.to_shared) pieces.emplace_back(place, data);
     }
-    if (one.to_shared) begin_copy(warp, op, lane, std::move(copy));
+    if (one.to_shared) begin_copy(warp, op, lane, pieces);
   });
 }
 
@@ -439,13 +478,15 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   // Which space is written stands first.
   const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
   one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
-  const bool has_spaces =
-      words.take("global") && (words.take("shared::cta") || (one.to_shared && words.take("shared::cluster")));
-  if (!has_spaces) decoder.refuse("between other spaces");
+  const bool has_global = words.take("global"), to_cluster = one.to_shared && words.take("shared::cluster");
+  if (!(has_global ? to_cluster || words.take("shared::cta") : to_cluster && words.take("shared::cta") && !is_tensor))
+    decoder.refuse("between other spaces");
+  if (!has_global) one.from = Space::shared;
   if (!one.to_shared) std::swap(one.to, one.from);
+  const bool to_many = has_global && to_cluster && words.take("multicast::cluster");
   if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))
     decoder.refuse("with another completion");
-  const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (has_policy ? 1 : 0);
+  const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
   // The map with its coordinates: [%rd1, {%r1, %r2}].
   const auto of_map = [&](const Operand& operand) {
@@ -467,10 +508,39 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   const uint32_t e = one.to_shared ? address_of(decoder, operands[is_tensor ? 2 : 3], one.barrier, one.wide_barrier,
                                                 one.barrier_offset)
                                    : 0;
+  if (to_many) one.blocks = decoder.read(operands[is_tensor ? 3 : 4], Type::b16);
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;
   op.a = a, op.b = b, op.c = c, op.e = e;
+}
+
+void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
+  AsyncStoreDetails one;
+  words.take("weak");
+  const size_t count = words.take("v2") ? 2 : words.take("v4") ? 4 : 1;
+  const auto type = words.take_type();
+  if (!words.take("shared::cluster") || !words.take("mbarrier::complete_tx::bytes") || !type ||
+      (bytes_of(*type) != 4 && bytes_of(*type) != 8) || bytes_of(*type) * count > 16)
+    decoder.refuse("of another space, type or completion");
+  one.wide_parts = bytes_of(*type) == 8;
+  decoder.require_operands(instruction, 3, 3);
+  const Operand& value = instruction.operands[1];
+  const std::vector<Operand> single{value};
+  for (const Operand& part : value.kind == Kind::vector ? value.elements : single)
+    one.parts.push_back(decoder.read(part, *type));
+  if (one.parts.size() != count) decoder.refuse("with a vector of another size");
+  Space to = Space::shared, barrier = Space::shared;
+  const uint32_t a = address_of(decoder, instruction.operands[0], to, one.wide_to, one.to_offset),
+                 b = address_of(decoder, instruction.operands[2], barrier, one.wide_barrier, one.barrier_offset);
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(run_async_store);
+  op.details = details;
+  op.a = a, op.b = b;
+}
+
+void complete_bytes(Warp& warp, const Op& op, int lane, uint64_t barrier, int bytes) {
+  change(object_of(warp, op, lane, Space::shared, barrier, AccessKind::atomic), lane, 0, -bytes);
 }
 
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {

@@ -79,7 +79,7 @@ void store(Warp& warp, const Op& op, Mask mask) {
 }
 
 Space space_of(Words& words) {
-  // A block is a cluster of its own.
+  // An address says which block of the cluster it lies in.
   for (const std::string_view name : {"shared::cta", "shared::cluster", "shared"}) {
     if (words.take(name)) return Space::shared;
   }
@@ -128,6 +128,7 @@ void take_hints(Words& words) {
 
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool is_store = words.name() == "st";
+  if (is_store && words.take("async")) return decode_async_store(decoder, instruction, words);
   const bool has_hint = [&] {
     bool found = false;
     for (const std::string& word : instruction.words) found = found || word == "L2::cache_hint";
@@ -206,22 +207,70 @@ void isspacep(Warp& warp, const Op& op, Mask mask) {
     const uint64_t window = a[lane] & ~(window_bytes - 1);
     const bool is_global =
         window != shared_window && window != local_window && window != constant_window && window != param_window;
-    found |= Mask{op.immediate == 0 ? is_global : window == static_cast<uint64_t>(op.immediate)} << lane;
+    const bool is_in_reach = !op.flag || (a[lane] >> shared_rank_bits & 0xFF) == static_cast<uint64_t>(warp.cta->rank);
+    found |= Mask{op.immediate == 0 ? is_global : window == static_cast<uint64_t>(op.immediate) && is_in_reach} << lane;
   }
   set_mask(warp, op.d, mask, found);
 }
 
 void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const Space space = space_of(words);
+  const bool in_cluster = words.take("shared::cluster");
+  const Space space = in_cluster ? Space::shared : space_of(words);
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::u64), d = decoder.write_mask(instruction.operands[0]);
   Op& op = decoder.emit(isspacep);
   op.a = a, op.d = d;
+  op.flag = space == Space::shared && !in_cluster;
   op.immediate = static_cast<int64_t>(space == Space::shared     ? shared_window
                                       : space == Space::local    ? local_window
                                       : space == Space::constant ? constant_window
                                       : space == Space::param    ? param_window
                                                                  : 0);
+}
+
+// --- the shared memory of a cluster's other blocks
+
+template <typename W>
+void mapa(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const W>(op.a);
+  const auto* rank = warp.lanes_of<const uint32_t>(op.b);
+  const size_t blocks = warp.cta->cluster->ctas.size();
+  for_each_lane(mask, [&](int lane) {
+    if (rank[lane] >= blocks)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("block {} of a cluster of {}", rank[lane], blocks),
+            fmt::format("0 to {}", blocks - 1));
+    warp.lanes_of<W>(op.d)[lane] = static_cast<W>(address_in(static_cast<int>(rank[lane]), a[lane]));
+  });
+}
+
+void decode_mapa(Decoder& decoder, const Instruction& instruction, Words& words) {
+  words.take("shared::cluster");
+  const auto type = words.take_type();
+  if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
+  decoder.require_operands(instruction, 3, 3);
+  const uint32_t a = decoder.read(instruction.operands[1], *type), b = decoder.read(instruction.operands[2], Type::u32),
+                 d = decoder.write(instruction.operands[0], *type);
+  Op& op = decoder.emit(type == Type::u64 ? mapa<uint64_t> : mapa<uint32_t>);
+  op.a = a, op.b = b, op.d = d;
+}
+
+template <typename W>
+void getctarank(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const W>(op.a);
+  for_each_lane(mask, [&](int lane) {
+    warp.lanes_of<uint32_t>(op.d)[lane] = static_cast<uint32_t>(a[lane] >> shared_rank_bits & 0xFF);
+  });
+}
+
+void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& words) {
+  words.take("shared::cluster");
+  const auto type = words.take_type();
+  if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], *type),
+                 d = decoder.write(instruction.operands[0], Type::u32);
+  Op& op = decoder.emit(type == Type::u64 ? getctarank<uint64_t> : getctarank<uint32_t>);
+  op.a = a, op.d = d;
 }
 
 // --- atomics: lane by lane, in ascending order
@@ -251,6 +300,9 @@ struct AtomicDetails {
   Atomic what = Atomic::add;
   bool returns = true, wide_base = true;
   std::vector<uint32_t> b = {}, d = {};  // one an element
+  bool is_async = false, wide_barrier = true;
+  uint32_t barrier = 0;  // a slot, of red.async
+  int64_t barrier_offset = 0;
 };
 
 /// `flushes`: sums of f32 in global memory, where subnormal operands and results are zeros (PTX ISA, atom).
@@ -309,13 +361,21 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
       if (bytes == 8) warp.lanes_of<uint64_t>(one.d[i])[lane] = old;
       else warp.lanes_of<uint32_t>(one.d[i])[lane] = static_cast<uint32_t>(old);
     }
+    if (!one.is_async) return;
+    // Those that wait for the barrier know of it.
+    if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
+      std::fill_n(cta->uses.begin() + (at - total - cta->shared.data()), total, ByteUse{});
+    const uint64_t barrier = one.wide_barrier ? warp.lanes_of<const uint64_t>(one.barrier)[lane]
+                                              : warp.lanes_of<const uint32_t>(one.barrier)[lane];
+    complete_bytes(warp, op, lane, barrier + static_cast<uint64_t>(one.barrier_offset), total);
   });
 }
 
 void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
   AtomicDetails one;
   one.returns = words.name() == "atom";
-  if (words.take("async")) decoder.refuse("not run here");
+  one.is_async = words.take("async");
+  if (one.is_async && !words.take("mbarrier::complete_tx::bytes")) decoder.refuse("with another completion");
   if (words.take("L2::cache_hint")) decoder.refuse("with a cache policy");
   // .cta and .cluster scopes are not hints alone, but blocks run one after the other where atomics are.
   for (const std::string_view word : {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
@@ -343,7 +403,7 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
     decoder.refuse("of this type");
   words.take("noftz");
   if (one.what == Atomic::cas && bytes_of(*type) == 16) decoder.refuse("of 128 bits");
-  const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1);
+  const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1) + (one.is_async ? 1 : 0);
   decoder.require_operands(instruction, operands, operands);
   const size_t first = one.returns ? 1 : 0;
   int64_t offset = 0;
@@ -359,6 +419,11 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   one.b = slots(instruction.operands[first + 1], false);
   const uint32_t c = one.what == Atomic::cas ? decoder.read(instruction.operands[first + 2], *type) : Op::no_slot;
   if (one.returns) one.d = slots(instruction.operands[0], true);
+  if (one.is_async) {
+    Space of_barrier = Space::shared;
+    if (one.space != Space::shared || floating) decoder.refuse("of this space or type");
+    one.barrier = address_of(decoder, instruction.operands.back(), of_barrier, one.wide_barrier, one.barrier_offset);
+  }
   if (one.space != Space::shared) {
     decoder.program().has_atomics = true;
     if (floating && one.what == Atomic::add) decoder.program().order_matters = true;
@@ -410,6 +475,10 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
             *locate(warp, op, lane, Space::global, from + static_cast<uint64_t>(i), 1, AccessKind::read);
     }
     uint8_t* const place = locate(warp, op, lane, Space::shared, to & 0xFFFFFFFF, one.bytes, AccessKind::write);
+    if (owner_of(*cta.cluster, place) != &cta) {
+      fault(ViolationCode::out_of_bounds, lane, "a cp.async to shared memory of another block",
+            "the block's own, .shared::cta");
+    }
     copy.to = static_cast<uint32_t>(place - cta.shared.data());
     if (cta.launch->checks) std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
     warp.open_group.push_back(copy);
@@ -482,16 +551,27 @@ void decode_policy(Decoder& decoder, const Instruction& instruction, Words& word
 }
 
 constexpr auto rows = std::to_array<Opcode>({
-    {"ld", decode_access},           {"ldu", decode_access},
-    {"st", decode_access},           {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},   {"atom", decode_atomic},
-    {"red", decode_atomic},          {"cp", decode_cp},
-    {"membar", decode_nothing},      {"fence", decode_nothing},
-    {"prefetch", decode_nothing},    {"prefetchu", decode_nothing},
-    {"discard", decode_nothing},     {"applypriority", decode_nothing},
-    {"nanosleep", decode_nothing},   {"griddepcontrol", decode_nothing},
-    {"setmaxnreg", decode_nothing},  {"pmevent", decode_nothing},
+    {"ld", decode_access},
+    {"ldu", decode_access},
+    {"st", decode_access},
+    {"cvta", decode_cvta},
+    {"isspacep", decode_isspacep},
+    {"atom", decode_atomic},
+    {"red", decode_atomic},
+    {"cp", decode_cp},
+    {"membar", decode_nothing},
+    {"fence", decode_nothing},
+    {"prefetch", decode_nothing},
+    {"prefetchu", decode_nothing},
+    {"discard", decode_nothing},
+    {"applypriority", decode_nothing},
+    {"nanosleep", decode_nothing},
+    {"griddepcontrol", decode_nothing},
+    {"setmaxnreg", decode_nothing},
+    {"pmevent", decode_nothing},
     {"createpolicy", decode_policy},
+    {"mapa", decode_mapa},
+    {"getctarank", decode_getctarank},
 });
 
 }  // namespace

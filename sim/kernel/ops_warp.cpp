@@ -58,7 +58,16 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     op.e = members;
     return;
   }
-  if (words.take("cluster")) decoder.refuse("clusters are not run here");
+  if (words.take("cluster")) {
+    const std::string_view what = words.take_one({"arrive", "wait"});
+    for (const std::string_view order : {"release", "relaxed", "acquire"}) words.take(order);
+    if (what.empty()) decoder.refuse("without .arrive or .wait");
+    decoder.require_operands(instruction, 0, 0);
+    Op& op = decoder.emit(nullptr);
+    op.control = Control::cluster;
+    op.flag = what == "wait";
+    return;
+  }
   BarrierDetails one;
   size_t next = 0;
   const auto& operands = instruction.operands;

@@ -203,9 +203,9 @@ class Parser {
       }
       if (directive.spelling == ".reqntid") entry_.required_block = numbers;
       if (directive.spelling == ".maxntid") entry_.most_block = numbers;
-      const bool one_cta = std::ranges::all_of(numbers, [](int64_t n) { return n == 1; });
-      if ((directive.spelling == ".reqnctapercluster" && !one_cta) || directive.spelling == ".blocksareclusters")
-        entry_.needs_cluster = true, entry_.cluster_line = directive.line;
+      if (directive.spelling == ".reqnctapercluster") entry_.required_cluster = numbers;
+      if (directive.spelling == ".maxclusterrank" && numbers.size() == 1) entry_.most_cluster = numbers[0];
+      if (directive.spelling == ".blocksareclusters") entry_.grid_of_clusters = true;
     }
     parse_braces();
     scopes_.pop_back();

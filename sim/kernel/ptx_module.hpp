@@ -91,11 +91,12 @@ struct Entry {
   std::vector<int> returns = {};  // of a function
   std::vector<Register> registers = {};
   std::vector<Instruction> instructions = {};
-  std::map<int, std::string> labels = {};    // by the index of the instruction that follows
-  std::vector<int64_t> required_block = {};  // of .reqntid
-  std::vector<int64_t> most_block = {};      // of .maxntid
-  bool needs_cluster = false;
-  int cluster_line = 0;
+  std::map<int, std::string> labels = {};      // by the index of the instruction that follows
+  std::vector<int64_t> required_block = {};    // of .reqntid
+  std::vector<int64_t> most_block = {};        // of .maxntid
+  std::vector<int64_t> required_cluster = {};  // of .reqnctapercluster
+  int64_t most_cluster = 0;                    // of .maxclusterrank
+  bool grid_of_clusters = false;               // .blocksareclusters
 };
 
 struct Module {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The executor: blocks over host threads, a block's warps in turn, divergence by a stack of levels.
+// The executor: clusters of blocks over host threads, a cluster's warps in turn, divergence by a stack of levels.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "../math/f32.hpp"
 #include "bitmma/core/bits.hpp"
@@ -18,6 +19,7 @@ namespace bitmma {
 namespace kernel {
 namespace {
 
+constexpr int64_t most_cluster = 16;   // blocks; CUDA promises 8, an H100 takes 16 where it is asked to
 constexpr uint64_t quantum = 1 << 16;  // instructions of a warp before the others have their turn
 
 std::string print_block(const std::array<int64_t, 3>& id) {
@@ -32,9 +34,9 @@ std::string print_place(const Program& program, int instruction) {
   return place;
 }
 
-/// A fault with its place; the block says which of several is told.
+/// A fault with its place; the cluster says which of several is told.
 struct PlacedFault {
-  size_t block = 0;
+  size_t cluster = 0;
   Violation violation = {};
 };
 
@@ -42,34 +44,42 @@ class Executor {
  public:
   Executor(const Program& program, const Launch& launch, std::vector<Region>& regions, const GlobalAddresses& addresses,
            const std::vector<uint8_t>& params, std::vector<uint8_t>& constants)
-      : program_(program), addresses_(addresses) {
-    cta_.program = &program;
-    cta_.launch = &launch;
-    cta_.regions = &regions;
-    cta_.params = params;
-    cta_.constants = &constants;
-    cta_.threads = launch.block[0] * launch.block[1] * launch.block[2];
-    cta_.local_bytes = program.local_bytes;
-    const auto warps = static_cast<size_t>((cta_.threads + lanes - 1) / lanes);
+      : program_(program), launch_(launch), addresses_(addresses) {
+    const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+    const auto warps = static_cast<size_t>((threads + lanes - 1) / lanes);
     const int64_t dynamic = launch.dynamic_shared_bytes;
     const int64_t shared =
         dynamic == 0 ? program.shared_bytes : round_up(program.shared_bytes, program.dynamic_align) + dynamic;
-    // Addresses index it, those of the reserved first KiB too: descriptors of matrices do so.
-    cta_.shared.resize(shared_begin + static_cast<size_t>(shared));
-    cta_.local.resize(warps * lanes * static_cast<size_t>(cta_.local_bytes));
-    if (launch.checks) {
-      cta_.shared_states.resize(cta_.shared.size());
-      cta_.local_states.resize(cta_.local.size());
-      cta_.uses.resize(cta_.shared.size());
-      cta_.read_epochs.resize(cta_.shared.size() * warps);
+    const std::array<int64_t, 3>& cluster = *launch.cluster;
+    cluster_.ctas.resize(static_cast<size_t>(cluster[0] * cluster[1] * cluster[2]));
+    for (size_t rank = 0; rank < cluster_.ctas.size(); ++rank) {
+      Cta& cta = cluster_.ctas[rank];
+      cta.cluster = &cluster_;
+      cta.rank = static_cast<int>(rank);
+      cta.program = &program;
+      cta.launch = &launch;
+      cta.regions = &regions;
+      cta.params = params;
+      cta.constants = &constants;
+      cta.threads = threads;
+      cta.local_bytes = program.local_bytes;
+      // Addresses index it, those of the reserved first KiB too: descriptors of matrices do so.
+      cta.shared.resize(shared_begin + static_cast<size_t>(shared));
+      cta.local.resize(warps * lanes * static_cast<size_t>(cta.local_bytes));
+      if (launch.checks) {
+        cta.shared_states.resize(cta.shared.size());
+        cta.local_states.resize(cta.local.size());
+        cta.uses.resize(cta.shared.size());
+        cta.read_epochs.resize(cta.shared.size() * warps);
+      }
+      cta.warps.resize(warps);
+      cta.warpgroups.resize((warps + 3) / 4);
     }
-    cta_.warps.resize(warps);
-    cta_.warpgroups.resize((warps + 3) / 4);
-    files_.resize(warps * program.file_bytes + 64);
+    files_.resize(cluster_.ctas.size() * warps * program.file_bytes + 64);
   }
 
-  /// Runs one block. Throws PlacedFault.
-  void run(std::array<int64_t, 3> id, size_t index) {
+  /// Runs one cluster: its own id, and where it stands in the order of all. Throws PlacedFault.
+  void run(const std::array<int64_t, 3>& id, size_t index) {
     begin(id);
     try {
       run_warps();
@@ -77,8 +87,8 @@ class Executor {
       throw PlacedFault{index, place(fault)};
     } catch (const Error& error) {
       Violation violation = error.violations().front();
-      violation.field =
-          fmt::format("{}, {}: {}", print_block(id), print_place(program_, instruction_of(*current_)), violation.field);
+      violation.field = fmt::format("{}, {}: {}", print_block(current_->cta->id),
+                                    print_place(program_, instruction_of(*current_)), violation.field);
       throw PlacedFault{index, violation};
     }
   }
@@ -97,16 +107,17 @@ class Executor {
   }
 
   Violation place(const Fault& fault) const {
-    std::string where = print_block(cta_.id);
-    if (fault.lane >= 0 && current_) where += ", " + print_thread(cta_, current_->index, fault.lane);
-    if (current_ && fault.code != ViolationCode::deadlock)
-      where += ", " + print_place(program_, instruction_of(*current_));
+    std::string where = print_block(current_->cta->id);
+    if (fault.lane >= 0) where += ", " + print_thread(*current_->cta, current_->index, fault.lane);
+    if (fault.code != ViolationCode::deadlock) where += ", " + print_place(program_, instruction_of(*current_));
     return {.code = fault.code, .field = where, .seen = fault.seen, .expected = fault.expected, .fix = fault.fix};
   }
 
   uint64_t special(Special id, const Warp& warp, int lane) const {
-    const auto& block = cta_.launch->block;
-    const auto& grid = cta_.launch->grid;
+    const Cta& cta = *warp.cta;
+    const auto& block = launch_.block;
+    const auto& grid = launch_.grid;
+    const std::array<int64_t, 3>& cluster = *launch_.cluster;
     const int64_t thread = int64_t{warp.index} * lanes + lane;
     const Mask bit = Mask{1} << lane;
     switch (id) {
@@ -116,68 +127,88 @@ class Executor {
       case Special::ntid_x: return static_cast<uint64_t>(block[0]);
       case Special::ntid_y: return static_cast<uint64_t>(block[1]);
       case Special::ntid_z: return static_cast<uint64_t>(block[2]);
-      case Special::ctaid_x:
-      case Special::clusterid_x: return static_cast<uint64_t>(cta_.id[0]);
-      case Special::ctaid_y:
-      case Special::clusterid_y: return static_cast<uint64_t>(cta_.id[1]);
-      case Special::ctaid_z:
-      case Special::clusterid_z: return static_cast<uint64_t>(cta_.id[2]);
-      case Special::nctaid_x:
-      case Special::nclusterid_x: return static_cast<uint64_t>(grid[0]);
-      case Special::nctaid_y:
-      case Special::nclusterid_y: return static_cast<uint64_t>(grid[1]);
-      case Special::nctaid_z:
-      case Special::nclusterid_z: return static_cast<uint64_t>(grid[2]);
+      case Special::ctaid_x: return static_cast<uint64_t>(cta.id[0]);
+      case Special::ctaid_y: return static_cast<uint64_t>(cta.id[1]);
+      case Special::ctaid_z: return static_cast<uint64_t>(cta.id[2]);
+      case Special::nctaid_x: return static_cast<uint64_t>(grid[0]);
+      case Special::nctaid_y: return static_cast<uint64_t>(grid[1]);
+      case Special::nctaid_z: return static_cast<uint64_t>(grid[2]);
+      case Special::clusterid_x: return static_cast<uint64_t>(cta.id[0] / cluster[0]);
+      case Special::clusterid_y: return static_cast<uint64_t>(cta.id[1] / cluster[1]);
+      case Special::clusterid_z: return static_cast<uint64_t>(cta.id[2] / cluster[2]);
+      case Special::nclusterid_x: return static_cast<uint64_t>(grid[0] / cluster[0]);
+      case Special::nclusterid_y: return static_cast<uint64_t>(grid[1] / cluster[1]);
+      case Special::nclusterid_z: return static_cast<uint64_t>(grid[2] / cluster[2]);
+      case Special::cluster_ctaid_x: return static_cast<uint64_t>(cta.id[0] % cluster[0]);
+      case Special::cluster_ctaid_y: return static_cast<uint64_t>(cta.id[1] % cluster[1]);
+      case Special::cluster_ctaid_z: return static_cast<uint64_t>(cta.id[2] % cluster[2]);
+      case Special::cluster_nctaid_x: return static_cast<uint64_t>(cluster[0]);
+      case Special::cluster_nctaid_y: return static_cast<uint64_t>(cluster[1]);
+      case Special::cluster_nctaid_z: return static_cast<uint64_t>(cluster[2]);
+      case Special::cluster_ctarank: return static_cast<uint64_t>(cta.rank);
+      case Special::cluster_nctarank: return cluster_.ctas.size();
       case Special::laneid: return static_cast<uint64_t>(lane);
       case Special::warpid: return static_cast<uint64_t>(warp.index);
-      case Special::nwarpid: return cta_.warps.size();
+      case Special::nwarpid: return cta.warps.size();
       case Special::lanemask_eq: return bit;
       case Special::lanemask_le: return bit | (bit - 1);
       case Special::lanemask_lt: return bit - 1;
       case Special::lanemask_ge: return ~(bit - 1);
       case Special::lanemask_gt: return ~(bit | (bit - 1));
-      case Special::dynamic_smem_size: return static_cast<uint64_t>(cta_.launch->dynamic_shared_bytes);
-      case Special::total_smem_size: return cta_.shared.size() - shared_begin;
-      case Special::cluster_nctaid_x:
-      case Special::cluster_nctaid_y:
-      case Special::cluster_nctaid_z:
-      case Special::cluster_nctarank: return 1;
+      case Special::dynamic_smem_size: return static_cast<uint64_t>(launch_.dynamic_shared_bytes);
+      case Special::total_smem_size: return cta.shared.size() - shared_begin;
       case Special::warp_size: return lanes;
       default: return 0;
     }
   }
 
-  uint64_t address_of(int variable, uint64_t offset) const {
+  uint64_t address_of(const Cta& cta, int variable, uint64_t offset) const {
     const auto index = static_cast<size_t>(variable);
     const Variable& one = program_.variables[index];
     if (one.space == Space::global) return addresses_.of_variable[index] + offset;
-    const uint64_t begin = one.space == Space::shared ? shared_begin : 0;
+    const uint64_t begin = one.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
     return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
   }
 
-  void begin(std::array<int64_t, 3> id) {
-    cta_.id = id;
-    // Shared memory holds what the last block left, as on a GPU; a fixed pattern makes reads of it repeatable.
-    std::ranges::fill(cta_.shared, uint8_t{0});
-    std::ranges::fill(cta_.shared_states, uint8_t{unwritten});
-    std::ranges::fill(cta_.local, uint8_t{0});
-    std::ranges::fill(cta_.local_states, uint8_t{unwritten});
-    std::ranges::fill(cta_.uses, ByteUse{});
+  void begin(const std::array<int64_t, 3>& id) {
     std::ranges::fill(files_, uint8_t{0});
-    for (Barrier& barrier : cta_.barriers) barrier = {};
-    for (Warpgroup& group : cta_.warpgroups) group = {};
-    cta_.bulk_copies.clear();
-    cta_.known_at.clear();
-    cta_.phases = 0;
+    cluster_.phases = 0;
+    cluster_.arriving.clear();
+    cluster_.completed.clear();
+    const std::array<int64_t, 3>& extents = *launch_.cluster;
+    for (Cta& cta : cluster_.ctas) {
+      const int64_t rank = cta.rank;
+      cta.id = {id[0] * extents[0] + rank % extents[0], id[1] * extents[1] + rank / extents[0] % extents[1],
+                id[2] * extents[2] + rank / (extents[0] * extents[1])};
+      begin(cta);
+    }
+  }
+
+  void begin(Cta& cta) {
+    // Shared memory holds what the last block left, as on a GPU; a fixed pattern makes reads of it repeatable.
+    std::ranges::fill(cta.shared, uint8_t{0});
+    std::ranges::fill(cta.shared_states, uint8_t{unwritten});
+    std::ranges::fill(cta.local, uint8_t{0});
+    std::ranges::fill(cta.local_states, uint8_t{unwritten});
+    std::ranges::fill(cta.uses, ByteUse{});
+    for (Barrier& barrier : cta.barriers) barrier = {};
+    for (Warpgroup& group : cta.warpgroups) group = {};
+    cta.bulk_copies.clear();
+    cta.known_at.clear();
     auto* const base = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(files_.data()), 64));
-    for (size_t i = 0; i < cta_.warps.size(); ++i) {
-      Warp& warp = cta_.warps[i];
-      warp = Warp{.file = base + i * program_.file_bytes, .cta = &cta_, .index = static_cast<int>(i)};
-      const int64_t threads = std::min<int64_t>(lanes, cta_.threads - static_cast<int64_t>(i) * lanes);
+    const size_t warps = cta.warps.size();
+    for (size_t i = 0; i < warps; ++i) {
+      Warp& warp = cta.warps[i];
+      const size_t number = static_cast<size_t>(cta.rank) * warps + i;
+      warp = Warp{.file = base + number * program_.file_bytes,
+                  .cta = &cta,
+                  .index = static_cast<int>(i),
+                  .number = static_cast<int>(number)};
+      const int64_t threads = std::min<int64_t>(lanes, cta.threads - static_cast<int64_t>(i) * lanes);
       warp.live = warp.active = static_cast<Mask>(low_mask(static_cast<int>(threads)));
-      warp.seen.assign(cta_.warps.size(), 0);
+      warp.seen.assign(cluster_.ctas.size() * warps, 0);
       for (const Program::Constant& one : program_.constants) {
-        const uint64_t value = one.variable < 0 ? one.value : address_of(one.variable, one.value);
+        const uint64_t value = one.variable < 0 ? one.value : address_of(cta, one.variable, one.value);
         if (one.bytes == 0) warp.mask_of(one.slot) = static_cast<Mask>(value);
         else if (one.bytes == 4) std::fill_n(warp.lanes_of<uint32_t>(one.slot), lanes, static_cast<uint32_t>(value));
         else std::fill_n(warp.lanes_of<uint64_t>(one.slot), lanes, value);
@@ -196,24 +227,27 @@ class Executor {
     int rounds_in_vain = 0;
     for (;;) {
       bool any_ready = false, all_done = true, all_wait = true;
-      const uint64_t phases = cta_.phases;
-      for (Warp& warp : cta_.warps) {
-        all_done = all_done && warp.status == WarpStatus::done;
-        if (warp.status != WarpStatus::ready) continue;
-        any_ready = true;
-        current_ = &warp;
-        warp.waits = false;
-        run_warp(warp);
-        all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier);
-        if (warp.steps <= cta_.launch->most_steps) continue;
-        fault(ViolationCode::deadlock, -1,
-              fmt::format("warp {} has run {} instructions, and is at {}", warp.index, warp.steps,
-                          print_place(program_, instruction_of(warp))),
-              "a kernel that ends", "a loop may wait for another block, which runs later here");
+      const uint64_t phases = cluster_.phases;
+      for (Cta& cta : cluster_.ctas) {
+        for (Warp& warp : cta.warps) {
+          all_done = all_done && warp.status == WarpStatus::done;
+          if (warp.status != WarpStatus::ready) continue;
+          any_ready = true;
+          current_ = &warp;
+          warp.waits = false;
+          run_warp(warp);
+          all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier ||
+                                  warp.status == WarpStatus::at_cluster_barrier);
+          if (warp.steps <= launch_.most_steps) continue;
+          fault(ViolationCode::deadlock, -1,
+                fmt::format("warp {} has run {} instructions, and is at {}", warp.index, warp.steps,
+                            print_place(program_, instruction_of(warp))),
+                "a kernel that ends", "a loop may wait for another block, which runs later here");
+        }
       }
       if (all_done) return;
-      // Only the block's own threads and copies complete a barrier.
-      rounds_in_vain = all_wait && cta_.phases == phases ? rounds_in_vain + 1 : 0;
+      // Only the cluster's own threads and copies complete a barrier.
+      rounds_in_vain = all_wait && cluster_.phases == phases ? rounds_in_vain + 1 : 0;
       if (!any_ready || rounds_in_vain > 2) report_deadlock();
     }
   }
@@ -221,19 +255,21 @@ class Executor {
   [[noreturn]] void report_deadlock() {
     std::string waits;
     int count = 0;
-    for (const Warp& warp : cta_.warps) {
-      if (warp.status == WarpStatus::done) continue;
-      if (count++ < 4) {
+    int64_t done = 0;
+    const bool is_alone = cluster_.ctas.size() == 1;
+    for (const Cta& cta : cluster_.ctas) {
+      for (const Warp& warp : cta.warps) {
+        done += warp.status == WarpStatus::done;
+        if (warp.status == WarpStatus::done || count++ >= 4) continue;
         if (!waits.empty()) waits += "; ";
-        waits += fmt::format("warp {} from {} waits at {}", warp.index,
-                             print_thread(cta_, warp.index, warp.live == 0 ? 0 : __builtin_ctz(warp.live)),
-                             print_place(program_, waiting_at(warp)));
+        waits += fmt::format("warp {} from {}{} waits at {}", warp.index,
+                             print_thread(cta, warp.index, warp.live == 0 ? 0 : __builtin_ctz(warp.live)),
+                             is_alone ? "" : " of " + print_block(cta.id), print_place(program_, waiting_at(warp)));
       }
     }
     if (count > 4) waits += fmt::format("; and {} other warps", count - 4);
-    int64_t done = 0;
-    for (const Warp& warp : cta_.warps) done += warp.status == WarpStatus::done;
-    if (done > 0) waits += fmt::format("; {} of the block have ended", counted(done, "warp"));
+    if (done > 0)
+      waits += fmt::format("; {} of the {} have ended", counted(done, "warp"), is_alone ? "block" : "cluster");
     fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread it waits for reaches");
   }
 
@@ -272,6 +308,7 @@ class Executor {
         warp.live &= ~mask;
         warp.active &= ~mask;
         ++warp.pc;
+        complete_cluster_barrier();
         return warp.active != 0 || next_level(warp);
       case Control::converge: {
         if (mask == 0) return ++warp.pc, true;
@@ -303,6 +340,7 @@ class Executor {
         ++warp.pc;
         warp.waits = mask != 0 && (warp.mask_of(op.d) & mask) != mask;
         return !warp.waits;
+      case Control::cluster: return op.flag ? wait_for_cluster(warp, mask) : arrive_at_cluster(warp, mask);
       default: return false;
     }
   }
@@ -310,7 +348,7 @@ class Executor {
   /// The last of four warps runs the instruction for all.
   bool meet(Warp& warp, const Op& op) {
     const auto index = static_cast<size_t>(warp.index) / 4;
-    Warpgroup& group = cta_.warpgroups[index];
+    Warpgroup& group = warp.cta->warpgroups[index];
     if (group.arrived > 0 && group.pc != warp.pc) {
       fault(ViolationCode::undefined_by_ptx, __builtin_ctz(warp.active),
             fmt::format("another warp of the warpgroup is at {}",
@@ -325,8 +363,8 @@ class Executor {
     group = {};
     op.run(warp, op, warp.active);
     for (size_t i = 4 * index; i < 4 * index + 4; ++i) {
-      cta_.warps[i].status = WarpStatus::ready;
-      ++cta_.warps[i].pc;
+      warp.cta->warps[i].status = WarpStatus::ready;
+      ++warp.cta->warps[i].pc;
     }
     return true;
   }
@@ -377,7 +415,7 @@ class Executor {
     warp.active = 0;
     if (warp.live == 0) {
       warp.status = WarpStatus::done;
-      complete_barriers();
+      complete_barriers(*warp.cta);
       return false;
     }
     // All lanes that are left wait. Those of one place are all that will come there.
@@ -423,9 +461,9 @@ class Executor {
     const auto& one = *static_cast<const BarrierDetails*>(op.details);
     const int lane = __builtin_ctz(warp.active);
     const uint32_t id = warp.lanes_of<const uint32_t>(one.id)[lane];
-    if (id >= cta_.barriers.size())
+    if (id >= warp.cta->barriers.size())
       fault(ViolationCode::undefined_by_ptx, lane, fmt::format("barrier {}", id), "0 to 15");
-    Barrier& barrier = cta_.barriers[id];
+    Barrier& barrier = warp.cta->barriers[id];
     if (one.has_count) {
       const uint32_t count = warp.lanes_of<const uint32_t>(one.count)[lane];
       if (count == 0 || count % lanes != 0)
@@ -442,39 +480,85 @@ class Executor {
     if (one.kind == BarrierKind::arrive) {
       barrier.arrivals.push_back(&warp);
       ++warp.pc;
-      complete(barrier);
+      complete(*warp.cta, barrier);
       return true;
     }
     warp.status = WarpStatus::at_barrier;
     barrier.waiting.push_back(&warp);
-    complete(barrier);
+    complete(*warp.cta, barrier);
     return warp.status == WarpStatus::ready;
   }
 
-  void complete_barriers() {
-    for (Barrier& barrier : cta_.barriers) {
-      if (barrier.arrived > 0) complete(barrier);
+  bool arrive_at_cluster(Warp& warp, Mask mask) {
+    if (const Mask again = mask & warp.cluster_arrived; again != 0) {
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(again), "two arrivals at the barrier of the cluster",
+            "barrier.cluster.wait between them");
+    }
+    ++warp.pc;
+    if (mask == 0) return true;
+    warp.cluster_arrived |= mask;
+    tell(warp, cluster_.arriving);
+    ++warp.epoch;
+    complete_cluster_barrier();
+    return true;
+  }
+
+  bool wait_for_cluster(Warp& warp, Mask mask) {
+    if (const Mask without = mask & ~(warp.cluster_arrived | warp.cluster_passed); without != 0) {
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(without), "barrier.cluster.wait without an arrival",
+            "barrier.cluster.arrive before it");
+    }
+    if ((mask & warp.cluster_arrived) != 0) {
+      warp.status = WarpStatus::at_cluster_barrier;
+      return false;
+    }
+    ++warp.pc;
+    if (mask == 0) return true;
+    warp.cluster_passed &= ~mask;
+    learn(warp, cluster_.completed);
+    return true;
+  }
+
+  /// Lets the warps go on that wait for the cluster, where all its threads that have not ended arrived.
+  void complete_cluster_barrier() {
+    bool any = false;
+    for (const Cta& cta : cluster_.ctas) {
+      for (const Warp& warp : cta.warps) {
+        if ((warp.live & ~warp.cluster_arrived) != 0) return;
+        any = any || warp.cluster_arrived != 0;
+      }
+    }
+    if (!any) return;
+    ++cluster_.phases;
+    cluster_.completed = std::exchange(cluster_.arriving, {});
+    for (Cta& cta : cluster_.ctas) {
+      for (Warp& warp : cta.warps) {
+        warp.cluster_passed |= std::exchange(warp.cluster_arrived, 0);
+        if (warp.status == WarpStatus::at_cluster_barrier) warp.status = WarpStatus::ready;
+      }
+    }
+  }
+
+  void complete_barriers(Cta& cta) {
+    for (Barrier& barrier : cta.barriers) {
+      if (barrier.arrived > 0) complete(cta, barrier);
     }
   }
 
   /// Lets the warps go on where all that a barrier waits for have come.
-  void complete(Barrier& barrier) {
+  void complete(const Cta& cta, Barrier& barrier) {
     const auto running =
-        std::ranges::count_if(cta_.warps, [](const Warp& warp) { return warp.status != WarpStatus::done; });
+        std::ranges::count_if(cta.warps, [](const Warp& warp) { return warp.status != WarpStatus::done; });
     const bool is_complete =
         barrier.expected > 0 ? barrier.arrived >= barrier.expected : barrier.arrived >= running * lanes;
     if (!is_complete) return;
-    ++cta_.phases;
+    ++cluster_.phases;
     Barrier done;
     std::swap(done, barrier);
     // What members did before is ordered before what those that waited do next.
-    std::vector<uint32_t> known(cta_.warps.size());
+    std::vector<uint32_t> known;
     for (const auto* members : {&done.waiting, &done.arrivals}) {
-      for (const Warp* member : *members) {
-        for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], member->seen[i]);
-        uint32_t& own = known[static_cast<size_t>(member->index)];
-        own = std::max(own, member->epoch);
-      }
+      for (const Warp* member : *members) tell(*member, known);
     }
     for (Warp* member : done.arrivals) ++member->epoch;
     for (Warp* member : done.waiting) {
@@ -497,16 +581,47 @@ class Executor {
   }
 
   const Program& program_;
+  const Launch& launch_;
   const GlobalAddresses& addresses_;
-  Cta cta_;
+  Cluster cluster_;
   std::vector<uint8_t> files_;
   Warp* current_ = nullptr;
   uint64_t thread_instructions_ = 0;
 };
 
 /// IEEE 754's environment is that of the thread: this function is not inlined into the one that sets it.
-[[gnu::noinline]] void run_block(Executor& executor, std::array<int64_t, 3> id, size_t index) {
+[[gnu::noinline]] void run_cluster(Executor& executor, const std::array<int64_t, 3>& id, size_t index) {
   executor.run(id, index);
+}
+
+/// The launch with its cluster: what .reqnctapercluster says, or one block. With .blocksareclusters the grid counts
+/// clusters.
+Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
+  const Entry& entry = kernel.program().entry;
+  Launch launch = given;
+  std::array<int64_t, 3> required{1, 1, 1};
+  for (size_t i = 0; i < entry.required_cluster.size() && i < 3; ++i)
+    required[i] = std::max<int64_t>(entry.required_cluster[i], 1);
+  if (!launch.cluster) launch.cluster = required;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t extent = (*launch.cluster)[i];
+    const auto refuse = [&](std::string expected) {
+      throw Error({.field = "cluster",
+                   .seen = fmt::format("{}", fmt::join(*launch.cluster, ",")),
+                   .expected = std::move(expected)});
+    };
+    if (extent < 1 || extent > most_cluster) refuse(fmt::format("1 to {} of each extent", most_cluster));
+    if (!entry.required_cluster.empty() && *launch.cluster != required)
+      refuse(fmt::format("{}, which .reqnctapercluster of the kernel says", fmt::join(required, ",")));
+    if (entry.grid_of_clusters && launch.grid[i] <= 0x7FFFFFFF) launch.grid[i] *= extent;
+  }
+  const std::array<int64_t, 3>& cluster = *launch.cluster;
+  const int64_t blocks = cluster[0] * cluster[1] * cluster[2];
+  const int64_t most = entry.most_cluster > 0 ? std::min<int64_t>(entry.most_cluster, most_cluster) : most_cluster;
+  if (blocks > most)
+    throw Error(
+        {.field = "cluster", .seen = fmt::format("{} blocks", blocks), .expected = fmt::format("at most {}", most)});
+  return launch;
 }
 
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
@@ -523,6 +638,9 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
       refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]), fmt::format("1 to {}", most_grid[i]));
     if (launch.block[i] < 1 || launch.block[i] > most_block[i])
       refuse(fmt::format("block.{}", axis), std::to_string(launch.block[i]), fmt::format("1 to {}", most_block[i]));
+    if (const int64_t cluster = (*launch.cluster)[i]; launch.grid[i] % cluster != 0)
+      refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]),
+             fmt::format("a multiple of the {} blocks of a cluster", cluster));
   }
   if (!found.empty()) throw Error(std::move(found));
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
@@ -595,8 +713,9 @@ KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& m
   return {.memory = memory, .is_memory = true, .map = map};
 }
 
-LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
+LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   using namespace kernel;
+  const Launch launch = with_cluster(kernel, given);
   require_launch(kernel, launch);
   const Program& program = kernel.program();
   std::vector<Region> regions;
@@ -675,29 +794,30 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& launch) {
     }
   }
 
-  const std::array<int64_t, 3>& grid = launch.grid;
-  const int64_t blocks = grid[0] * grid[1] * grid[2];
+  std::array<int64_t, 3> grid{};  // of clusters
+  for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
+  const int64_t clusters = grid[0] * grid[1] * grid[2];
   const int threads = program.has_atomics ? 1 : launch.threads;
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
   LaunchReport report;
-  parallel_for(static_cast<size_t>(blocks), threads, [&](size_t index) {
+  parallel_for(static_cast<size_t>(clusters), threads, [&](size_t index) {
     std::unique_ptr<Executor> executor;
     {
       const std::lock_guard lock(mutex);
-      if (first && first->block < index) return;
+      if (first && first->cluster < index) return;
       if (!free.empty()) executor = std::move(free.back()), free.pop_back();
     }
     if (!executor) executor = std::make_unique<Executor>(program, launch, regions, addresses, params, constants);
-    const auto block = static_cast<int64_t>(index);
-    const std::array<int64_t, 3> id{block % grid[0], block / grid[0] % grid[1], block / (grid[0] * grid[1])};
+    const auto cluster = static_cast<int64_t>(index);
+    const std::array<int64_t, 3> id{cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
     const math::IeeeEnvironment environment;
     try {
-      run_block(*executor, id, index);
+      run_cluster(*executor, id, index);
     } catch (PlacedFault& fault) {
       const std::lock_guard lock(mutex);
-      if (!first || fault.block < first->block) first = std::move(fault);
+      if (!first || fault.cluster < first->cluster) first = std::move(fault);
     }
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));

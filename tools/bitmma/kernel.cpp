@@ -18,7 +18,7 @@ namespace bitmma::cli {
 namespace {
 
 struct KernelFlags {
-  Flag<std::string> file, entry, grid = "1", block = "1", out;
+  Flag<std::string> file, entry, grid = "1", block = "1", cluster, out;
   Flag<std::vector<std::string>> arguments;
   Flag<int64_t> shared = 0;
   Flag<int> threads = 1;
@@ -280,6 +280,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
               .dynamic_shared_bytes = flags.shared,
               .threads = flags.threads,
               .checks = !flags.no_checks};
+  if (!flags.cluster.empty()) call.cluster = extents_of_flag("--cluster", flags.cluster);
   std::vector<GivenArgument> arguments;
   for (const std::string& text : *flags.arguments) arguments.push_back(argument_of(text));
   std::vector<std::vector<uint8_t>> before;
@@ -348,6 +349,7 @@ void add_run(Command& app, Context& context) {
   command->add_option("--entry", flags->entry, "the kernel's name; default: the only one");
   command->add_option("--grid", flags->grid, "blocks: x, x,y or x,y,z")->capture_default_str();
   command->add_option("--block", flags->block, "threads of a block")->capture_default_str();
+  command->add_option("--cluster", flags->cluster, "blocks of a cluster; default: the PTX's .reqnctapercluster, or 1");
   command->add_option("--shared", flags->shared, "bytes of dynamic shared memory");
   command->add_option(
       "--arg", flags->arguments,

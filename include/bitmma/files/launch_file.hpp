@@ -33,6 +33,7 @@ struct RecordedLaunch {
   std::string entry = {}, label = {};
   int module = 0;  // the tensor ptx.MODULE
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::optional<std::array<int64_t, 3>> cluster = {};  // as of a Launch
   int64_t dynamic_shared_bytes = 0;
   bool fmad = true;  // as KernelOptions
   std::vector<RecordedArgument> arguments = {};

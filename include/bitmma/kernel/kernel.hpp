@@ -10,9 +10,9 @@
 // PTX leaves to ptxas is whether a product and a sum become one fma: fusions() tells what was decided, by which rule.
 //
 // A block's warps run in turn, each 32 lanes in lock step; lanes that diverge meet again at the immediate
-// post-dominator. Blocks run on several threads, in ascending order on one where the kernel has atomics on global
-// memory. Accesses are checked: bounds, alignment, reads of memory that nothing wrote, races in shared memory between
-// barriers, barriers that never complete.
+// post-dominator. A cluster's blocks run together. Clusters run on several threads, in ascending order on one where the
+// kernel has atomics on global memory. Accesses are checked: bounds, alignment, reads of memory that nothing wrote,
+// races in shared memory between barriers, barriers that never complete.
 #pragma once
 
 #include <array>
@@ -107,6 +107,9 @@ KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& m
 
 struct Launch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  /// Blocks of a cluster, at most 16 together; the grid is a multiple. Nothing: the kernel's .reqnctapercluster, or
+  /// one.
+  std::optional<std::array<int64_t, 3>> cluster = {};
   int64_t dynamic_shared_bytes = 0;
   std::vector<KernelArgument> arguments = {};
   int threads = 1;
