@@ -388,6 +388,16 @@ Program Decoder::decode() {
   Op& end = emit(nullptr);
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
+    const bool has_wgmma =
+        std::ranges::any_of(entry_.instructions, [](const Instruction& one) { return one.words[0] == "wgmma"; });
+    for (const Instruction& one : entry_.instructions) {
+      if (!has_wgmma) break;
+      program_.reads.push_back(effects_of(one).reads);
+      if (one.words[0] != "wgmma" || one.operands.empty()) continue;
+      std::erase_if(program_.reads.back(), [&](int reg) {
+        return std::ranges::any_of(one.operands[0].elements, [&](const Operand& d) { return d.reg == reg; });
+      });
+    }
     const Flow flow = flow_of(entry_);
     for (Op& op : program_.ops) {
       if (op.control != Control::branch) continue;

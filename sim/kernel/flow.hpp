@@ -23,6 +23,14 @@ struct Flow {
   int meeting_of(int instruction) const;
 };
 
+/// Registers that an instruction writes and reads. A guard is read.
+struct Effects {
+  std::vector<int> writes = {}, reads = {};
+  bool acts = false;  // beyond its registers
+};
+
+Effects effects_of(const Instruction& one);
+
 bool is_branch(const Instruction& instruction);
 bool leaves(const Instruction& instruction);
 

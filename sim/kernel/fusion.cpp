@@ -68,36 +68,6 @@ bool is_transparent(const Instruction& one, bool product_flushes) {
   return one.words[0] == "mov";
 }
 
-/// Registers that an instruction writes and reads. A guard is read.
-struct Effects {
-  std::vector<int> writes = {}, reads = {};
-  bool acts = false;  // beyond its registers
-};
-
-void add_registers(const Operand& operand, std::vector<int>& to) {
-  if (operand.kind == Kind::reg) to.push_back(operand.reg);
-  for (const Operand& element : operand.elements) add_registers(element, to);
-}
-
-Effects effects_of(const Instruction& one) {
-  Effects effects;
-  if (one.guard >= 0) effects.reads.push_back(one.guard);
-  const std::string& name = one.words[0];
-  static const std::set<std::string, std::less<>> without_result{
-      "st",     "red",   "bra",      "bar",      "barrier",  "ret",   "exit",      "trap",   "cp",
-      "membar", "fence", "prefetch", "stmatrix", "mbarrier", "wgmma", "nanosleep", "tcgen05"};
-  const bool has_result =
-      !without_result.contains(name) || (name == "bar" && has(one, "red")) || (name == "barrier" && has(one, "red"));
-  for (size_t i = 0; i < one.operands.size(); ++i)
-    add_registers(one.operands[i], has_result && i == 0 ? effects.writes : effects.reads);
-  static const std::set<std::string, std::less<>> acting{"atom",     "ld",    "shfl",  "vote",  "mma",
-                                                         "ldmatrix", "match", "redux", "elect", "activemask"};
-  effects.acts = without_result.contains(name) || acting.contains(name);
-  // Under a guard the old value may stay.
-  if (one.guard >= 0) effects.reads.insert(effects.reads.end(), effects.writes.begin(), effects.writes.end());
-  return effects;
-}
-
 /// ptxas makes more than one basic block of these before it joins: a branch to what is seldom needed (rounded
 /// quotients, reciprocals and square roots; division of integers but for u32), a fence, and a branch around what is
 /// guarded and does more than write registers.

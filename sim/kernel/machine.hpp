@@ -96,6 +96,7 @@ struct ByteUse {
   int16_t writer = -1;  // a warp of the cluster
   bool by_atomic = false;
   uint8_t write_lane = 0;
+  bool is_generic = false;  // written in the generic proxy: the async proxy reads it behind a fence
   int write_instruction = -1;
   uint32_t readers = 0;  // warps of the block since the last write
   int read_instruction = -1;
@@ -159,8 +160,11 @@ struct Warp {
   uint32_t epoch = 1;
   Mask cluster_arrived = 0;  // lanes whose barrier.cluster.arrive waits for others
   Mask cluster_passed = 0;   // lanes whose arrival is complete, and that have not waited
-  bool waits = false;        // its turn ended at an mbarrier whose phase is not complete
-  uint64_t carry = 0;        // CC.CF of each lane
+  // Groups of wgmma are numbered from 1. Of each register: the group whose accumulator it holds, once there is one.
+  std::vector<uint32_t> group_of_register = {};
+  uint32_t committed_groups = 0, completed_groups = 0, newest_group = 0;
+  bool waits = false;  // its turn ended at an mbarrier whose phase is not complete
+  uint64_t carry = 0;  // CC.CF of each lane
   uint64_t steps = 0;
   uint32_t barrier_result = 0;
 
@@ -204,6 +208,7 @@ struct Cta {
   std::vector<uint8_t> local = {}, local_states = {};
   std::vector<ByteUse> uses = {};
   std::vector<uint32_t> read_epochs = {};  // by byte and warp
+  std::vector<uint8_t> used_units = {};    // of 16 bytes: whether `uses` has something of them
   std::vector<Warp> warps = {};
   std::array<Barrier, 16> barriers{};
   std::vector<Warpgroup> warpgroups = {};
@@ -223,6 +228,7 @@ struct Cluster {
   uint64_t phases = 0;                   // that barriers and mbarriers have completed
   std::vector<uint32_t> arriving = {};   // epochs that arrivals at barrier.cluster make known
   std::vector<uint32_t> completed = {};  // those of the last phase
+  std::vector<uint32_t> fenced = {};     // epochs of each warp that a fence.proxy.async covers
 };
 
 /// What the operands of one instruction are resolved against, made once a launch.
@@ -250,6 +256,8 @@ struct Program {
   std::vector<int64_t> variable_offsets = {};  // in the space
   int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0, constant_bytes = 0;
   int dynamic_align = 1;
+  /// Of each instruction, in kernels with wgmma: the registers that it reads, but for accumulators of wgmma.mma_async.
+  std::vector<std::vector<int>> reads = {};
   bool has_atomics = false;    // on global memory
   bool order_matters = false;  // some add floating-point numbers there
 };
@@ -261,12 +269,18 @@ struct GlobalAddresses {
 
 // Memory of a warp. Every access checks its alignment and where it lies; shared memory also who else touched it.
 
-enum class AccessKind : uint8_t { read, write, atomic };
+enum class AccessKind : uint8_t { read, write, atomic, bulk_write };
 
 /// The bytes that a lane reads or writes. Throws Fault. `data`: what it will write, if that is known: two warps may
 /// write the same value to a byte of shared memory.
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
+
+/// What the async proxy reads of the warps' block, bytes of one unit of 16: each byte is written, known to one of the
+/// warps, and behind a fence.proxy.async. Throws Fault.
+void check_async_read(std::span<const Warp> warps, int lane, size_t at, size_t bytes);
+/// fence.proxy.async: what the warp knows of is visible to the async proxy.
+void fence_async(Warp& warp);
 
 /// Adds the epochs of the cluster's warps that `warp` knows, and its own, to what a barrier makes known.
 void tell(const Warp& warp, std::vector<uint32_t>& known);

@@ -35,6 +35,8 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
               const uint8_t* data) {
   const size_t warps = cta.warps.size();
   const bool is_own = &cta == warp.cta;
+  if (kind == AccessKind::bulk_write && cta.used_units[at / 16] == 0) return;  // 16 bytes, at most
+  for (size_t unit = at / 16; unit <= (at + bytes - 1) / 16; ++unit) cta.used_units[unit] = 1;
   for (size_t i = at; i < at + bytes; ++i) {
     ByteUse& use = cta.uses[i];
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
@@ -69,11 +71,12 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
     use.write_lane = static_cast<uint8_t>(lane);
     use.write_instruction = op.instruction;
     use.by_atomic = kind == AccessKind::atomic;
+    use.is_generic = true;
   }
 }
 
 void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std::string_view where) {
-  if (kind == AccessKind::write) {
+  if (kind == AccessKind::write || kind == AccessKind::bulk_write) {
     std::memset(states, written, bytes);
     return;
   }
@@ -224,6 +227,36 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     }
     default: return in_global(warp, lane, address, bytes, kind);
   }
+}
+
+void check_async_read(std::span<const Warp> warps, int lane, size_t at, size_t bytes) {
+  Cta& cta = *warps.front().cta;
+  if (!cta.launch->checks || at + bytes > cta.shared.size()) return;
+  if (const uint8_t* const states = cta.shared_states.data() + at;
+      !std::all_of(states, states + bytes, [](uint8_t state) { return state == written; }))
+    check_states(cta.shared_states.data() + at, bytes, lane, AccessKind::read,
+                 fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin));
+  if (cta.used_units[at / 16] == 0) return;
+  const std::vector<uint32_t>& fenced = cta.cluster->fenced;
+  for (size_t i = at; i < at + bytes; ++i) {
+    const ByteUse& use = cta.uses[i];
+    if (use.writer < 0 || !use.is_generic) continue;
+    const auto writer = static_cast<size_t>(use.writer);
+    const bool is_known =
+        std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
+    if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) continue;
+    fault(is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race, lane,
+          fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                      print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+          is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
+          is_known ? "fence.proxy.async behind the write, before the barrier"
+                   : "bar.sync between the write and this access");
+  }
+}
+
+void fence_async(Warp& warp) {
+  tell(warp, warp.cta->cluster->fenced);
+  ++warp.epoch;
 }
 
 void tell(const Warp& warp, std::vector<uint32_t>& known) {

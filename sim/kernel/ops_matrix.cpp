@@ -8,6 +8,7 @@
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
+#include "bitmma/memory/smem.hpp"
 #include "decode.hpp"
 #include "lanes.hpp"
 
@@ -138,6 +139,7 @@ struct MmaDetails {
   bool has_scale_d = false;
   uint32_t scale_d = 0;  // a mask
   size_t warps = 1;
+  std::vector<int> accumulators = {};  // registers of wgmma's D
 };
 
 void set_registers(State& state, const MmaDetails::Registers& registers, std::span<Warp> warps) {
@@ -163,6 +165,16 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
   state.set(registers.field, elements, registers.extents);
 }
 
+/// What wgmma reads of shared memory is written, waited for and behind a fence.
+void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
+                    std::span<const Warp> warps) {
+  for (const SmemOperand& operand : smem_operands(instruction, target, state)) {
+    const auto units = SmemMap(operand.matrix).units(128 / operand.matrix.element_bits);
+    if (!units) continue;
+    for (const uint32_t unit : *units) check_async_read(warps, -1, unit, 16);
+  }
+}
+
 /// The product of a warp, or of the four warps of a warpgroup.
 void run_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MmaDetails*>(op.details);
@@ -175,6 +187,13 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   State state;
   for (const MmaDetails::Registers& registers : one.reads) set_registers(state, registers, warps);
   if (one.reads_shared) state.borrow(Field::smem, cta.shared, {std::ssize(cta.shared)});
+  if (one.reads_shared && cta.launch->checks) check_operands(one.instruction, cta.program->target, state, warps);
+  for (Warp& each : warps) {
+    if (one.accumulators.empty()) break;
+    each.newest_group = each.committed_groups + 1;
+    if (each.group_of_register.empty()) each.group_of_register.resize(cta.program->entry.registers.size());
+    for (const int reg : one.accumulators) each.group_of_register[static_cast<size_t>(reg)] = each.newest_group;
+  }
   const bool reads_c = !one.has_scale_d || (warps.front().mask_of(one.scale_d) & 1) != 0;
   const AccumulatorModel& model = *one.model;
   family::dispatch(
@@ -259,7 +278,12 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
       const FieldRule* const rule = rule_of(Field::accumulator);
       one.wide_results = rule && rule->wide;
       one.results = slots_of(decoder, given, one.wide_results, true);
-      if (is_warpgroup) add_read(Field::accumulator, given);
+      if (is_warpgroup) {
+        add_read(Field::accumulator, given);
+        for (const Operand& reg : given.elements) {
+          if (reg.kind == Kind::reg) one.accumulators.push_back(reg.reg);
+        }
+      }
     } else if (field != operand_fields.end()) {
       add_read(field->second, given);
     } else if (operand.name == "scale-d") {
@@ -284,14 +308,24 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
 }
 
 void nothing(Warp&, const Op&, Mask) {}
+void commit_group(Warp& warp, const Op&, Mask) { ++warp.committed_groups; }
+void wait_group(Warp& warp, const Op& op, Mask) {
+  const auto left = static_cast<uint32_t>(op.immediate);
+  if (warp.committed_groups > left)
+    warp.completed_groups = std::max(warp.completed_groups, warp.committed_groups - left);
+}
 
-/// The product is there when wgmma.mma_async ends: its fences and groups have nothing to order.
+/// The product is there when wgmma.mma_async ends. Groups say whose accumulators may be read.
 void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (instruction.words.size() > 1 && instruction.words[1] == "mma_async")
     return decode_mma(decoder, instruction, words);
-  if (words.take_one({"fence", "commit_group", "wait_group"}).empty() || !words.take("sync") || !words.take("aligned"))
-    decoder.refuse("not run here");
-  decoder.emit(nothing);
+  const std::string_view what = words.take_one({"fence", "commit_group", "wait_group"});
+  if (what.empty() || !words.take("sync") || !words.take("aligned")) decoder.refuse("not run here");
+  const bool waits = what == "wait_group";
+  decoder.require_operands(instruction, waits ? 1 : 0, waits ? 1 : 0);
+  if (waits && instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is no constant");
+  Op& op = decoder.emit(waits ? wait_group : what == "fence" ? nothing : commit_group);
+  if (waits) op.immediate = static_cast<int64_t>(instruction.operands[0].value);
 }
 
 constexpr auto rows = std::to_array<Opcode>({

@@ -21,6 +21,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
+constexpr uint32_t piece = 16;  // bytes; a bulk copy has a multiple of it, so aligned
 constexpr int most_arrivals = (1 << 20) - 1, tx_bits = 23;
 
 struct Phase {
@@ -116,7 +117,9 @@ void complete_bulk_copies(const Object& object, int lane) {
       std::memcpy(cta->shared.data() + to, bytes.data(), size);
       if (!cta->launch->checks) continue;
       std::memset(cta->shared_states.data() + to, written, size);
+      if (cta->used_units[to / piece] == 0) continue;
       std::fill_n(cta->uses.begin() + to, size, ByteUse{});
+      if (size == piece) cta->used_units[to / piece] = 0;
     }
     arrived += copy.bytes;
     return true;
@@ -259,8 +262,6 @@ struct BulkDetails {
   int64_t to_offset = 0, from_offset = 0, barrier_offset = 0;
 };
 
-constexpr uint32_t piece = 16;  // bytes; a bulk copy has a multiple of it, so aligned
-
 /// 16 bytes, and the address in shared memory where they will arrive.
 using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 
@@ -273,7 +274,7 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
     const Object object = object_of(warp, op, lane, one.barrier, in_block(barrier), AccessKind::atomic);
     BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
     for (const auto& [to, bytes] : pieces) {
-      const uint8_t* const place = locate(warp, op, lane, one.to, in_block(to), piece, AccessKind::write);
+      const uint8_t* const place = locate(warp, op, lane, one.to, in_block(to), piece, AccessKind::bulk_write);
       Cta* const cta = owner_of(*warp.cta->cluster, place);
       if (!cta)
         fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy to {:#x}", in_block(to)), "shared memory");
@@ -303,7 +304,10 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
     Pieces pieces;
     for (uint32_t i = 0; i < bytes; i += piece) {
       std::array<uint8_t, piece> data;
-      std::memcpy(data.data(), locate(warp, op, lane, one.from, from + i, piece, AccessKind::read), piece);
+      const uint8_t* const source = locate(warp, op, lane, one.from, from + i, piece, AccessKind::read);
+      if (one.from == Space::shared)
+        check_async_read({&warp, 1}, lane, static_cast<size_t>(source - warp.cta->shared.data()), piece);
+      std::memcpy(data.data(), source, piece);
       if (one.to_shared) pieces.emplace_back(to + i, data);
       else std::memcpy(locate(warp, op, lane, one.to, to + i, piece, AccessKind::write), data.data(), piece);
     }
@@ -427,6 +431,7 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
           one.to_shared ? nullptr : locate(warp, op, lane, one.from, place, piece, AccessKind::read);
+      if (source) check_async_read({&warp, 1}, lane, static_cast<size_t>(source - warp.cta->shared.data()), piece);
       std::array<uint8_t, piece> data{};
       if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;

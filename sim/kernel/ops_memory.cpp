@@ -177,6 +177,14 @@ void decode_nothing(Decoder& decoder, const Instruction& instruction, Words& wor
   decoder.emit(nothing);
 }
 
+void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
+
+void decode_fence(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const bool is_async = words.take("proxy") && (words.take("async") || words.take("async::generic"));
+  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
+  decoder.emit(is_async ? fence_proxy : nothing);
+}
+
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
 
 void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
@@ -480,7 +488,11 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
             "the block's own, .shared::cta");
     }
     copy.to = static_cast<uint32_t>(place - cta.shared.data());
-    if (cta.launch->checks) std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
+    if (cta.launch->checks) {
+      std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
+      // Triton leaves the fence out between cp.async and wgmma, and the GPU's bits are right.
+      for (int i = 0; i < one.bytes; ++i) cta.uses[copy.to + static_cast<uint32_t>(i)].is_generic = false;
+    }
     warp.open_group.push_back(copy);
   });
 }
@@ -560,7 +572,7 @@ constexpr auto rows = std::to_array<Opcode>({
     {"red", decode_atomic},
     {"cp", decode_cp},
     {"membar", decode_nothing},
-    {"fence", decode_nothing},
+    {"fence", decode_fence},
     {"prefetch", decode_nothing},
     {"prefetchu", decode_nothing},
     {"discard", decode_nothing},

@@ -71,6 +71,7 @@ class Executor {
         cta.local_states.resize(cta.local.size());
         cta.uses.resize(cta.shared.size());
         cta.read_epochs.resize(cta.shared.size() * warps);
+        cta.used_units.resize(cta.shared.size() / 16 + 1);
       }
       cta.warps.resize(warps);
       cta.warpgroups.resize((warps + 3) / 4);
@@ -175,6 +176,7 @@ class Executor {
     cluster_.phases = 0;
     cluster_.arriving.clear();
     cluster_.completed.clear();
+    cluster_.fenced.clear();
     const std::array<int64_t, 3>& extents = *launch_.cluster;
     for (Cta& cta : cluster_.ctas) {
       const int64_t rank = cta.rank;
@@ -191,6 +193,7 @@ class Executor {
     std::ranges::fill(cta.local, uint8_t{0});
     std::ranges::fill(cta.local_states, uint8_t{unwritten});
     std::ranges::fill(cta.uses, ByteUse{});
+    std::ranges::fill(cta.used_units, uint8_t{0});
     for (Barrier& barrier : cta.barriers) barrier = {};
     for (Warpgroup& group : cta.warpgroups) group = {};
     cta.bulk_copies.clear();
@@ -283,6 +286,7 @@ class Executor {
         continue;
       }
       const Op& op = ops[warp.pc];
+      if (warp.newest_group > warp.completed_groups) check_registers(warp, op);
       Mask mask = warp.active;
       if (op.guard != Op::no_slot) {
         const Mask predicate = warp.mask_of(op.guard);
@@ -298,6 +302,28 @@ class Executor {
       if (!run_control(warp, op, mask)) break;
     }
     thread_instructions_ += executed;
+  }
+
+  /// What reads an accumulator of wgmma before its group was waited for reads what a GPU does not promise. A copy is an
+  /// accumulator too.
+  void check_registers(Warp& warp, const Op& op) {
+    if (op.instruction < 0 || !launch_.checks) return;
+    std::vector<uint32_t>& groups = warp.group_of_register;
+    const auto is_pending = [&](int reg) { return groups[static_cast<size_t>(reg)] > warp.completed_groups; };
+    const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const std::vector<int>& reads = program_.reads[static_cast<size_t>(op.instruction)];
+    const auto found = std::ranges::find_if(reads, is_pending);
+    const bool is_copy = one.words[0] == "mov" && one.operands[0].kind == Operand::Kind::reg && reads.size() == 1;
+    if (found != reads.end() && !is_copy) {
+      fault(ViolationCode::undefined_by_ptx, -1,
+            fmt::format("{}, an accumulator of a wgmma that nothing waited for",
+                        program_.entry.registers[static_cast<size_t>(*found)].name),
+            "wgmma.wait_group before its registers are read");
+    }
+    // What is written holds an accumulator no more, unless it is a copy of one.
+    const std::string& name = one.words[0];
+    if (name == "wgmma" || one.operands.empty() || one.operands[0].kind != Operand::Kind::reg) return;
+    groups[static_cast<size_t>(one.operands[0].reg)] = is_copy ? groups[static_cast<size_t>(reads[0])] : 0;
   }
 
   /// False where the warp stops running for now.

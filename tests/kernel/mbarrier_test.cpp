@@ -96,6 +96,50 @@ TEST_CASE("a product by tensor maps with 128-byte swizzle and wgmma is the chain
   }
 }
 
+namespace {
+
+/// What tma_product does wrong with another text in place of each `line` of its PTX.
+std::optional<Violation> violation_without(std::string_view line, std::string_view instead = "") {
+  std::string ptx = test::read_text(test::source_path("data/kernels/bulk.ptx"));
+  size_t count = 0;
+  for (size_t at; (at = ptx.find(line)) != std::string::npos; ++count) ptx.replace(at, line.size(), instead);
+  REQUIRE(count > 0);
+  std::vector<uint16_t> a(64 * 64), b(64 * 64);
+  std::vector<float> d(64 * 64);
+  const auto map = [](auto& values, int bytes, Swizzle swizzle) {
+    return tensor_map_argument({reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(values[0])},
+                               {.element_bytes = bytes,
+                                .sizes = {64, 64},
+                                .strides_bytes = {64 * bytes},
+                                .box = {64, 64},
+                                .swizzle = swizzle});
+  };
+  const PtxEntry kernel(ptx, {.entry = "tma_product"});
+  return test::violation_of([&] {
+    launch(kernel,
+           {.block = {128, 1, 1},
+            .arguments = {map(a, 2, Swizzle::b128), map(b, 2, Swizzle::b128), map(d, 4, Swizzle::none), number(64)}});
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a product without its waits and fences is stopped, though a GPU may give its bits") {
+  CHECK(violation_without("// begin inline asm") == std::nullopt);
+  const auto wait = violation_without("wgmma.wait_group.sync.aligned 0;");
+  REQUIRE(wait);
+  CHECK(wait->code == ViolationCode::undefined_by_ptx);
+  CHECK_THAT(wait->seen, Catch::Contains("accumulator of a wgmma"));
+  const auto fence = violation_without("fence.proxy.async.shared::cta;");
+  REQUIRE(fence);
+  CHECK(fence->code == ViolationCode::undefined_by_ptx);
+  CHECK_THAT(fence->fix, Catch::Contains("fence.proxy.async"));
+  const auto copy = violation_without("mbarrier.try_wait", "setp.eq.u32 done, 0, 0; //");
+  REQUIRE(copy);
+  CHECK(copy->code == ViolationCode::unwritten_read);
+  CHECK_THAT(copy->field, Catch::Contains("wgmma"));
+}
+
 TEST_CASE("tensor maps that the driver refuses, or that do not fit the memory, are refused") {
   std::vector<uint8_t> memory(4096);
   const TensorMap good{.element_bytes = 2, .sizes = {64, 32}, .strides_bytes = {128}, .box = {64, 8}};
