@@ -27,6 +27,9 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "k
 TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
          "u8": np.uint8, "u16": np.uint16, "u64": np.uint64}
 DRIVER_TYPES = {"u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "fp16": 6, "fp32": 7, "fp64": 8, "bf16": 9}
+# The kernels of data/kernels/reduce.cu.
+REDUCTIONS = {"add_f16", "add_bf16", "add_f32", "add_f64", "add_u32", "add_u64", "min_f16", "max_f16", "min_bf16", "max_bf16", "min_s32",
+              "max_s32", "min_s64", "max_u64", "inc_u32", "dec_u32", "and_b32", "or_b64", "xor_b32"}
 SWIZZLES = {"none": 0, "32": 1, "64": 2, "128": 3}
 
 
@@ -34,8 +37,11 @@ def array(rng, text, how):
     """Numbers of "fp16[8,1000]"."""
     kind, shape = text.rstrip("]").split("[")
     shape, dtype = tuple(int(one) for one in shape.split(",")), TYPES[kind]
-    if how == "bits":
-        return rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8).view(dtype)[..., 0]
+    if how in ("bits", "tiny"):
+        octets = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
+        if how == "tiny":
+            octets[..., -1] &= 0x80  # f16, bf16 and f32: subnormal, or nearly
+        return octets.view(dtype)[..., 0]
     if np.issubdtype(dtype, np.integer):
         return rng.integers(0, 256 if kind == "u8" else 1000, shape).astype(dtype)
     values = rng.standard_normal(shape)
@@ -93,6 +99,16 @@ def cluster_launches():
     yield "module cluster", "cluster_copy", (6, 1, 1), (128, 1, 1), 0, ["u32[768]", "u32[768]"], "normal"
 
 
+def reduce_launches():
+    for operation in ("add", "min", "max", "inc", "dec", "and", "or", "xor"):
+        for kind, name in (("fp16", "f16"), ("bf16", "bf16"), ("fp32", "f32"), ("fp64", "f64"), ("u32", "u32"), ("s32", "s32"), ("u64", "u64"),
+                           ("u64", "s64"), ("u32", "b32"), ("u64", "b64")):
+            if f"{operation}_{name}" in REDUCTIONS:
+                values = f"{kind}[{64 * 512 // np.dtype(TYPES[kind]).itemsize}]"
+                for how in ("bits", "tiny"):
+                    yield "module reduce", f"reduce_{operation}_{name}", (64, 1, 1), (128, 1, 1), 0, [values, values], how
+
+
 def tma_launches():
     """Boxes drawn at random: some reach over the edges of the tensor, or skip elements."""
     rng = np.random.default_rng(3)
@@ -136,7 +152,7 @@ def all_launches(triton):
     yield from enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
     yield from enumerate(drawn_launches(), 1000)
     yield from enumerate([*bulk_launches(), *tma_launches()], 3000)
-    yield from enumerate(cluster_launches(), 4000)
+    yield from enumerate([*cluster_launches(), *reduce_launches()], 4000)
 
 
 def operands_of(number, entry, arguments, how):

@@ -118,6 +118,7 @@ std::span<const Opcode> memory_opcodes();
 std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
+std::span<const Opcode> tensormap_opcodes();
 /// cp.async.bulk, st.async and cp.async.mbarrier.arrive.
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
@@ -125,11 +126,22 @@ void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words
 /// What red.async completes on its mbarrier in shared memory.
 void complete_bytes(Warp& warp, const Op& op, int lane, uint64_t barrier, int bytes);
 
+enum class Atomic : uint8_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
+std::optional<Atomic> take_atomic(Words& words);
+/// Where an atomic is done. Sums of f32 by atom and red in global memory take subnormal numbers as zeros (PTX ISA,
+/// atom), those of bulk reductions keep them; NaN of f64 come through as they are in both. Measured on an H100.
+enum class AtomicPlace : uint8_t { shared, global, bulk };
+/// What an atomic leaves of `old`.
+uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, AtomicPlace place);
+
 /// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
 uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset);
 
 // add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integers and for floating types.
 bool is_floating(Type type);
+/// add.f64, and min and max of a floating-point type without modifiers, a number before a NaN.
+uint64_t add_f64(uint64_t a, uint64_t b);
+uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b);
 void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
 

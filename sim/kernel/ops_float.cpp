@@ -67,6 +67,28 @@ void run_known(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+bool is_nan(Format format, uint64_t code) { return decode(info(format), code).number == NumberClass::nan; }
+
+/// NaN of a result of f64, as an H100 gives it, measured for pairs and triples of NaN, infinity and numbers: the last
+/// operand that is one, but a quotient's first and an fma's second factor before its addend, made quiet; the sign is
+/// the operand's even where it is subtracted. Without one, 0xFFF8000000000000.
+uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c) {
+  constexpr uint64_t quiet = uint64_t{1} << 51;
+  const auto first_of = [&](std::initializer_list<uint64_t> operands) {
+    for (const uint64_t one : operands) {
+      if (is_nan(Format::f64, one)) return one | quiet;
+    }
+    return uint64_t{0xFFF8000000000000};
+  };
+  switch (operation) {
+    case MathOperation::fma: return first_of({b, c, a});
+    case MathOperation::div: return first_of({a, b});
+    case MathOperation::rcp:
+    case MathOperation::sqrt: return first_of({a});
+    default: return first_of({b, a});
+  }
+}
+
 /// f64: IEEE 754, in any rounding.
 void run_f64(Warp& warp, const Op& op, Mask mask) {
   const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
@@ -75,6 +97,7 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
   auto* d = warp.lanes_of<uint64_t>(op.d);
   constexpr uint64_t sign = uint64_t{1} << 63, number_one = 0x3FF0000000000000;
   for_each_lane(mask, [&](int lane) {
+    const uint64_t before[] = {a[lane], b[lane], c[lane]};  // d may be one of them
     switch (one.operation) {
       case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], one.rounding); break;
       case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, one.rounding); break;
@@ -84,6 +107,7 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
       case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
       default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
     }
+    if (is_nan(Format::f64, d[lane])) d[lane] = nan_of_f64(one.operation, before[0], before[1], before[2]);
   });
 }
 
@@ -103,7 +127,8 @@ void emit_math(Decoder& decoder, const MathInstruction& one, uint32_t d, uint32_
 }
 
 constexpr uint32_t flip_32(uint32_t a, uint32_t sign) { return a ^ sign; }
-constexpr uint64_t flip_64(uint64_t a, uint64_t sign) { return a ^ sign; }
+/// The operand of an fma keeps its NaN: measured on an H100.
+constexpr uint64_t flip_64(uint64_t a, uint64_t sign) { return (a & ~sign) > 0x7FF0000000000000 ? a : a ^ sign; }
 
 uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
   const bool wide = type == Type::f64;
@@ -200,6 +225,9 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
   uint32_t slots[3] = {};
   for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
   decoder.keep_factors(slots, Type::f64);
+  // ptxas puts a constant factor behind the other, which tells which NaN comes through.
+  if (row->name == "fma" && instruction.operands[1].kind != Kind::reg && instruction.operands[2].kind == Kind::reg)
+    std::swap(slots[0], slots[1]);
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
   Op& op = decoder.emit(run_f64);
@@ -210,7 +238,6 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
 
 // --- selections
 
-bool is_nan(Format format, uint64_t code) { return decode(info(format), code).number == NumberClass::nan; }
 uint64_t flushed(Format format, uint64_t code) {
   const FormatInfo& row = info(format);
   const uint64_t magnitude = code & ~row.sign_bit();
@@ -239,6 +266,7 @@ uint64_t extreme_of(const SelectDetails& one, uint64_t a, uint64_t b) {
   const bool a_nan = is_nan(format, a), b_nan = is_nan(format, b);
   if (one.xor_sign) a &= ~sign, b &= ~sign;
   uint64_t result = 0;
+  if (a_nan && b_nan && format == Format::f64) return b | uint64_t{1} << 51;  // measured on an H100
   if ((a_nan && b_nan) || (one.propagates_nan && (a_nan || b_nan))) return nan_of(format);
   if (a_nan) result = b;
   else if (b_nan) result = a;
@@ -532,6 +560,15 @@ constexpr auto rows = std::to_array<Opcode>({
 }  // namespace
 
 std::span<const Opcode> float_opcodes() { return rows; }
+
+uint64_t add_f64(uint64_t a, uint64_t b) {
+  const uint64_t sum = ieee_add(Format::f64, a, b);
+  return is_nan(Format::f64, sum) ? nan_of_f64(MathOperation::add, a, b, 0) : sum;
+}
+
+uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b) {
+  return extreme_of({.format = format_of(type), .is_max = is_max}, a, b);
+}
 
 bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
 

@@ -257,6 +257,8 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
 struct BulkDetails {
   std::vector<uint32_t> coordinates = {};  // slots, of a tensor map; the innermost first
   uint32_t blocks = Op::no_slot;           // slot of the mask of .multicast::cluster
+  std::optional<Atomic> reduction = {};    // of cp.reduce.async.bulk
+  Type type = Type::b32;                   // of its elements, without a tensor map
   bool to_shared = true, wide_to = true, wide_from = true, wide_barrier = true;
   Space to = Space::shared, from = Space::global, barrier = Space::shared;
   int64_t to_offset = 0, from_offset = 0, barrier_offset = 0;
@@ -293,6 +295,25 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   for_each_lane(blocks, [&](int rank) { begin([rank](uint64_t address) { return address_in(rank, address); }); });
 }
 
+/// One element of a copy to global memory, or of a reduction there.
+void store_element(const BulkDetails& one, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
+  if (!one.reduction) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  uint64_t old = 0, value = 0;
+  std::memcpy(&old, to, bytes);
+  std::memcpy(&value, from, bytes);
+  const uint64_t next = combined(*one.reduction, type, old, value, 0, AtomicPlace::bulk);
+  std::memcpy(to, &next, bytes);
+}
+
+/// Source: PTX ISA, cp.reduce.async.bulk.
+bool can_reduce(Atomic what, Type type) {
+  if (!is_floating(type)) return true;
+  return what == Atomic::add || ((what == Atomic::min || what == Atomic::max) && bytes_of(type) == 2);
+}
+
 void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
@@ -308,8 +329,15 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
       if (one.from == Space::shared)
         check_async_read({&warp, 1}, lane, static_cast<size_t>(source - warp.cta->shared.data()), piece);
       std::memcpy(data.data(), source, piece);
-      if (one.to_shared) pieces.emplace_back(to + i, data);
-      else std::memcpy(locate(warp, op, lane, one.to, to + i, piece, AccessKind::write), data.data(), piece);
+      if (one.to_shared) {
+        pieces.emplace_back(to + i, data);
+        continue;
+      }
+      const size_t element = one.reduction ? static_cast<size_t>(bytes_of(one.type)) : piece;
+      uint8_t* const place =
+          locate(warp, op, lane, one.to, to + i, piece, one.reduction ? AccessKind::atomic : AccessKind::write);
+      for (size_t at = 0; at < piece; at += element)
+        store_element(one, one.type, place + at, data.data() + at, element);
     }
     if (one.to_shared) begin_copy(warp, op, lane, pieces);
   });
@@ -358,6 +386,7 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
           "a tensor map that the launch was given",
           "pass it as an argument: maps that a kernel makes are not run here");
   }
+  if (map.by_kernel) require_usable(map);
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
           fmt::format("one of {}", rank));
@@ -423,6 +452,17 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
     require_coordinates(one, map, first, lane);
+    const Type type = map.has_type ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
+    if (one.reduction) {
+      const bool of_bits =
+          *one.reduction == Atomic::and_ || *one.reduction == Atomic::or_ || *one.reduction == Atomic::xor_;
+      if (!map.has_type && !of_bits)
+        fault(ViolationCode::undefined_by_ptx, lane, "a reduction by a tensor map without the type of its elements",
+              "a map with element_type");
+      if (!can_reduce(*one.reduction, type))
+        fault(ViolationCode::undefined_by_ptx, lane, fmt::format("this reduction of .{}", info(type).name),
+              "sums of floating-point numbers; min and max of f16 and bf16");
+    }
     Pieces pieces;
     std::optional<uint64_t> row;
     for (uint32_t moved = 0; moved < row_bytes * rows; moved += piece) {
@@ -440,9 +480,12 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
         const int64_t index = first[0] + int64_t{(in_row + byte) / element};
         if (!row || !is_in_tensor(map, 0, index)) continue;
         uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
-                                       static_cast<int>(element), one.to_shared ? AccessKind::read : AccessKind::write);
+                                       static_cast<int>(element),
+                                       one.to_shared   ? AccessKind::read
+                                       : one.reduction ? AccessKind::atomic
+                                                       : AccessKind::write);
         if (one.to_shared) std::memcpy(data.data() + byte, global, element);
-        else std::memcpy(global, source + byte, element);
+        else store_element(one, type, global, source + byte, element);
       }
       if (one.to_shared) pieces.emplace_back(place, data);
     }
@@ -480,6 +523,20 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     if (words.take(fmt::format("{}d", i))) rank = i;
   }
   words.take("tile");
+  if (words.take("reduce")) {
+    one.reduction = take_atomic(words);
+    if (!one.reduction) decoder.refuse("without an operation");
+    words.take("noftz");
+    if (!is_tensor) {
+      const auto type = words.take_type();
+      if (!type || (bytes_of(*type) != 2 && bytes_of(*type) != 4 && bytes_of(*type) != 8))
+        decoder.refuse("of this type");
+      if (!can_reduce(*one.reduction, *type)) decoder.refuse("of this type");
+      one.type = *type;
+    }
+    decoder.program().has_atomics = true;
+    if (*one.reduction == Atomic::add && (is_tensor || is_floating(one.type))) decoder.program().order_matters = true;
+  }
   // Which space is written stands first.
   const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
   one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
@@ -487,6 +544,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   if (!(has_global ? to_cluster || words.take("shared::cta") : to_cluster && words.take("shared::cta") && !is_tensor))
     decoder.refuse("between other spaces");
   if (!has_global) one.from = Space::shared;
+  if (one.reduction && one.to_shared) decoder.refuse("to shared memory");
   if (!one.to_shared) std::swap(one.to, one.from);
   const bool to_many = has_global && to_cluster && words.take("multicast::cluster");
   if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))

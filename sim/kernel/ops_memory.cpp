@@ -283,7 +283,6 @@ void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& 
 
 // --- atomics: lane by lane, in ascending order
 
-enum class Atomic : uint8_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
 struct AtomicInfo {
   Atomic id;
   std::string_view name;
@@ -313,41 +312,6 @@ struct AtomicDetails {
   int64_t barrier_offset = 0;
 };
 
-/// `flushes`: sums of f32 in global memory, where subnormal operands and results are zeros (PTX ISA, atom).
-uint64_t combined(const AtomicDetails& one, uint64_t old, uint64_t b, uint64_t c, bool flushes) {
-  const int bits = info(one.type).bits;
-  const auto as_signed = [bits](uint64_t x) { return static_cast<int64_t>(x << (64 - bits)) >> (64 - bits); };
-  switch (one.what) {
-    case Atomic::add:
-      switch (one.type) {
-        case Type::f64: return ieee_add(Format::f64, old, b);
-        case Type::f32: {
-          const auto flushed = [flushes](uint64_t x) { return flushes && (x & 0x7F800000) == 0 ? x & 0x80000000 : x; };
-          return ieee_add(Format::f32, flushed(old), flushed(b), Rounding::nearest_even,
-                          flushes ? Underflow::flush : Underflow::gradual);
-        }
-        case Type::f16: return ieee_add(Format::f16, old, b);
-        case Type::bf16: return ieee_add(Format::bf16, old, b);
-        case Type::f16x2:
-        case Type::bf16x2: {
-          const Format format = one.type == Type::f16x2 ? Format::f16 : Format::bf16;
-          return ieee_add(format, old & 0xFFFF, b & 0xFFFF) | ieee_add(format, old >> 16 & 0xFFFF, b >> 16 & 0xFFFF)
-                                                                  << 16;
-        }
-        default: return old + b;
-      }
-    case Atomic::min: return is_signed(one.type) ? (as_signed(b) < as_signed(old) ? b : old) : std::min(old, b);
-    case Atomic::max: return is_signed(one.type) ? (as_signed(b) > as_signed(old) ? b : old) : std::max(old, b);
-    case Atomic::inc: return old >= b ? 0 : old + 1;
-    case Atomic::dec: return old == 0 || old > b ? b : old - 1;
-    case Atomic::and_: return old & b;
-    case Atomic::or_: return old | b;
-    case Atomic::xor_: return old ^ b;
-    case Atomic::exch: return b;
-    default: return old == b ? c : old;
-  }
-}
-
 void run_atomic(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const AtomicDetails*>(op.details);
   const int bytes = bytes_of(one.type), total = bytes * static_cast<int>(one.b.size());
@@ -362,8 +326,9 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
     for (size_t i = 0; i < one.b.size(); ++i, at += bytes) {
       uint64_t old = 0;
       std::memcpy(&old, at, static_cast<size_t>(bytes));
-      const uint64_t next = combined(one, old, word(one.b[i], lane) & low_mask(8 * bytes),
-                                     op.c == Op::no_slot ? 0 : word(op.c, lane), !is_shared);
+      const uint64_t next =
+          combined(one.what, one.type, old, word(one.b[i], lane) & low_mask(8 * bytes),
+                   op.c == Op::no_slot ? 0 : word(op.c, lane), is_shared ? AtomicPlace::shared : AtomicPlace::global);
       std::memcpy(at, &next, static_cast<size_t>(bytes));
       if (!one.returns) continue;
       if (bytes == 8) warp.lanes_of<uint64_t>(one.d[i])[lane] = old;
@@ -397,15 +362,9 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   const auto type = words.take_type();
   if (!type) decoder.refuse("without a type");
   one.type = *type;
-  bool found = false;
-  for (const AtomicInfo& row : atomics) {
-    if (words.take(row.name)) {
-      one.what = row.id;
-      found = true;
-      break;
-    }
-  }
-  if (!found) decoder.refuse("without an operation");
+  const auto what = take_atomic(words);
+  if (!what) decoder.refuse("without an operation");
+  one.what = *what;
   const bool floating = is_floating(*type);
   if (floating && one.what != Atomic::add && one.what != Atomic::exch && one.what != Atomic::cas)
     decoder.refuse("of this type");
@@ -608,6 +567,56 @@ uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool
     return decoder.variable_address(base.variable, 0, 8);
   }
   decoder.refuse("with an address of this kind");
+}
+
+std::optional<Atomic> take_atomic(Words& words) {
+  for (const AtomicInfo& row : atomics) {
+    if (words.take(row.name)) return row.id;
+  }
+  return std::nullopt;
+}
+
+uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, AtomicPlace place) {
+  const bool flushes = place == AtomicPlace::global;
+  if (is_floating(type) && (what == Atomic::min || what == Atomic::max))
+    return least_or_greatest(type, what == Atomic::max, old, b);
+  const int bits = info(type).bits;
+  const auto as_signed = [bits](uint64_t x) { return static_cast<int64_t>(x << (64 - bits)) >> (64 - bits); };
+  switch (what) {
+    case Atomic::add:
+      switch (type) {
+        case Type::f64:
+          if (place != AtomicPlace::shared) {
+            for (const uint64_t one : {b, old}) {
+              if ((one & ~(uint64_t{1} << 63)) > 0x7FF0000000000000) return one;
+            }
+          }
+          return add_f64(b, old);
+        case Type::f32: {
+          const auto flushed = [flushes](uint64_t x) { return flushes && (x & 0x7F800000) == 0 ? x & 0x80000000 : x; };
+          return ieee_add(Format::f32, flushed(old), flushed(b), Rounding::nearest_even,
+                          flushes ? Underflow::flush : Underflow::gradual);
+        }
+        case Type::f16: return ieee_add(Format::f16, old, b);
+        case Type::bf16: return ieee_add(Format::bf16, old, b);
+        case Type::f16x2:
+        case Type::bf16x2: {
+          const Format format = type == Type::f16x2 ? Format::f16 : Format::bf16;
+          return ieee_add(format, old & 0xFFFF, b & 0xFFFF) | ieee_add(format, old >> 16 & 0xFFFF, b >> 16 & 0xFFFF)
+                                                                  << 16;
+        }
+        default: return old + b;
+      }
+    case Atomic::min: return is_signed(type) ? (as_signed(b) < as_signed(old) ? b : old) : std::min(old, b);
+    case Atomic::max: return is_signed(type) ? (as_signed(b) > as_signed(old) ? b : old) : std::max(old, b);
+    case Atomic::inc: return old >= b ? 0 : old + 1;
+    case Atomic::dec: return old == 0 || old > b ? b : old - 1;
+    case Atomic::and_: return old & b;
+    case Atomic::or_: return old | b;
+    case Atomic::xor_: return old ^ b;
+    case Atomic::exch: return b;
+    default: return old == b ? c : old;
+  }
 }
 
 std::span<const Opcode> memory_opcodes() { return rows; }

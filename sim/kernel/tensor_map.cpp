@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
@@ -66,6 +68,18 @@ PackedTensorMap pack(const TensorMap& map, uint64_t address) {
   packed.swizzle = static_cast<uint8_t>(map.swizzle);
   packed.fills_with_nan = map.fills_with_nan;
   return packed;
+}
+
+void require_usable(const PackedTensorMap& packed) {
+  const auto rank = static_cast<std::ptrdiff_t>(packed.rank);
+  TensorMap map{.element_bytes = packed.element_bytes,
+                .sizes = {packed.sizes.begin(), packed.sizes.begin() + rank},
+                .box = {packed.box.begin(), packed.box.begin() + rank},
+                .element_strides = {packed.element_strides.begin(), packed.element_strides.begin() + rank},
+                .swizzle = static_cast<Swizzle>(packed.swizzle),
+                .fills_with_nan = packed.fills_with_nan != 0};
+  if (rank > 0) map.strides_bytes = {packed.strides_bytes.begin(), packed.strides_bytes.begin() + rank - 1};
+  require_tensor_map(map, std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace kernel

@@ -154,9 +154,9 @@ TEST_CASE("a file of launches that is not as it must be is refused with the key"
 }
 
 TEST_CASE("launches of published libraries and of torch.compile leave what an H100 left") {
-  for (const char* name : {"libraries", "inductor"}) {
+  for (const auto& [name, launches] : {std::pair{"libraries", 93}, {"inductor", 69}, {"descriptors", 2}}) {
     const LaunchFile file = as_launch_file(read_tensor_file(test::oracle_path(fmt::format("{}.safetensors", name))));
-    CHECK(file.launches.size() > 60);
+    CHECK(std::ssize(file.launches) == launches);
     int64_t changed = 0;
     const std::vector<LaunchComparison> compared = verify(file, 2);
     for (size_t i = 0; i < compared.size(); ++i) {
@@ -165,6 +165,6 @@ TEST_CASE("launches of published libraries and of torch.compile leave what an H1
       CHECK(compared[i].differing_bytes == 0);
       changed += compared[i].changed_bytes;
     }
-    CHECK(changed > 100'000);
+    CHECK(changed > 50'000);
   }
 }

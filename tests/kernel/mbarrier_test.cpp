@@ -216,3 +216,46 @@ TEST_CASE(
   CHECK(fault_at("store_2", 0, -1) == ViolationCode::out_of_bounds);
   CHECK(fault_at("store_2", -4, 0) == ViolationCode::out_of_bounds);
 }
+
+TEST_CASE("a kernel makes a tensor map, and copies by it; what is no tensor map is refused") {
+  const auto run = [](std::string_view change) {
+    std::vector<uint32_t> words(64 * 8, 7);
+    std::string body =
+        ".shared .align 128 .b8 map[128];\n.shared .align 128 .b32 box[64];\n.shared .align 8 .b64 bar;\n"
+        "mov.u32 %r20, map;\nmov.u32 %r21, box;\nmov.u32 %r22, bar;\nmov.b32 %r1, 0;\n";
+    for (int i = 0; i < 32; ++i) body += "st.shared.b32 [%r20+" + std::to_string(4 * i) + "], %r1;\n";
+    const std::string t = "tensormap.replace.tile.";
+    body += t + "global_address.shared::cta.b1024.b64 [%r20], %rd1;\n" + t + "rank.shared::cta.b1024.b32 [%r20], 1;\n" +
+            t + "box_dim.shared::cta.b1024.b32 [%r20], 0, 8;\n" + t + "box_dim.shared::cta.b1024.b32 [%r20], 1, 8;\n" +
+            t + "global_dim.shared::cta.b1024.b32 [%r20], 0, 8;\n" + t +
+            "global_dim.shared::cta.b1024.b32 [%r20], 1, 64;\n" + t +
+            "global_stride.shared::cta.b1024.b64 [%r20], 0, 32;\n" + t +
+            "element_stride.shared::cta.b1024.b32 [%r20], 0, 1;\n" + t +
+            "element_stride.shared::cta.b1024.b32 [%r20], 1, 1;\n" + t + "elemtype.shared::cta.b1024.b32 [%r20], 2;\n" +
+            t + "swizzle_mode.shared::cta.b1024.b32 [%r20], 0;\n" + std::string(change) +
+            "mov.b32 %r2, 9;\nst.shared.b32 [%r21+36], %r2;\nfence.proxy.async;\n"
+            "cvta.shared.u64 %rd5, %rd6;\nmov.u64 %rd6, map;\ncvta.shared.u64 %rd5, %rd6;\n"
+            "mov.b32 %r3, 16;\nmbarrier.init.shared.b64 [%r22], 1;\n"
+            "mbarrier.arrive.expect_tx.shared.b64 _, [%r22], 256;\n"
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd5, {%r1, %r3}], "
+            "[%r22];\n"
+            "W: mbarrier.try_wait.parity.shared.b64 %p1, [%r22], 0;\n@!%p1 bra W;\n"
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%rd5, {%r1, %r1}], [%r21];\n";
+    const PtxEntry kernel(test::module_of(body));
+    launch(kernel, {.arguments = {memory(words)}});
+    return words;
+  };
+  const std::vector<uint32_t> words = run("");
+  for (size_t i = 0; i < words.size(); ++i) REQUIRE(words[i] == (i < 64 ? 14 : 7));
+  const auto code = [&](std::string_view change) {
+    const auto found = test::violation_of([&] { run(change); });
+    return found ? std::optional(found->code) : std::nullopt;
+  };
+  CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::undefined_by_ptx);  // no map any more
+  CHECK(code("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r20], 5;\n") == ViolationCode::undefined_by_ptx);
+  CHECK(code("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r20], 0, 3;\n") == ViolationCode::illegal_value);
+  CHECK(code("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%r20], 1;\n") ==
+        ViolationCode::undefined_by_ptx);
+  CHECK(code("add.u32 %r5, %r20, 16;\ntensormap.replace.tile.rank.shared::cta.b1024.b32 [%r5], 1;\n") ==
+        ViolationCode::misaligned);
+}

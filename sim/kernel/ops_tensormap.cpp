@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// tensormap.replace and tensormap.cp_fenceproxy: tensor maps that a kernel makes or changes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "decode.hpp"
+#include "tensor_map.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+enum class MapField : uint8_t {
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  swizzle_atomicity,
+  fill_mode,
+};
+struct MapFieldInfo {
+  MapField id;
+  std::string_view name;
+  int ordinals = 0;  // 0: the field has none
+};
+constexpr auto map_fields = std::to_array<MapFieldInfo>({
+    {MapField::global_address, "global_address"},
+    {MapField::rank, "rank"},
+    {MapField::box_dim, "box_dim", 5},
+    {MapField::global_dim, "global_dim", 5},
+    {MapField::global_stride, "global_stride", 4},
+    {MapField::element_stride, "element_stride", 5},
+    {MapField::elemtype, "elemtype"},
+    {MapField::interleave_layout, "interleave_layout"},
+    {MapField::swizzle_mode, "swizzle_mode"},
+    {MapField::swizzle_atomicity, "swizzle_atomicity"},
+    {MapField::fill_mode, "fill_mode"},
+});
+static_assert(are_in_enum_order(map_fields));
+
+/// Swizzles by the numbers of .swizzle_mode. Source: PTX ISA, tensormap.replace.
+constexpr std::array swizzle_modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
+
+struct ReplaceDetails {
+  MapField field = MapField::rank;
+  size_t ordinal = 0;
+  Space space = Space::generic;
+  bool wide_base = true, wide_value = false;
+};
+
+void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, int lane) {
+  const MapFieldInfo& field = map_fields[static_cast<size_t>(one.field)];
+  const auto require = [&](bool holds, std::string expected) {
+    if (!holds)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} {} of a tensor map", field.name, value),
+            std::move(expected));
+  };
+  switch (one.field) {
+    case MapField::global_address: map.address = value; break;
+    case MapField::rank:
+      require(value < 5, "0 to 4, the number of dimensions less one");
+      map.rank = static_cast<uint8_t>(value + 1);
+      break;
+    case MapField::box_dim:
+      require(value >= 1 && value <= 256, "1 to 256");
+      map.box[one.ordinal] = static_cast<uint16_t>(value);
+      break;
+    case MapField::global_dim: map.sizes[one.ordinal] = value; break;
+    case MapField::global_stride: map.strides_bytes[one.ordinal] = value; break;
+    case MapField::element_stride:
+      require(value >= 1 && value <= 8, "1 to 8");
+      map.element_strides[one.ordinal] = static_cast<uint8_t>(value);
+      break;
+    case MapField::elemtype: {
+      require(value < map_types.size(), fmt::format("0 to {}", map_types.size() - 1));
+      map.type = static_cast<uint8_t>(value);
+      map.has_type = true;
+      map.element_bytes = static_cast<uint8_t>(bytes_of(map_types[value]));
+      break;
+    }
+    case MapField::interleave_layout: require(value == 0, "0, no interleaving"); break;
+    case MapField::swizzle_mode:
+      require(value < swizzle_modes.size(), "0 to 3: none, 32, 64 or 128 bytes");
+      map.swizzle = static_cast<uint8_t>(swizzle_modes[value]);
+      break;
+    case MapField::swizzle_atomicity: require(value == 0, "0, 16 bytes"); break;
+    case MapField::fill_mode:
+      require(value < 2, "0, zeros, or 1, NaN");
+      map.fills_with_nan = static_cast<uint8_t>(value);
+      break;
+  }
+  map.by_kernel = true;
+}
+
+constexpr int unit = 16;  // bytes of one access
+
+void run_replace(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const ReplaceDetails*>(op.details);
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t base =
+        one.wide_base ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
+    const uint64_t address = base + static_cast<uint64_t>(op.immediate);
+    const uint64_t value =
+        one.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
+    if (address % tensor_map_bytes != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 128");
+    std::array<uint8_t*, tensor_map_bytes / unit> places{};
+    PackedTensorMap map;
+    auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+    for (size_t i = 0; i < places.size(); ++i) {
+      places[i] = locate(warp, op, lane, one.space, address + unit * i, unit, AccessKind::atomic);
+      std::memcpy(bytes + unit * i, places[i], unit);
+    }
+    const bool is_blank = std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; });
+    if (is_blank) map = PackedTensorMap{};
+    if (map.mark != PackedTensorMap::mark_of_ours) {
+      fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are no tensor map",
+            "a tensor map that the launch was given, or zeros");
+    }
+    replace(map, one, value, lane);
+    for (size_t i = 0; i < places.size(); ++i) std::memcpy(places[i], bytes + unit * i, unit);
+  });
+}
+
+/// One copy for the warp, which orders it before tensor copies by that map.
+void run_copy_map(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const ReplaceDetails*>(op.details);
+  const int lane = __builtin_ctz(mask);
+  const auto address = [&](uint32_t slot, bool wide) {
+    return wide ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
+  };
+  const uint64_t to = address(op.a, one.wide_base) + static_cast<uint64_t>(op.immediate),
+                 from = address(op.b, one.wide_value) + one.ordinal;
+  for (uint64_t i = 0; i < tensor_map_bytes; i += unit) {
+    std::array<uint8_t, unit> data;
+    std::memcpy(data.data(), locate(warp, op, lane, Space::shared, from + i, unit, AccessKind::read), unit);
+    std::memcpy(locate(warp, op, lane, Space::global, to + i, unit, AccessKind::write), data.data(), unit);
+  }
+}
+
+void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& words) {
+  for (const std::string_view word : {"global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"}) {
+    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", word));
+  }
+  words.take_one({"cta", "cluster", "gpu", "sys"});
+  decoder.require_operands(instruction, 3, 3);
+  if (instruction.operands[2].kind != Kind::integer || instruction.operands[2].value != tensor_map_bytes)
+    decoder.refuse("of another size than 128");
+  ReplaceDetails one;
+  Space to = Space::global, from = Space::shared;
+  int64_t to_offset = 0, from_offset = 0;
+  const uint32_t a = address_of(decoder, instruction.operands[0], to, one.wide_base, to_offset),
+                 b = address_of(decoder, instruction.operands[1], from, one.wide_value, from_offset);
+  one.ordinal = static_cast<size_t>(from_offset);
+  const auto* details = decoder.keep(one);
+  const uint32_t members = decoder.constant(all_lanes, 4);
+  Op& op = decoder.emit(run_copy_map);
+  op.details = details;
+  op.control = Control::converge;
+  op.a = a, op.b = b, op.e = members;
+  op.immediate = to_offset;
+}
+
+void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (words.take("cp_fenceproxy")) return decode_copy_map(decoder, instruction, words);
+  if (!words.take("replace") || !words.take("tile")) decoder.refuse("not run here");
+  ReplaceDetails one;
+  const MapFieldInfo* field = nullptr;
+  for (const MapFieldInfo& row : map_fields) {
+    if (words.take(row.name)) field = &row;
+  }
+  if (!field) decoder.refuse("without a field");
+  one.field = field->id;
+  one.space = words.take("global") ? Space::global : words.take("shared::cta") ? Space::shared : Space::generic;
+  const auto type = words.take_type();
+  if (!words.take("b1024") || (type != Type::b32 && type != Type::b64)) decoder.refuse("of another type");
+  one.wide_value = type == Type::b64;
+  const size_t count = field->ordinals > 0 ? 3 : 2;
+  decoder.require_operands(instruction, count, count);
+  if (field->ordinals > 0) {
+    const Operand& ordinal = instruction.operands[1];
+    if (ordinal.kind != Kind::integer || ordinal.value >= static_cast<uint64_t>(field->ordinals))
+      decoder.refuse("with an ordinal that is no constant of a dimension");
+    one.ordinal = ordinal.value;
+  }
+  int64_t offset = 0;
+  const uint32_t a = address_of(decoder, instruction.operands[0], one.space, one.wide_base, offset),
+                 b = decoder.read(instruction.operands.back(), *type);
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(run_replace);
+  op.details = details;
+  op.a = a, op.b = b;
+  op.immediate = offset;
+}
+
+constexpr auto rows = std::to_array<Opcode>({{"tensormap", decode_tensormap}});
+
+}  // namespace
+
+std::span<const Opcode> tensormap_opcodes() { return rows; }
+
+}  // namespace bitmma::kernel
