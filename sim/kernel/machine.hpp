@@ -276,9 +276,9 @@ enum class AccessKind : uint8_t { read, write, atomic, bulk_write };
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
 
-/// What the async proxy reads of the warps' block, bytes of one unit of 16: each byte is written, known to one of the
-/// warps, and behind a fence.proxy.async. Throws Fault.
-void check_async_read(std::span<const Warp> warps, int lane, size_t at, size_t bytes);
+/// What the async proxy reads for the warps from a block's shared memory, 16 bytes at a multiple of 16: each byte is
+/// written, known to one of the warps, and behind a fence.proxy.async. Throws Fault.
+void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at);
 /// fence.proxy.async: what the warp knows of is visible to the async proxy.
 void fence_async(Warp& warp);
 

@@ -75,11 +75,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
   }
 }
 
-void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std::string_view where) {
-  if (kind == AccessKind::write || kind == AccessKind::bulk_write) {
-    std::memset(states, written, bytes);
-    return;
-  }
+void require_written(const uint8_t* states, size_t bytes, int lane, std::string_view where) {
   for (size_t i = 0; i < bytes; ++i) {
     if (states[i] == written) continue;
     if (states[i] == in_flight) {
@@ -89,7 +85,11 @@ void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std:
     fault(ViolationCode::unwritten_read, lane, fmt::format("{}: nothing wrote it", where), "memory that was written",
           "write it first; --no-checks reads what is there");
   }
-  if (kind == AccessKind::atomic) std::memset(states, written, bytes);
+}
+
+void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std::string_view where) {
+  if (kind == AccessKind::read || kind == AccessKind::atomic) require_written(states, bytes, lane, where);
+  if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
 
 uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
@@ -229,13 +229,13 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
   }
 }
 
-void check_async_read(std::span<const Warp> warps, int lane, size_t at, size_t bytes) {
-  Cta& cta = *warps.front().cta;
-  if (!cta.launch->checks || at + bytes > cta.shared.size()) return;
+void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at) {
+  constexpr size_t bytes = 16;
+  if (!cta.launch->checks || at >= cta.shared.size() || cta.shared.size() - at < bytes) return;
   if (const uint8_t* const states = cta.shared_states.data() + at;
       !std::all_of(states, states + bytes, [](uint8_t state) { return state == written; }))
-    check_states(cta.shared_states.data() + at, bytes, lane, AccessKind::read,
-                 fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin));
+    require_written(states, bytes, lane,
+                    fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin));
   if (cta.used_units[at / 16] == 0) return;
   const std::vector<uint32_t>& fenced = cta.cluster->fenced;
   for (size_t i = at; i < at + bytes; ++i) {

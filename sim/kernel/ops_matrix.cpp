@@ -171,7 +171,7 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
   for (const SmemOperand& operand : smem_operands(instruction, target, state)) {
     const auto units = SmemMap(operand.matrix).units(128 / operand.matrix.element_bits);
     if (!units) continue;
-    for (const uint32_t unit : *units) check_async_read(warps, -1, unit, 16);
+    for (const uint32_t unit : *units) check_async_read(warps, -1, *warps.front().cta, unit);
   }
 }
 

@@ -295,6 +295,19 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   for_each_lane(blocks, [&](int rank) { begin([rank](uint64_t address) { return address_in(rank, address); }); });
 }
 
+/// Refuses a copy of more bytes than a block has, before they are gathered.
+void require_fits(const Cta& cta, int lane, uint64_t bytes) {
+  if (bytes <= cta.shared.size()) return;
+  fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy of {} bytes", bytes),
+        fmt::format("at most the {} of a block's shared memory", cta.shared.size() - shared_begin));
+}
+
+/// What a copy takes from shared memory.
+void check_source(const Warp& warp, int lane, const uint8_t* source) {
+  const Cta* const cta = owner_of(*warp.cta->cluster, source);
+  if (cta) check_async_read({&warp, 1}, lane, *cta, static_cast<size_t>(source - cta->shared.data()));
+}
+
 /// One element of a copy to global memory, or of a reduction there.
 void store_element(const BulkDetails& one, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
   if (!one.reduction) {
@@ -322,12 +335,12 @@ void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
     const uint32_t bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
     if (bytes % piece != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a bulk copy of {} bytes", bytes), "a multiple of 16");
+    require_fits(*warp.cta, lane, bytes);
     Pieces pieces;
     for (uint32_t i = 0; i < bytes; i += piece) {
       std::array<uint8_t, piece> data;
       const uint8_t* const source = locate(warp, op, lane, one.from, from + i, piece, AccessKind::read);
-      if (one.from == Space::shared)
-        check_async_read({&warp, 1}, lane, static_cast<size_t>(source - warp.cta->shared.data()), piece);
+      if (one.from == Space::shared) check_source(warp, lane, source);
       std::memcpy(data.data(), source, piece);
       if (one.to_shared) {
         pieces.emplace_back(to + i, data);
@@ -386,7 +399,7 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
           "a tensor map that the launch was given",
           "pass it as an argument: maps that a kernel makes are not run here");
   }
-  if (map.by_kernel) require_usable(map);
+  require_usable(map);
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
           fmt::format("one of {}", rank));
@@ -446,17 +459,18 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
     const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
-    uint32_t rows = 1;
+    uint64_t rows = 1;
     for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
+    require_fits(*warp.cta, lane, rows * row_pitch);
     Indices first{};
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
     require_coordinates(one, map, first, lane);
-    const Type type = map.has_type ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
+    const Type type = map.has_type != 0 ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
     if (one.reduction) {
       const bool of_bits =
           *one.reduction == Atomic::and_ || *one.reduction == Atomic::or_ || *one.reduction == Atomic::xor_;
-      if (!map.has_type && !of_bits)
+      if (map.has_type == 0 && !of_bits)
         fault(ViolationCode::undefined_by_ptx, lane, "a reduction by a tensor map without the type of its elements",
               "a map with element_type");
       if (!can_reduce(*one.reduction, type))
@@ -465,13 +479,13 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     }
     Pieces pieces;
     std::optional<uint64_t> row;
-    for (uint32_t moved = 0; moved < row_bytes * rows; moved += piece) {
+    for (uint32_t moved = 0; moved < row_bytes * static_cast<uint32_t>(rows); moved += piece) {
       const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
       if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
       const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
       const uint8_t* const source =
           one.to_shared ? nullptr : locate(warp, op, lane, one.from, place, piece, AccessKind::read);
-      if (source) check_async_read({&warp, 1}, lane, static_cast<size_t>(source - warp.cta->shared.data()), piece);
+      if (source) check_source(warp, lane, source);
       std::array<uint8_t, piece> data{};
       if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;

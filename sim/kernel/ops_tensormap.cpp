@@ -81,7 +81,7 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
     case MapField::elemtype: {
       require(value < map_types.size(), fmt::format("0 to {}", map_types.size() - 1));
       map.type = static_cast<uint8_t>(value);
-      map.has_type = true;
+      map.has_type = 1;
       map.element_bytes = static_cast<uint8_t>(bytes_of(map_types[value]));
       break;
     }
@@ -96,7 +96,6 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
       map.fills_with_nan = static_cast<uint8_t>(value);
       break;
   }
-  map.by_kernel = true;
 }
 
 constexpr int unit = 16;  // bytes of one access

@@ -71,6 +71,15 @@ PackedTensorMap pack(const TensorMap& map, uint64_t address) {
 }
 
 void require_usable(const PackedTensorMap& packed) {
+  const auto require = [](std::string_view field, int value, size_t end) {
+    if (static_cast<size_t>(value) >= end)
+      throw Error({.field = fmt::format("tensor map: {}", field),
+                   .seen = std::to_string(value),
+                   .expected = fmt::format("below {}", end)});
+  };
+  require("rank", packed.rank, 6);
+  require("swizzle", packed.swizzle, swizzles.size());
+  require("type", packed.type, map_types.size());
   const auto rank = static_cast<std::ptrdiff_t>(packed.rank);
   TensorMap map{.element_bytes = packed.element_bytes,
                 .sizes = {packed.sizes.begin(), packed.sizes.begin() + rank},

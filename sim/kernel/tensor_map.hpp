@@ -18,10 +18,9 @@ struct PackedTensorMap {
   std::array<uint16_t, 5> box{};
   std::array<uint8_t, 5> element_strides{};
   uint8_t rank = 0, element_bytes = 0, swizzle = 0, fills_with_nan = 0;
-  uint8_t type = 0;        // of map_types
-  bool has_type = false;   // false: only the bytes of an element are known
-  bool by_kernel = false;  // made or changed by tensormap.replace: nothing has looked at it
-  std::array<uint8_t, 18> unused{};
+  uint8_t type = 0;      // of map_types
+  uint8_t has_type = 0;  // 0: only the bytes of an element are known
+  std::array<uint8_t, 19> unused{};
 };
 static_assert(sizeof(PackedTensorMap) == tensor_map_bytes);
 
@@ -30,7 +29,7 @@ inline constexpr std::array map_types{Type::u8,  Type::u16, Type::u32, Type::s32
                                       Type::f32, Type::f32, Type::f64, Type::bf16, Type::b32, Type::b32};
 
 PackedTensorMap pack(const TensorMap& map, uint64_t address);
-/// Throws Error for fields that the driver would refuse.
+/// A kernel may have written any byte of it. Throws Error for fields that the driver would refuse.
 void require_usable(const PackedTensorMap& map);
 
 }  // namespace bitmma::kernel
