@@ -95,6 +95,7 @@ class Executor {
   }
 
   uint64_t thread_instructions() const { return thread_instructions_; }
+  const std::optional<Violation>& early_read() const { return early_read_; }
 
  private:
   int instruction_of(const Warp& warp) const {
@@ -304,26 +305,35 @@ class Executor {
     thread_instructions_ += executed;
   }
 
-  /// What reads an accumulator of wgmma before its group was waited for reads what a GPU does not promise. A copy is an
-  /// accumulator too.
+  /// PTX does not say what an instruction reads of an accumulator of wgmma before its group was waited for. ptxas waits
+  /// then, and Triton relies on it: the first such read is told, and runs. Compilers copy, pack and unpack accumulators
+  /// with mov before they wait: what it writes is an accumulator too.
   void check_registers(Warp& warp, const Op& op) {
-    if (op.instruction < 0 || !launch_.checks) return;
+    if (op.instruction < 0 || !launch_.checks || early_read_) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
-    const auto is_pending = [&](int reg) { return groups[static_cast<size_t>(reg)] > warp.completed_groups; };
     const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
-    const std::vector<int>& reads = program_.reads[static_cast<size_t>(op.instruction)];
-    const auto found = std::ranges::find_if(reads, is_pending);
-    const bool is_copy = one.words[0] == "mov" && one.operands[0].kind == Operand::Kind::reg && reads.size() == 1;
-    if (found != reads.end() && !is_copy) {
-      fault(ViolationCode::undefined_by_ptx, -1,
-            fmt::format("{}, an accumulator of a wgmma that nothing waited for",
-                        program_.entry.registers[static_cast<size_t>(*found)].name),
-            "wgmma.wait_group before its registers are read");
+    const bool is_copy = one.words[0] == "mov";
+    uint32_t newest = 0;
+    for (const int reg : program_.reads[static_cast<size_t>(op.instruction)]) {
+      const uint32_t group = groups[static_cast<size_t>(reg)];
+      newest = std::max(newest, group);
+      if (is_copy || group <= warp.completed_groups) continue;
+      early_read_ = {.code = ViolationCode::undefined_by_ptx,
+                     .field = print_place(program_, op.instruction),
+                     .seen = fmt::format("{}, an accumulator of a wgmma that nothing waited for",
+                                         program_.entry.registers[static_cast<size_t>(reg)].name),
+                     .expected = "wgmma.wait_group before it is read",
+                     .fix = "ptxas waits here by itself, after each product",
+                     .severity = Severity::warning};
+      return;
     }
-    // What is written holds an accumulator no more, unless it is a copy of one.
-    const std::string& name = one.words[0];
-    if (name == "wgmma" || one.operands.empty() || one.operands[0].kind != Operand::Kind::reg) return;
-    groups[static_cast<size_t>(one.operands[0].reg)] = is_copy ? groups[static_cast<size_t>(reads[0])] : 0;
+    if (one.words[0] == "wgmma" || one.operands.empty()) return;
+    const auto set = [&](const Operand& written) {
+      if (written.kind == Operand::Kind::reg) groups[static_cast<size_t>(written.reg)] = is_copy ? newest : 0;
+    };
+    set(one.operands[0]);
+    if (one.operands[0].kind != Operand::Kind::address)
+      for (const Operand& element : one.operands[0].elements) set(element);
   }
 
   /// False where the warp stops running for now.
@@ -613,6 +623,7 @@ class Executor {
   std::vector<uint8_t> files_;
   Warp* current_ = nullptr;
   uint64_t thread_instructions_ = 0;
+  std::optional<Violation> early_read_ = {};  // an accumulator that nothing waited for
 };
 
 /// IEEE 754's environment is that of the thread: this function is not inlined into the one that sets it.
@@ -849,7 +860,10 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     free.push_back(std::move(executor));
   });
   if (first) throw Error(first->violation);
-  for (const auto& executor : free) report.thread_instructions += executor->thread_instructions();
+  for (const auto& executor : free) {
+    report.thread_instructions += executor->thread_instructions();
+    if (executor->early_read() && report.warnings.empty()) report.warnings.push_back(*executor->early_read());
+  }
   return report;
 }
 

@@ -26,3 +26,15 @@ def test_tensor_maps_copy_boxes_for_wgmma():
         bitmma.tensor_map(a, (64, 64), fill="one")
     with pytest.raises(bitmma.Error, match="tensor map"):
         product[1, 128](a, b, d, 128)
+
+
+def test_a_cluster_is_launched_together():
+    with open(DATA / "kernels" / "cluster.ptx") as file:
+        kernel = bitmma.kernel(file.read(), "cluster_histogram")
+    x, bins = np.arange(1000, dtype=np.uint32), np.zeros(512, np.uint32)
+    kernel[8, 128](x, bins, 1000, cluster=4)
+    assert (bins == np.bincount(x % 512)).all()
+    with pytest.raises(bitmma.Error, match="reqnctapercluster"):
+        kernel[8, 128](x, bins, 1000, cluster=2)
+    with pytest.raises(bitmma.Error, match="cluster"):
+        kernel[8, 128](x, bins, 1000, cluster="4")

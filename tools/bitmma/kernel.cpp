@@ -293,7 +293,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   const int values = flags.values;
   const bool as_json = flags.json;
   const LaunchReport done = launch(kernel, call);
-  std::vector<Violation> warnings;
+  std::vector<Violation> warnings = done.warnings;
   for (const KernelFusion& one : kernel.fusions()) {
     if (one.is_sure) continue;
     warnings.push_back({.field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),

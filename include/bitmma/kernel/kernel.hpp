@@ -119,6 +119,8 @@ struct Launch {
 
 struct LaunchReport {
   uint64_t thread_instructions = 0;
+  /// What PTX leaves undefined and ptxas mends: an accumulator that is read before wgmma.wait_group, the first of them.
+  std::vector<Violation> warnings = {};
 };
 
 /// Runs the grid. Throws Error: for arguments that are not the entry's, and for what the kernel does wrong, with the
