@@ -220,7 +220,7 @@ TEST_CASE(
   CHECK(fault_at("store_2", -4, 0) == ViolationCode::out_of_bounds);
 }
 
-TEST_CASE("a kernel makes a tensor map, and copies by it; what is no tensor map is refused") {
+TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor map is refused") {
   const auto run = [](std::string_view change) {
     std::vector<uint32_t> words(64 * 8, 7);
     std::string body =
