@@ -124,7 +124,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
 /// What red.async completes on its mbarrier in shared memory.
-void complete_bytes(Warp& warp, const Op& op, int lane, uint64_t barrier, int bytes);
+void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, int bytes);
 
 enum class Atomic : uint8_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
 std::optional<Atomic> take_atomic(Words& words);
@@ -134,8 +134,8 @@ enum class AtomicPlace : uint8_t { shared, global, bulk };
 /// What an atomic leaves of `old`.
 uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, AtomicPlace place);
 
-/// The base slot and what is added, of an address. `space` becomes the variable's where .param is what a call passes.
-uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset);
+/// An operand in brackets. Its space is `space`, or the variable's where .param is what a call passes.
+Address address_of(Decoder& decoder, const Operand& operand, Space space);
 
 // add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integers and for floating types.
 bool is_floating(Type type);

@@ -175,6 +175,19 @@ struct Warp {
   Mask& mask_of(uint32_t slot) const { return *reinterpret_cast<Mask*>(file + slot); }
 };
 
+/// An address in PTX's brackets, [%rd1 + 16]: the register's slot and what is added to it.
+struct Address {
+  Space space = Space::generic;
+  uint32_t slot = 0;
+  bool wide = true;  // a register of 64 bits; of a narrower one the sum has 32
+  int64_t offset = 0;
+
+  uint64_t of(const Warp& warp, int lane) const {
+    if (wide) return warp.lanes_of<const uint64_t>(slot)[lane] + static_cast<uint64_t>(offset);
+    return warp.lanes_of<const uint32_t>(slot)[lane] + static_cast<uint32_t>(offset);
+  }
+};
+
 enum class BarrierKind : uint8_t { sync, arrive, reduce };
 struct BarrierDetails {
   BarrierKind kind = BarrierKind::sync;
@@ -275,6 +288,10 @@ enum class AccessKind : uint8_t { read, write, atomic, bulk_write };
 /// write the same value to a byte of shared memory.
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
+inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& address, int bytes, AccessKind kind,
+                       const uint8_t* data = nullptr) {
+  return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
+}
 
 /// What the async proxy reads for the warps from a block's shared memory, 16 bytes at a multiple of 16: each byte is
 /// written, known to one of the warps, and behind a fence.proxy.async. Throws Fault.

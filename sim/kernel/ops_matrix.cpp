@@ -20,8 +20,7 @@ using Kind = Operand::Kind;
 struct MatrixMoveDetails {
   LdMatrix move = {};
   std::vector<uint32_t> slots = {};
-  bool wide_base = true;
-  Space space = Space::shared;
+  Address address = {};
   /// Of register r of lane t, element h: matrix row and column, and the lane that has the row's address.
   struct Place {
     int address_lane, byte;
@@ -52,11 +51,7 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   }
   uint8_t* row_of[lanes] = {};
   for (int lane = 0; lane < rows; ++lane) {
-    const uint64_t base =
-        one.wide_base ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
-    const uint64_t address = base + static_cast<uint64_t>(op.immediate);
-    row_of[lane] = locate(warp, op, lane, one.space, one.wide_base ? address : address & 0xFFFFFFFF, 16,
-                          one.move.store ? AccessKind::write : AccessKind::read,
+    row_of[lane] = locate(warp, op, lane, one.address, 16, one.move.store ? AccessKind::write : AccessKind::read,
                           one.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
     if (one.move.store) std::memcpy(row_of[lane], stored[static_cast<size_t>(lane)].data(), 16);
   }
@@ -86,21 +81,13 @@ void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words&
   if (count.empty() || !words.take("b16")) decoder.refuse("of another type than .b16");
   one.move.count = count[1] - '0';
   one.move.transposed = words.take("trans");
-  if (!words.take("shared") && !words.take("shared::cta")) one.space = Space::generic;
+  const Space space = words.take("shared") || words.take("shared::cta") ? Space::shared : Space::generic;
   decoder.require_operands(instruction, 2, 2);
   const Operand& address = instruction.operands[one.move.store ? 0 : 1];
   const Operand& data = instruction.operands[one.move.store ? 1 : 0];
-  if (address.kind != Kind::address || address.elements.size() != 1 || data.kind != Kind::vector ||
-      data.elements.size() != static_cast<size_t>(one.move.count))
+  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(one.move.count))
     decoder.refuse("with other operands");
-  const Operand& base = address.elements[0];
-  uint32_t a = 0;
-  if (base.kind == Kind::reg) {
-    one.wide_base = info(decoder.type_of(base)).bits > 32;
-    a = decoder.read(base, one.wide_base ? Type::b64 : Type::b32);
-  } else {
-    a = decoder.read(base, Type::b64);
-  }
+  one.address = address_of(decoder, address, space);
   for (const Operand& reg : data.elements)
     one.slots.push_back(one.move.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
   for (int reg = 0; reg < one.move.count; ++reg) {
@@ -112,12 +99,9 @@ void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words&
       }
     }
   }
-  const int64_t offset = address.offset;
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(move_matrices);
   op.details = details;
-  op.a = a;
-  op.immediate = offset;
   op.control = Control::converge;
   op.e = decoder.constant(all_lanes, 4);
 }

@@ -21,25 +21,17 @@ struct Part {
 };
 
 struct MemoryDetails {
-  Space space = Space::generic;
+  Address address = {};
   Type type = Type::b32;
   int bytes = 4;  // of an element
   std::vector<Part> parts = {};
-  bool wide_base = true;
 };
-
-uint64_t base_of(const Warp& warp, const Op& op, bool wide, int lane) {
-  const uint64_t base = wide ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
-  const uint64_t address = base + static_cast<uint64_t>(op.immediate);
-  return wide ? address : address & 0xFFFFFFFF;
-}
 
 void load(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MemoryDetails*>(op.details);
   const int total = one.bytes * static_cast<int>(one.parts.size());
   for_each_lane(mask, [&](int lane) {
-    const uint8_t* from =
-        locate(warp, op, lane, one.space, base_of(warp, op, one.wide_base, lane), total, AccessKind::read);
+    const uint8_t* from = locate(warp, op, lane, one.address, total, AccessKind::read);
     for (const Part& part : one.parts) {
       if (one.bytes == 16) {
         std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
@@ -72,9 +64,8 @@ void store(Warp& warp, const Op& op, Mask mask) {
       }
       to += one.bytes;
     }
-    std::memcpy(locate(warp, op, lane, one.space, base_of(warp, op, one.wide_base, lane), total, AccessKind::write,
-                       data.data()),
-                data.data(), static_cast<size_t>(total));
+    std::memcpy(locate(warp, op, lane, one.address, total, AccessKind::write, data.data()), data.data(),
+                static_cast<size_t>(total));
   });
 }
 
@@ -136,7 +127,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   }();
   take_hints(words);
   MemoryDetails one;
-  one.space = space_of(words);
+  const Space space = space_of(words);
   size_t count = 1;
   if (words.take("v2")) count = 2;
   else if (words.take("v4")) count = 4;
@@ -149,8 +140,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   decoder.require_operands(instruction, operands, operands);
   const Operand& address = instruction.operands[is_store ? 0 : 1];
   const Operand& data = instruction.operands[is_store ? 1 : 0];
-  int64_t offset = 0;
-  const uint32_t base = address_of(decoder, address, one.space, one.wide_base, offset);
+  one.address = address_of(decoder, address, space);
   const std::vector<Operand> single{data};
   const std::vector<Operand>& registers = data.kind == Kind::vector ? data.elements : single;
   if (registers.size() != count) decoder.refuse("with a vector of another size");
@@ -162,12 +152,11 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
     if (part.bits < 8 * one.bytes) decoder.refuse("with a register that is too narrow");
     one.parts.push_back(part);
   }
-  if (is_store && (one.space == Space::param || one.space == Space::constant)) decoder.refuse("a store there");
+  if (is_store && (one.address.space == Space::param || one.address.space == Space::constant))
+    decoder.refuse("a store there");
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(is_store ? store : load);
   op.details = details;
-  op.a = base;
-  op.immediate = offset;
 }
 
 void nothing(Warp&, const Op&, Mask) {}
@@ -302,14 +291,12 @@ constexpr auto atomics = std::to_array<AtomicInfo>({
 static_assert(are_in_enum_order(atomics));
 
 struct AtomicDetails {
-  Space space = Space::generic;
+  Address address = {};
   Type type = Type::u32;
   Atomic what = Atomic::add;
-  bool returns = true, wide_base = true;
+  bool returns = true;
   std::vector<uint32_t> b = {}, d = {};  // one an element
-  bool is_async = false, wide_barrier = true;
-  uint32_t barrier = 0;  // a slot, of red.async
-  int64_t barrier_offset = 0;
+  std::optional<Address> barrier = {};   // of red.async
 };
 
 void run_atomic(Warp& warp, const Op& op, Mask mask) {
@@ -319,10 +306,10 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
     return bytes == 8 ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
   };
   for_each_lane(mask, [&](int lane) {
-    const uint64_t address = base_of(warp, op, one.wide_base, lane);
-    const bool is_shared =
-        one.space == Space::shared || (one.space == Space::generic && (address & ~(window_bytes - 1)) == shared_window);
-    uint8_t* at = locate(warp, op, lane, one.space, address, total, AccessKind::atomic);
+    const uint64_t address = one.address.of(warp, lane);
+    const bool is_shared = one.address.space == Space::shared ||
+                           (one.address.space == Space::generic && (address & ~(window_bytes - 1)) == shared_window);
+    uint8_t* at = locate(warp, op, lane, one.address.space, address, total, AccessKind::atomic);
     for (size_t i = 0; i < one.b.size(); ++i, at += bytes) {
       uint64_t old = 0;
       std::memcpy(&old, at, static_cast<size_t>(bytes));
@@ -334,27 +321,25 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
       if (bytes == 8) warp.lanes_of<uint64_t>(one.d[i])[lane] = old;
       else warp.lanes_of<uint32_t>(one.d[i])[lane] = static_cast<uint32_t>(old);
     }
-    if (!one.is_async) return;
+    if (!one.barrier) return;
     // Those that wait for the barrier know of it.
     if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
       std::fill_n(cta->uses.begin() + (at - total - cta->shared.data()), total, ByteUse{});
-    const uint64_t barrier = one.wide_barrier ? warp.lanes_of<const uint64_t>(one.barrier)[lane]
-                                              : warp.lanes_of<const uint32_t>(one.barrier)[lane];
-    complete_bytes(warp, op, lane, barrier + static_cast<uint64_t>(one.barrier_offset), total);
+    complete_bytes(warp, op, lane, *one.barrier, total);
   });
 }
 
 void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
   AtomicDetails one;
   one.returns = words.name() == "atom";
-  one.is_async = words.take("async");
-  if (one.is_async && !words.take("mbarrier::complete_tx::bytes")) decoder.refuse("with another completion");
+  const bool is_async = words.take("async");
+  if (is_async && !words.take("mbarrier::complete_tx::bytes")) decoder.refuse("with another completion");
   if (words.take("L2::cache_hint")) decoder.refuse("with a cache policy");
   // .cta and .cluster scopes are not hints alone, but blocks run one after the other where atomics are.
   for (const std::string_view word : {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
     words.take(word);
-  one.space = space_of(words);
-  if (one.space == Space::param || one.space == Space::constant || one.space == Space::local) decoder.refuse("there");
+  const Space space = space_of(words);
+  if (space == Space::param || space == Space::constant || space == Space::local) decoder.refuse("there");
   size_t count = 1;
   if (words.take("v2")) count = 2;
   else if (words.take("v4")) count = 4;
@@ -370,11 +355,10 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
     decoder.refuse("of this type");
   words.take("noftz");
   if (one.what == Atomic::cas && bytes_of(*type) == 16) decoder.refuse("of 128 bits");
-  const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1) + (one.is_async ? 1 : 0);
+  const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1) + (is_async ? 1 : 0);
   decoder.require_operands(instruction, operands, operands);
   const size_t first = one.returns ? 1 : 0;
-  int64_t offset = 0;
-  const uint32_t base = address_of(decoder, instruction.operands[first], one.space, one.wide_base, offset);
+  one.address = address_of(decoder, instruction.operands[first], space);
   const auto slots = [&](const Operand& operand, bool writes) {
     std::vector<uint32_t> found_slots;
     const std::vector<Operand> single{operand};
@@ -386,38 +370,33 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   one.b = slots(instruction.operands[first + 1], false);
   const uint32_t c = one.what == Atomic::cas ? decoder.read(instruction.operands[first + 2], *type) : Op::no_slot;
   if (one.returns) one.d = slots(instruction.operands[0], true);
-  if (one.is_async) {
-    Space of_barrier = Space::shared;
-    if (one.space != Space::shared || floating) decoder.refuse("of this space or type");
-    one.barrier = address_of(decoder, instruction.operands.back(), of_barrier, one.wide_barrier, one.barrier_offset);
+  if (is_async) {
+    if (space != Space::shared || floating) decoder.refuse("of this space or type");
+    one.barrier = address_of(decoder, instruction.operands.back(), Space::shared);
   }
-  if (one.space != Space::shared) {
+  if (space != Space::shared) {
     decoder.program().has_atomics = true;
     if (floating && one.what == Atomic::add) decoder.program().order_matters = true;
   }
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(run_atomic);
   op.details = details;
-  op.a = base, op.c = c;
-  op.immediate = offset;
+  op.c = c;
 }
 
 // --- cp.async
 
 struct CopyDetails {
   int bytes = 16;
-  bool wide_to = false, wide_from = true, has_size = false, has_predicate = false;
-  int64_t to_offset = 0, from_offset = 0;
+  Address to = {}, from = {};
+  bool has_size = false, has_predicate = false;
 };
 
 void run_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const CopyDetails*>(op.details);
   Cta& cta = *warp.cta;
   for_each_lane(mask, [&](int lane) {
-    const uint64_t to =
-        (one.wide_to ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane]) +
-        static_cast<uint64_t>(one.to_offset);
-    const uint64_t from = warp.lanes_of<const uint64_t>(op.b)[lane] + static_cast<uint64_t>(one.from_offset);
+    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
     int size = one.bytes;
     if (one.has_size) {
       const uint32_t asked = warp.lanes_of<const uint32_t>(op.c)[lane];
@@ -495,11 +474,9 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is no constant");
   CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
   if (one.bytes != 4 && one.bytes != 8 && one.bytes != 16) decoder.refuse("of another size than 4, 8 and 16");
-  bool wide = false;
-  Space to = Space::shared, from = Space::global;
-  const uint32_t a = address_of(decoder, instruction.operands[0], to, one.wide_to, one.to_offset);
-  const uint32_t b = address_of(decoder, instruction.operands[1], from, wide, one.from_offset);
-  if (!wide) decoder.refuse("with a global address of 32 bits");
+  one.to = address_of(decoder, instruction.operands[0], Space::shared);
+  one.from = address_of(decoder, instruction.operands[1], Space::global);
+  if (!one.from.wide) decoder.refuse("with a global address of 32 bits");
   uint32_t c = 0;
   if (count == 4) {
     const Operand& last = instruction.operands[3];
@@ -510,7 +487,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   const auto* details = decoder.keep(one);
   Op& op = decoder.emit(run_copy);
   op.details = details;
-  op.a = a, op.b = b, op.c = c;
+  op.c = c;
 }
 
 void decode_policy(Decoder& decoder, const Instruction& instruction, Words& words) {
@@ -547,24 +524,27 @@ constexpr auto rows = std::to_array<Opcode>({
 
 }  // namespace
 
-uint32_t address_of(Decoder& decoder, const Operand& operand, Space& space, bool& wide, int64_t& offset) {
+Address address_of(Decoder& decoder, const Operand& operand, Space space) {
   if (operand.kind != Kind::address || operand.elements.size() != 1) decoder.refuse("without an address in brackets");
   const Operand& base = operand.elements[0];
-  offset = operand.offset;
+  Address address{.space = space, .offset = operand.offset};
   if (base.kind == Kind::reg) {
-    const int bits = info(decoder.type_of(base)).bits;
-    wide = bits > 32;
-    return decoder.read(base, wide ? Type::b64 : Type::b32);
+    address.wide = info(decoder.type_of(base)).bits > 32;
+    address.slot = decoder.read(base, address.wide ? Type::b64 : Type::b32);
+    return address;
   }
-  wide = true;
-  if (base.kind == Kind::integer) return decoder.constant(base.value, 8);
+  if (base.kind == Kind::integer) {
+    address.slot = decoder.constant(base.value, 8);
+    return address;
+  }
   if (base.kind == Kind::symbol) {
     const Space own = decoder.module().variables[static_cast<size_t>(base.variable)].space;
-    if (space == Space::param && own == Space::local) space = own;  // what a call passes
-    if (space != own && !(space == Space::generic && own == Space::global)) {
+    if (space == Space::param && own == Space::local) address.space = own;  // what a call passes
+    if (address.space != own && !(space == Space::generic && own == Space::global)) {
       decoder.refuse(fmt::format("of .{} with a variable of .{}", print(space), print(own)));
     }
-    return decoder.variable_address(base.variable, 0, 8);
+    address.slot = decoder.variable_address(base.variable, 0, 8);
+    return address;
   }
   decoder.refuse("with an address of this kind");
 }

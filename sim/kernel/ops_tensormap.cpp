@@ -51,8 +51,8 @@ constexpr std::array swizzle_modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Sw
 struct ReplaceDetails {
   MapField field = MapField::rank;
   size_t ordinal = 0;
-  Space space = Space::generic;
-  bool wide_base = true, wide_value = false;
+  Address address = {};
+  bool wide_value = false;
 };
 
 void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, int lane) {
@@ -103,9 +103,7 @@ constexpr int unit = 16;  // bytes of one access
 void run_replace(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const ReplaceDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t base =
-        one.wide_base ? warp.lanes_of<const uint64_t>(op.a)[lane] : warp.lanes_of<const uint32_t>(op.a)[lane];
-    const uint64_t address = base + static_cast<uint64_t>(op.immediate);
+    const uint64_t address = one.address.of(warp, lane);
     const uint64_t value =
         one.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
     if (address % tensor_map_bytes != 0)
@@ -114,7 +112,7 @@ void run_replace(Warp& warp, const Op& op, Mask mask) {
     PackedTensorMap map;
     auto* const bytes = reinterpret_cast<uint8_t*>(&map);
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i] = locate(warp, op, lane, one.space, address + unit * i, unit, AccessKind::atomic);
+      places[i] = locate(warp, op, lane, one.address.space, address + unit * i, unit, AccessKind::atomic);
       std::memcpy(bytes + unit * i, places[i], unit);
     }
     const bool is_blank = std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; });
@@ -128,15 +126,15 @@ void run_replace(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+struct CopyMapDetails {
+  Address to = {}, from = {};
+};
+
 /// One copy for the warp, which orders it before tensor copies by that map.
 void run_copy_map(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const ReplaceDetails*>(op.details);
+  const auto& one = *static_cast<const CopyMapDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
-  const auto address = [&](uint32_t slot, bool wide) {
-    return wide ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
-  };
-  const uint64_t to = address(op.a, one.wide_base) + static_cast<uint64_t>(op.immediate),
-                 from = address(op.b, one.wide_value) + one.ordinal;
+  const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
   for (uint64_t i = 0; i < tensor_map_bytes; i += unit) {
     std::array<uint8_t, unit> data;
     std::memcpy(data.data(), locate(warp, op, lane, Space::shared, from + i, unit, AccessKind::read), unit);
@@ -152,19 +150,14 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
   decoder.require_operands(instruction, 3, 3);
   if (instruction.operands[2].kind != Kind::integer || instruction.operands[2].value != tensor_map_bytes)
     decoder.refuse("of another size than 128");
-  ReplaceDetails one;
-  Space to = Space::global, from = Space::shared;
-  int64_t to_offset = 0, from_offset = 0;
-  const uint32_t a = address_of(decoder, instruction.operands[0], to, one.wide_base, to_offset),
-                 b = address_of(decoder, instruction.operands[1], from, one.wide_value, from_offset);
-  one.ordinal = static_cast<size_t>(from_offset);
-  const auto* details = decoder.keep(one);
+  const auto* details =
+      decoder.keep(CopyMapDetails{.to = address_of(decoder, instruction.operands[0], Space::global),
+                                  .from = address_of(decoder, instruction.operands[1], Space::shared)});
   const uint32_t members = decoder.constant(all_lanes, 4);
   Op& op = decoder.emit(run_copy_map);
   op.details = details;
   op.control = Control::converge;
-  op.a = a, op.b = b, op.e = members;
-  op.immediate = to_offset;
+  op.e = members;
 }
 
 void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
@@ -177,7 +170,7 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   }
   if (!field) decoder.refuse("without a field");
   one.field = field->id;
-  one.space = words.take("global") ? Space::global : words.take("shared::cta") ? Space::shared : Space::generic;
+  const Space space = words.take("global") ? Space::global : words.take("shared::cta") ? Space::shared : Space::generic;
   const auto type = words.take_type();
   if (!words.take("b1024") || (type != Type::b32 && type != Type::b64)) decoder.refuse("of another type");
   one.wide_value = type == Type::b64;
@@ -189,14 +182,12 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
       decoder.refuse("with an ordinal that is no constant of a dimension");
     one.ordinal = ordinal.value;
   }
-  int64_t offset = 0;
-  const uint32_t a = address_of(decoder, instruction.operands[0], one.space, one.wide_base, offset),
-                 b = decoder.read(instruction.operands.back(), *type);
+  one.address = address_of(decoder, instruction.operands[0], space);
+  const uint32_t b = decoder.read(instruction.operands.back(), *type);
   const auto* details = decoder.keep(one);
   Op& op = decoder.emit(run_replace);
   op.details = details;
-  op.a = a, op.b = b;
-  op.immediate = offset;
+  op.b = b;
 }
 
 constexpr auto rows = std::to_array<Opcode>({{"tensormap", decode_tensormap}});

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+// cp.async.bulk and cp.reduce.async.bulk, with tensor maps or without, and st.async. What goes to shared memory
+// completes on an mbarrier.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "decode.hpp"
+#include "mbarrier.hpp"
+#include "tensor_map.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+
+struct BulkDetails {
+  std::vector<uint32_t> coordinates = {};  // slots, of a tensor map; the innermost first
+  uint32_t blocks = Op::no_slot;           // slot of the mask of .multicast::cluster
+  std::optional<Atomic> reduction = {};    // of cp.reduce.async.bulk
+  Type type = Type::b32;                   // of its elements, without a tensor map
+  bool to_shared = true;
+  Address to = {}, from = {}, barrier = {};
+};
+
+/// 16 bytes, and the address in shared memory where they will arrive.
+using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
+
+/// The copy arrives when a thread waits for the barrier that the instruction names. With .multicast::cluster each block
+/// of the mask gets it, at the same place of its shared memory and of its barrier.
+void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  const uint64_t barrier = one.barrier.of(warp, lane);
+  const auto begin = [&](const auto& in_block) {
+    const MbarrierObject object = object_of(warp, op, lane, one.barrier.space, in_block(barrier), AccessKind::atomic);
+    BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
+    for (const auto& [to, bytes] : pieces) {
+      const uint8_t* const place = locate(warp, op, lane, one.to.space, in_block(to), piece, AccessKind::bulk_write);
+      Cta* const cta = owner_of(*warp.cta->cluster, place);
+      if (!cta)
+        fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy to {:#x}", in_block(to)), "shared memory");
+      const auto at = static_cast<uint32_t>(place - cta->shared.data());
+      copy.pieces.push_back({cta, at, bytes});
+      if (cta->launch->checks) std::memset(cta->shared_states.data() + at, in_flight, piece);
+    }
+    object.cta->bulk_copies.push_back(std::move(copy));
+  };
+  if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; });
+  const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
+  if (blocks >> warp.cta->cluster->ctas.size() != 0 || blocks == 0) {
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
+          fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
+  }
+  for_each_lane(blocks, [&](int rank) { begin([rank](uint64_t address) { return address_in(rank, address); }); });
+}
+
+/// Refuses a copy of more bytes than a block has, before they are gathered.
+void require_fits(const Cta& cta, int lane, uint64_t bytes) {
+  if (bytes <= cta.shared.size()) return;
+  fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy of {} bytes", bytes),
+        fmt::format("at most the {} of a block's shared memory", cta.shared.size() - shared_begin));
+}
+
+/// What a copy takes from shared memory.
+void check_source(const Warp& warp, int lane, const uint8_t* source) {
+  const Cta* const cta = owner_of(*warp.cta->cluster, source);
+  if (cta) check_async_read({&warp, 1}, lane, *cta, static_cast<size_t>(source - cta->shared.data()));
+}
+
+/// One element of a copy to global memory, or of a reduction there.
+void store_element(const BulkDetails& one, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
+  if (!one.reduction) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  uint64_t old = 0, value = 0;
+  std::memcpy(&old, to, bytes);
+  std::memcpy(&value, from, bytes);
+  const uint64_t next = combined(*one.reduction, type, old, value, 0, AtomicPlace::bulk);
+  std::memcpy(to, &next, bytes);
+}
+
+/// Source: PTX ISA, cp.reduce.async.bulk.
+bool can_reduce(Atomic what, Type type) {
+  if (!is_floating(type)) return true;
+  return what == Atomic::add || ((what == Atomic::min || what == Atomic::max) && bytes_of(type) == 2);
+}
+
+void run_bulk_copy(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
+    const uint32_t bytes = warp.lanes_of<const uint32_t>(op.c)[lane];
+    if (bytes % piece != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a bulk copy of {} bytes", bytes), "a multiple of 16");
+    require_fits(*warp.cta, lane, bytes);
+    Pieces pieces;
+    for (uint32_t i = 0; i < bytes; i += piece) {
+      std::array<uint8_t, piece> data;
+      const uint8_t* const source = locate(warp, op, lane, one.from.space, from + i, piece, AccessKind::read);
+      if (one.from.space == Space::shared) check_source(warp, lane, source);
+      std::memcpy(data.data(), source, piece);
+      if (one.to_shared) {
+        pieces.emplace_back(to + i, data);
+        continue;
+      }
+      const size_t element = one.reduction ? static_cast<size_t>(bytes_of(one.type)) : piece;
+      uint8_t* const place =
+          locate(warp, op, lane, one.to.space, to + i, piece, one.reduction ? AccessKind::atomic : AccessKind::write);
+      for (size_t at = 0; at < piece; at += element)
+        store_element(one, one.type, place + at, data.data() + at, element);
+    }
+    if (one.to_shared) begin_copy(warp, op, lane, pieces);
+  });
+}
+
+// --- st.async
+
+struct AsyncStoreDetails {
+  std::vector<uint32_t> parts = {};  // slots
+  bool wide_parts = false;
+  Address to = {}, barrier = {};
+};
+
+void run_async_store(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const AsyncStoreDetails*>(op.details);
+  const size_t part_bytes = one.wide_parts ? 8 : 4;
+  for_each_lane(mask, [&](int lane) {
+    BulkCopy::Piece stored{.size = static_cast<uint32_t>(part_bytes * one.parts.size())};
+    for (size_t i = 0; i < one.parts.size(); ++i) {
+      const uint8_t* const from =
+          one.wide_parts ? reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint64_t>(one.parts[i]) + lane)
+                         : reinterpret_cast<const uint8_t*>(warp.lanes_of<const uint32_t>(one.parts[i]) + lane);
+      std::memcpy(stored.bytes.data() + part_bytes * i, from, part_bytes);
+    }
+    const MbarrierObject object =
+        object_of(warp, op, lane, Space::shared, one.barrier.of(warp, lane), AccessKind::atomic);
+    const uint8_t* const place =
+        locate(warp, op, lane, one.to, static_cast<int>(stored.size), AccessKind::write, stored.bytes.data());
+    stored.cta = owner_of(*warp.cta->cluster, place);
+    stored.to = static_cast<uint32_t>(place - stored.cta->shared.data());
+    if (stored.cta->launch->checks) std::memset(stored.cta->shared_states.data() + stored.to, in_flight, stored.size);
+    object.cta->bulk_copies.push_back({.barrier = object.address, .bytes = stored.size, .pieces = {stored}});
+  });
+}
+
+PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank) {
+  PackedTensorMap map;
+  auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+  if (address % 64 != 0)
+    fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 64");
+  for (size_t i = 0; i < sizeof map; i += 16)
+    std::memcpy(bytes + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
+  if (map.mark != PackedTensorMap::mark_of_ours) {
+    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are no tensor map",
+          "a tensor map that the launch was given",
+          "pass it as an argument: maps that a kernel makes are not run here");
+  }
+  require_usable(map);
+  if (map.rank != rank)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
+          fmt::format("one of {}", rank));
+  return map;
+}
+
+using Indices = std::array<int64_t, 5>;
+
+bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
+  return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
+}
+
+/// How many indices of a dimension a copy moves.
+uint32_t moved_of(const PackedTensorMap& map, size_t dimension) {
+  return (map.box[dimension] + map.element_strides[dimension] - 1) / map.element_strides[dimension];
+}
+
+/// Where the tensor's row begins that row `row` of a box is a part of; nothing outside of the tensor.
+std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices& first, uint32_t row) {
+  uint64_t address = map.address;
+  for (size_t i = 1; i < map.rank; ++i) {
+    const uint32_t moved = moved_of(map, i);
+    const int64_t index = first[i] + int64_t{row % moved} * map.element_strides[i];
+    row /= moved;
+    if (!is_in_tensor(map, i, index)) return std::nullopt;
+    address += static_cast<uint64_t>(index) * map.strides_bytes[i - 1];
+  }
+  return address;
+}
+
+/// Refuses coordinates at which a GPU stops with an illegal instruction. Measured on an H100 (data/kernels/tma.cu).
+void require_coordinates(const BulkDetails& one, const PackedTensorMap& map, const Indices& first, int lane) {
+  if (first[0] * map.element_bytes % 16 != 0) {
+    fault(ViolationCode::misaligned, lane,
+          fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
+          "one at a multiple of 16 bytes");
+  }
+  if (!one.to_shared && *std::ranges::min_element(first) < 0) {
+    fault(ViolationCode::out_of_bounds, lane,
+          fmt::format("a store to coordinates {}", fmt::join(first.begin(), first.begin() + map.rank, ", ")),
+          "coordinates of 0 or more; loads may begin in front of the tensor");
+  }
+}
+
+/// One copy between a box of a tensor and shared memory, where the box is dense, but with a swizzle each row begins at
+/// a multiple of the swizzle's span.
+void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const BulkDetails*>(op.details);
+  const size_t rank = one.coordinates.size();
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
+    const uint64_t box_at = one.to_shared ? to : from;
+    const PackedTensorMap map = map_at(warp, op, lane, one.to_shared ? from : to, rank);
+    if (box_at % 128 != 0)
+      fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
+    const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
+    const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
+    const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
+    uint64_t rows = 1;
+    for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
+    require_fits(*warp.cta, lane, rows * row_pitch);
+    Indices first{};
+    for (size_t i = 0; i < rank; ++i)
+      first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
+    require_coordinates(one, map, first, lane);
+    const Type type = map.has_type != 0 ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
+    if (one.reduction) {
+      const bool of_bits =
+          *one.reduction == Atomic::and_ || *one.reduction == Atomic::or_ || *one.reduction == Atomic::xor_;
+      if (map.has_type == 0 && !of_bits)
+        fault(ViolationCode::undefined_by_ptx, lane, "a reduction by a tensor map without the type of its elements",
+              "a map with element_type");
+      if (!can_reduce(*one.reduction, type))
+        fault(ViolationCode::undefined_by_ptx, lane, fmt::format("this reduction of .{}", info(type).name),
+              "sums of floating-point numbers; min and max of f16 and bf16");
+    }
+    Pieces pieces;
+    std::optional<uint64_t> row;
+    for (uint32_t moved = 0; moved < row_bytes * static_cast<uint32_t>(rows); moved += piece) {
+      const uint32_t in_row = moved % row_bytes, at = moved / row_bytes * row_pitch + in_row;
+      if (in_row == 0) row = row_of_tensor(map, first, moved / row_bytes);
+      const auto place = static_cast<uint64_t>(apply(swizzle, static_cast<int64_t>(box_at + at)));
+      const uint8_t* const source =
+          one.to_shared ? nullptr : locate(warp, op, lane, one.from.space, place, piece, AccessKind::read);
+      if (source) check_source(warp, lane, source);
+      std::array<uint8_t, piece> data{};
+      if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
+        for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
+      }
+      for (uint32_t byte = 0; byte < piece; byte += element) {
+        const int64_t index = first[0] + int64_t{(in_row + byte) / element};
+        if (!row || !is_in_tensor(map, 0, index)) continue;
+        uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
+                                       static_cast<int>(element),
+                                       one.to_shared   ? AccessKind::read
+                                       : one.reduction ? AccessKind::atomic
+                                                       : AccessKind::write);
+        if (one.to_shared) std::memcpy(data.data() + byte, global, element);
+        else store_element(one, type, global, source + byte, element);
+      }
+      if (one.to_shared) pieces.emplace_back(place, data);
+    }
+    if (one.to_shared) begin_copy(warp, op, lane, pieces);
+  });
+}
+
+void nothing(Warp&, const Op&, Mask) {}
+
+}  // namespace
+
+void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
+  // Writes to global memory are done at once, and what is fetched ahead changes no value.
+  if (words.take("commit_group") || words.take("wait_group") || words.take("prefetch")) {
+    for (const std::string& word : instruction.words) words.take(word);
+    decoder.emit(nothing);
+    return;
+  }
+  BulkDetails one;
+  const auto& operands = instruction.operands;
+  const bool has_policy = words.take("L2::cache_hint"), is_tensor = words.take("tensor");
+  size_t rank = 0;
+  for (size_t i = 1; is_tensor && i <= 5; ++i) {
+    if (words.take(fmt::format("{}d", i))) rank = i;
+  }
+  words.take("tile");
+  if (words.take("reduce")) {
+    one.reduction = take_atomic(words);
+    if (!one.reduction) decoder.refuse("without an operation");
+    words.take("noftz");
+    if (!is_tensor) {
+      const auto type = words.take_type();
+      if (!type || (bytes_of(*type) != 2 && bytes_of(*type) != 4 && bytes_of(*type) != 8))
+        decoder.refuse("of this type");
+      if (!can_reduce(*one.reduction, *type)) decoder.refuse("of this type");
+      one.type = *type;
+    }
+    decoder.program().has_atomics = true;
+    if (*one.reduction == Atomic::add && (is_tensor || is_floating(one.type))) decoder.program().order_matters = true;
+  }
+  // Which space is written stands first.
+  const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
+  one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
+  const bool has_global = words.take("global"), to_cluster = one.to_shared && words.take("shared::cluster");
+  if (!(has_global ? to_cluster || words.take("shared::cta") : to_cluster && words.take("shared::cta") && !is_tensor))
+    decoder.refuse("between other spaces");
+  if (one.reduction && one.to_shared) decoder.refuse("to shared memory");
+  const bool to_many = has_global && to_cluster && words.take("multicast::cluster");
+  if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))
+    decoder.refuse("with another completion");
+  const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
+  decoder.require_operands(instruction, count, count);
+  // The map with its coordinates: [%rd1, {%r1, %r2}].
+  const auto of_map = [&](const Operand& operand) {
+    if (operand.kind != Kind::address || operand.elements.size() != 2 || operand.elements[1].kind != Kind::vector ||
+        operand.elements[1].elements.size() != rank || rank == 0)
+      decoder.refuse("without a map and its coordinates");
+    for (const Operand& coordinate : operand.elements[1].elements)
+      one.coordinates.push_back(decoder.read(coordinate, Type::s32));
+    Operand base = operand;
+    base.elements.pop_back();
+    return base;
+  };
+  const Space other = is_tensor ? Space::generic : has_global ? Space::global : Space::shared;
+  const Operand to = is_tensor && !one.to_shared ? of_map(operands[0]) : operands[0],
+                from = is_tensor && one.to_shared ? of_map(operands[1]) : operands[1];
+  one.to = address_of(decoder, to, one.to_shared ? Space::shared : other);
+  one.from = address_of(decoder, from, one.to_shared ? other : Space::shared);
+  const uint32_t c = is_tensor ? 0 : decoder.read(operands[2], Type::u32);
+  if (one.to_shared) one.barrier = address_of(decoder, operands[is_tensor ? 2 : 3], Space::shared);
+  if (to_many) one.blocks = decoder.read(operands[is_tensor ? 3 : 4], Type::b16);
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
+  op.details = details;
+  op.c = c;
+}
+
+void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
+  AsyncStoreDetails one;
+  words.take("weak");
+  const size_t count = words.take("v2") ? 2 : words.take("v4") ? 4 : 1;
+  const auto type = words.take_type();
+  if (!words.take("shared::cluster") || !words.take("mbarrier::complete_tx::bytes") || !type ||
+      (bytes_of(*type) != 4 && bytes_of(*type) != 8) || bytes_of(*type) * count > 16)
+    decoder.refuse("of another space, type or completion");
+  one.wide_parts = bytes_of(*type) == 8;
+  decoder.require_operands(instruction, 3, 3);
+  const Operand& value = instruction.operands[1];
+  const std::vector<Operand> single{value};
+  for (const Operand& part : value.kind == Kind::vector ? value.elements : single)
+    one.parts.push_back(decoder.read(part, *type));
+  if (one.parts.size() != count) decoder.refuse("with a vector of another size");
+  one.to = address_of(decoder, instruction.operands[0], Space::shared);
+  one.barrier = address_of(decoder, instruction.operands[2], Space::shared);
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(run_async_store);
+  op.details = details;
+}
+
+}  // namespace bitmma::kernel
