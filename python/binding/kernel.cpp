@@ -16,10 +16,71 @@ std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
   return {nb::cast<int64_t>(extents[0]), nb::cast<int64_t>(extents[1]), nb::cast<int64_t>(extents[2])};
 }
 
-/// Arguments are bytes of a number, or writable contiguous arrays.
-uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block,
-                       const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
-                       int threads, bool checks) {
+std::vector<std::string> printed(const std::vector<Violation>& violations) {
+  std::vector<std::string> texts;
+  for (const Violation& one : violations) texts.push_back(print(one));
+  return texts;
+}
+
+/// Steps of a thread, kept until the launch has ended: Python's objects are made then.
+struct KeptStep {
+  int line = 0, source_line = 0;
+  std::string statement = {};
+  std::vector<std::tuple<std::string, std::string, std::array<uint64_t, 2>>> registers = {};
+  std::optional<Case> product = {};
+};
+
+class StepKeeper {
+ public:
+  /// (block, thread, first line, last line, line to stop behind or 0, how often it is run before)
+  explicit StepKeeper(const nb::tuple& asked)
+      : first_(nb::cast<int>(asked[2])),
+        last_(nb::cast<int>(asked[3])),
+        stop_line_(nb::cast<int>(asked[4])),
+        times_(nb::cast<int64_t>(asked[5])) {
+    trace = {.block = extents_in(nb::cast<nb::tuple>(asked[0])),
+             .thread = extents_in(nb::cast<nb::tuple>(asked[1])),
+             .step = [this](const ThreadStep& step) { return take(step); }};
+  }
+  StepKeeper(const StepKeeper&) = delete;
+  StepKeeper& operator=(const StepKeeper&) = delete;
+
+  nb::list steps() const {
+    nb::list rows;
+    for (const KeptStep& step : steps_) {
+      nb::list registers;
+      for (const auto& [name, type, bits] : step.registers)
+        registers.append(nb::make_tuple(name, type, bits[0], bits[1]));
+      nb::object product = nb::none();
+      if (step.product) product = nb::cast(BoundCase{.value = *step.product});
+      rows.append(nb::make_tuple(step.line, step.source_line, step.statement, registers, product));
+    }
+    return rows;
+  }
+
+  ThreadTrace trace = {};
+
+ private:
+  bool take(const ThreadStep& step) {
+    const bool stops = step.line == stop_line_ && --times_ == 0;
+    if (step.line < first_ || step.line > last_) return !stops;
+    KeptStep kept{.line = step.line, .source_line = step.source_line, .statement = std::string(step.text)};
+    for (const ThreadRegister& one : step.written) kept.registers.emplace_back(one.name, one.type, one.bits);
+    if (step.product && (stop_line_ == 0 || stops)) kept.product = *step.product;
+    steps_.push_back(std::move(kept));
+    return !stops;
+  }
+
+  int first_, last_, stop_line_;
+  int64_t times_;
+  std::vector<KeptStep> steps_ = {};
+};
+
+/// Arguments are bytes of a number, or writable contiguous arrays. Returns the instructions that threads ran, warnings,
+/// whether the trace stopped it, and the steps of the trace.
+nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block,
+                        const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
+                        int threads, bool checks, const std::optional<nb::tuple>& trace) {
   Launch call{.grid = extents_in(grid),
               .block = extents_in(block),
               .dynamic_shared_bytes = shared_bytes,
@@ -61,8 +122,15 @@ uint64_t launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::
                                                          .swizzle = *swizzle,
                                                          .fills_with_nan = nb::cast<bool>(argument[7])}));
   }
-  const nb::gil_scoped_release release;
-  return launch(kernel, call).thread_instructions;
+  std::optional<StepKeeper> keeper;
+  if (trace) call.trace = &keeper.emplace(*trace).trace;
+  LaunchReport done;
+  {
+    const nb::gil_scoped_release release;
+    done = launch(kernel, call);
+  }
+  return nb::make_tuple(done.thread_instructions, printed(done.warnings), done.was_stopped,
+                        keeper ? keeper->steps() : nb::list());
 }
 
 nb::list parameters_of(const PtxEntry& kernel) {
@@ -82,6 +150,7 @@ nb::list fusions_in(const PtxEntry& kernel) {
     row["rule"] = one.rule;
     row["joined"] = one.is_joined;
     row["sure"] = one.is_sure;
+    row["sass"] = print(one.sass);
     rows.append(row);
   }
   return rows;
@@ -94,19 +163,20 @@ void bind_kernel(nb::module_& module) {
       .def(
           "__init__",
           [](PtxEntry* self, std::string_view ptx, const std::string& entry, std::optional<std::string> target,
-             bool fmad) {
-            KernelOptions options{.entry = entry, .fmad = fmad};
+             bool fmad, std::string sass) {
+            KernelOptions options{.entry = entry, .fmad = fmad, .sass = std::move(sass)};
             if (target) options.target = target_from(*target);
             new (self) PtxEntry(ptx, options);
           },
-          "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a)
+          "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a, "sass"_a)
       .def_prop_ro("name", &PtxEntry::name)
       .def_prop_ro("target", [](const PtxEntry& kernel) { return print(kernel.target()); })
       .def_prop_ro("parameters", parameters_of)
       .def_prop_ro("fusions", fusions_in)
+      .def_prop_ro("warnings", [](const PtxEntry& kernel) { return printed(kernel_warnings(kernel)); })
       .def_prop_ro("shared_bytes", &PtxEntry::shared_bytes);
   module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "cluster"_a.none(), "shared_bytes"_a,
-             "arguments"_a, "threads"_a, "checks"_a);
+             "arguments"_a, "threads"_a, "checks"_a, "trace"_a.none());
   module.def("kernel_entries", kernel_entries, "ptx"_a);
 }
 

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core
 from ._arguments import public, text
-from ._errors import flag_of, refuse, shown, threads_of
+from ._errors import count_of, flag_of, refuse, shown, threads_of
+from ._state import Case
 
 _core_any: Any = _core
 
@@ -138,8 +140,14 @@ class Kernel:
 
     @property
     def fusions(self) -> list[dict[str, Any]]:
-        """Which products and sums ptxas joins into one fma: lines, statements, the rule, and whether it is sure."""
+        """Which products and sums ptxas joins into one fma: lines, statements, the rule, whether it is sure, and what
+        SASS shows: joined, apart, both or none."""
         return list(self._core.fusions)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not sure of its bits: joins that no rule covers or that its SASS has otherwise, floating-point atomics."""
+        return list(self._core.warnings)
 
     @property
     def shared_bytes(self) -> int:
@@ -158,11 +166,90 @@ class Kernel:
         return Launcher(self, _extents(launch[0], "grid"), _extents(launch[1], "block"), int(shared))
 
 
+def _indices(value: Any, field: str) -> tuple[int, int, int]:
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(given) <= 3 or any(not isinstance(one, (int, np.integer)) or one < 0 for one in given):
+        raise refuse(field, shown(value), "one to three indices")
+    return tuple(int(one) for one in (*given, 0, 0)[:3])  # type: ignore[return-value]
+
+
+_most = 2**31 - 1
+
+
+def _register(kind: str, low: int, high: int) -> Any:
+    if kind == "pred":
+        return bool(low)
+    if kind == "f32":
+        return np.uint32(low).view(np.float32)
+    if kind == "f64":
+        return np.uint64(low).view(np.float64)
+    return low | high << 64
+
+
+class Step(NamedTuple):
+    """An instruction that a thread ran."""
+
+    line: int
+    """Of the PTX."""
+    source_line: int
+    """By .loc, or 0."""
+    statement: str
+    registers: dict[str, Any]
+    """Those that it wrote: np.float32 and np.float64 of .f32 and .f64, bool of .pred, else the bits as an int."""
+    case: Case | None
+    """Of mma.sync and wgmma, what it read: `bitmma.explain(step.case, row, col)` shows an output term by term."""
+
+    @classmethod
+    def _of(cls, given: Any) -> Step:
+        line, source_line, statement, registers, case = given
+        return cls(line, source_line, statement, {name: _register(kind, low, high) for name, kind, low, high in registers},
+                   None if case is None else Case._of(case))
+
+
+class Stop(NamedTuple):
+    """Where a thread stopped."""
+
+    step: Step
+    """The last instruction that it ran."""
+    registers: dict[str, Any]
+    """All that it had written until then, as in `Step`."""
+
+
 class Launcher:
     """A kernel with its grid and block."""
 
     def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int) -> None:
         self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
+
+    def trace(self, *arguments: Any, thread: Any = 0, block: Any = 0, lines: tuple[int, int] | None = None, cluster: Any = None,
+              checks: bool = True) -> list[Step]:
+        """Runs the grid, and returns what one thread of one block did, instruction by instruction.
+
+        thread, block   indices: one, or up to three
+        lines           the first and the last line of the PTX that are kept; default: all
+        """
+        first, last = (1, _most) if lines is None else lines
+        asked = (_indices(block, "block"), _indices(thread, "thread"), int(first), int(last), 0, 1)
+        return [Step._of(one) for one in self._launch(arguments, cluster, 1, checks, asked)[3]]
+
+    def debug(self, *arguments: Any, line: int, thread: Any = 0, block: Any = 0, time: int = 1, cluster: Any = None,
+              checks: bool = True) -> Stop:
+        """Runs the grid until a thread has run an instruction of a line of the PTX, and returns its registers there. Memory
+        is then as the kernel left it.
+
+        thread, block   indices: one, or up to three
+        time            stops at this time of the line: a loop's turn
+
+        Raises Error where the thread never runs the line.
+        """
+        asked = (_indices(block, "block"), _indices(thread, "thread"), 1, _most, int(line), count_of(time, "time"))
+        _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked)
+        if not stopped:
+            raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
+        registers: dict[str, Any] = {}
+        for one in steps:
+            registers.update(Step._of(one).registers)
+        return Stop(Step._of(steps[-1]), registers)
 
     def __call__(self, *arguments: Any, cluster: Any = None, threads: int = 1, checks: bool = True) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers become what the
@@ -175,6 +262,12 @@ class Launcher:
         Raises Error for arguments that do not fit, and for what the kernel does wrong: out of bounds, misaligned,
         unwritten, a race, a deadlock, with the thread and the PTX line.
         """
+        instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None)
+        for one in [*self.kernel.warnings, *warned]:
+            warnings.warn(one, stacklevel=2)
+        return int(instructions)
+
+    def _launch(self, arguments: Any, cluster: Any, threads: int, checks: bool, trace: Any) -> tuple[int, list[str], bool, list[Any]]:
         parameters = self.kernel.parameters
         if len(arguments) != len(parameters):
             names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
@@ -187,18 +280,21 @@ class Launcher:
             memory = None if value is None else _memory(value)
             given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
         extents = None if cluster is None else _extents(cluster, "cluster")
-        return int(_core_any.kernel_launch(self.kernel._core, self.grid, self.block, extents, self.shared_bytes, given,
-                                           threads_of(threads), flag_of(checks, "checks")))
+        done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
+            self.kernel._core, self.grid, self.block, extents, self.shared_bytes, given, threads_of(threads), flag_of(checks, "checks"),
+            trace)
+        return done
 
 
 @public(ptx=text)
-def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True) -> Kernel:
+def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None) -> Kernel:
     """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
 
     ptx      the text of the module, as nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"] have it
     entry    its name; may be left out where the module has one
     target   the GPU, "sm_90a" or "H100"; default: the .target of the module
     fmad     as ptxas -fmad: whether products and sums become fma
+    sass     what nvdisasm -gp writes of the cubin of ptxas -lineinfo: decides which products and sums become fma
 
     Raises Error, with every line, for instructions that are not run here.
 
@@ -215,4 +311,5 @@ def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool
     >>> x
     array([0., 2., 4., 6.], dtype=float32)
     """
-    return Kernel(_core_any.PtxKernel(ptx, "" if entry is None else text(entry, "entry"), target, flag_of(fmad, "fmad")))
+    return Kernel(_core_any.PtxKernel(ptx, "" if entry is None else text(entry, "entry"), target, flag_of(fmad, "fmad"),
+                                       "" if sass is None else text(sass, "sass")))

@@ -121,8 +121,8 @@ std::string Words::left() const {
   return text;
 }
 
-Decoder::Decoder(const Module& module, const Entry& entry, Target target, bool fmad)
-    : module_(module), entry_(entry), fusions_(fmad ? fusions_of(entry) : Fusions{}) {
+Decoder::Decoder(const Module& module, const Entry& entry, Target target, Fusions fusions)
+    : module_(module), entry_(entry), fusions_(std::move(fusions)) {
   program_.target = target;
   program_.entry = entry;
   program_.variables = module.variables;
@@ -291,7 +291,7 @@ void Decoder::require_operands(const Instruction& instruction, size_t least, siz
 }
 
 void Decoder::lay_out_registers() {
-  for (const Register& reg : entry_.registers) register_slots_.push_back(scratch(slot_bytes(reg.type)));
+  for (const Register& reg : entry_.registers) program_.register_slots.push_back(scratch(slot_bytes(reg.type)));
 }
 
 void Decoder::note_variables(const Operand& operand) {

@@ -42,7 +42,8 @@ struct Refusal {
 
 class Decoder {
  public:
-  Decoder(const Module& module, const Entry& entry, Target target, bool fmad);
+  /// `fusions`: what is computed as one fma.
+  Decoder(const Module& module, const Entry& entry, Target target, Fusions fusions);
 
   /// Throws Error with every instruction that is refused.
   Program decode();
@@ -72,7 +73,7 @@ class Decoder {
   uint32_t factor_slot(const Join& join, size_t factor, Type type);
   /// Copies the factors of a product whose sum comes after they are overwritten.
   void keep_factors(const uint32_t* slots, Type type);
-  uint32_t slot_of(int reg) const { return register_slots_[static_cast<size_t>(reg)]; }
+  uint32_t slot_of(int reg) const { return program_.register_slots[static_cast<size_t>(reg)]; }
 
   /// One more Op, with the guard of the instruction that is being decoded.
   Op& emit(Run run);
@@ -97,7 +98,6 @@ class Decoder {
   const Entry& entry_;
   Program program_;
   Fusions fusions_;
-  std::vector<uint32_t> register_slots_;
   std::set<int> named_;  // variables that an instruction names
   std::map<std::pair<uint64_t, int>, uint32_t> constants_;
   std::map<std::tuple<int, int64_t, int>, uint32_t> addresses_;

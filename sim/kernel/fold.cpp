@@ -204,7 +204,7 @@ class Folder {
     renumber(renumber, one.operands[0]);
     alone.instructions.push_back(std::move(one));
     try {
-      Decoder decoder(module, alone, target_, false);
+      Decoder decoder(module, alone, target_, {});
       const Program program = decoder.decode();
       std::vector<uint8_t> file(program.file_bytes + 64);
       Warp warp{.file = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(file.data()), 64))};
@@ -219,7 +219,7 @@ class Folder {
       Known values;
       for (size_t i = 0; i < results.size(); ++i) {
         const int bits = info(alone.registers[i].type).bits;
-        const uint32_t slot = decoder.slot_of(static_cast<int>(i));
+        const uint32_t slot = program.register_slots[i];
         if (bits > 64) return std::nullopt;
         values[results[i]] = bits == 1    ? warp.mask_of(slot) & 1
                              : bits <= 32 ? *warp.lanes_of<const uint32_t>(slot)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 
 #include "flow.hpp"
 
@@ -14,23 +15,23 @@ namespace {
 
 using Kind = Operand::Kind;
 
-constexpr std::string_view sass = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
+constexpr std::string_view measured = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
 
 constexpr auto rows = std::to_array<FusionRow>({
-    {"one use", "a product whose only use is a sum of its block joins it", true, sass},
+    {"one use", "a product whose only use is a sum of its block joins it", true, measured},
     {"several uses", "a product whose uses are all sums of its block joins each, unless one took the other operand",
-     true, sass},
-    {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, sass},
-    {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, sass},
-    {"other use", "a product that something else reads stays, for all its uses", false, sass},
+     true, measured},
+    {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, measured},
+    {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, measured},
+    {"other use", "a product that something else reads stays, for all its uses", false, measured},
     {"other block",
      "a product that another basic block reads stays, unless a factor is constant (a number, a parameter of the entry, "
      "ld.const); a rounded quotient or a fence begins a block",
-     false, sass},
-    {"same operand", "x + x and x - x of one product join nothing", false, sass},
-    {"other flushing", ".ftz of the product and of the sum differ", false, sass},
-    {"guarded product", "a product under a guard stays", false, sass},
-    {"taken", "the sum has joined its other operand", false, sass},
+     false, measured},
+    {"same operand", "x + x and x - x of one product join nothing", false, measured},
+    {"other flushing", ".ftz of the product and of the sum differ", false, measured},
+    {"guarded product", "a product under a guard stays", false, measured},
+    {"taken", "the sum has joined its other operand", false, measured},
 });
 constexpr std::string_view row(size_t i) { return rows[i].name; }
 
@@ -86,7 +87,7 @@ bool splits_block(const Instruction& one) {
 
 class Fuser {
  public:
-  explicit Fuser(const Entry& entry) : entry_(entry), flow_(flow_of(entry, splits_block)) {
+  Fuser(const Entry& entry, const SassLines& sass) : entry_(entry), sass_(sass), flow_(flow_of(entry, splits_block)) {
     for (const Instruction& one : entry.instructions) effects_.push_back(effects_of(one));
     find_live_registers();
     find_useful_instructions();
@@ -103,7 +104,14 @@ class Fuser {
     for (const bool single : {true, false}) {
       for (int i = 0; i < std::ssize(entry_.instructions); ++i) join_sum(i, single);
     }
-    tell_others();
+    const std::map<int, Join> by_rule = fusions_.of_sum;
+    std::set<int> unexplained;
+    if (!sass_.empty()) {
+      for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
+        if (is_sum(at(i)) && !follow_sass(i)) unexplained.insert(i);
+      }
+    }
+    tell(by_rule, unexplained);
     std::ranges::sort(fusions_.list, {}, &KernelFusion::sum_line);
     return std::move(fusions_);
   }
@@ -179,22 +187,36 @@ class Fuser {
 
   const std::vector<int>& writers(int reg) const { return writers_[static_cast<size_t>(reg)]; }
 
-  /// A number, a parameter of the entry or a constant of the module: an operand that needs no register.
-  bool is_constant(const Operand& given) const {
+  /// A number, a parameter of the entry or a constant of the module, all of which need no register: the number, or the
+  /// address of the other two; nullptr for what is none of them.
+  const Operand* constant_of(const Operand& given) const {
     const Operand* operand = &given;
     int reader = static_cast<int>(entry_.instructions.size());
     while (operand->kind != Kind::integer && operand->kind != Kind::real) {
-      if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return false;
+      if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return nullptr;
       const int writer = writers(operand->reg).front();
-      if (writer >= reader) return false;  // neg %f1, %f1: the register would be looked up without end
+      if (writer >= reader) return nullptr;  // neg %f1, %f1: the register would be looked up without end
       const Instruction& one = at(writer);
       const std::string& name = one.words[0];
-      if (name == "ld") return has(one, "param") || has(one, "const");
-      if ((name != "mov" && name != "neg" && name != "abs") || one.guard >= 0 || one.operands.size() != 2) return false;
+      if (name == "ld") return has(one, "param") || has(one, "const") ? &one.operands.back() : nullptr;
+      if ((name != "mov" && name != "neg" && name != "abs") || one.guard >= 0 || one.operands.size() != 2)
+        return nullptr;
       operand = &one.operands[1];
       reader = writer;
     }
-    return true;
+    return operand;
+  }
+  bool is_constant(const Operand& operand) const { return constant_of(operand) != nullptr; }
+
+  /// A product by 1 or -1: ptxas makes a copy or a change of sign of it.
+  bool has_unit_factor(const Instruction& product) const {
+    if (product.words[0] != "mul") return false;
+    return std::ranges::any_of(product.operands, [&](const Operand& operand) {
+      const Operand* const number = &operand == product.operands.data() ? nullptr : constant_of(operand);
+      if (!number || product.words.back() != "f32" || number->is_double) return false;
+      return (number->kind == Kind::real || number->kind == Kind::integer) &&
+             (number->value & 0x7FFFFFFF) == 0x3F800000;
+    });
   }
 
   bool has_constant_factor(const Instruction& product) const {
@@ -255,7 +277,7 @@ class Fuser {
   void find_products(const Block& block) {
     const size_t first = products_.size();
     for (int i = block.begin; i < block.end; ++i) {
-      if (!useful_[static_cast<size_t>(i)] || !is_product(at(i))) continue;
+      if (!useful_[static_cast<size_t>(i)] || !is_product(at(i)) || has_unit_factor(at(i))) continue;
       Product product{.instruction = i, .has_constant = has_constant_factor(at(i))};
       collect_uses(block, product, i + 1, at(i).operands[0].reg, false, product.uses);
       judge(product);
@@ -405,38 +427,96 @@ class Fuser {
       if (std::ranges::any_of(all, is_between)) join.needs_copies = true;
     }
     fusions_.of_sum[use.instruction] = join;
-    const std::string_view rule = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
-    fusions_.list.push_back({.product_line = mul.line,
-                             .sum_line = sum.line,
-                             .product = mul.text,
-                             .sum = sum.text,
-                             .rule = std::string(rule),
-                             .is_joined = true,
-                             .is_sure = product.is_sure});
   }
 
-  /// Sums of products that stay apart.
-  void tell_others() {
+  SassEvidence in_sass(int sum) const {
+    const auto found = sass_.find(at(sum).line);
+    if (found == sass_.end() || (found->second.fmas == 0 && found->second.sums == 0)) return SassEvidence::none;
+    if (found->second.fmas == 0) return SassEvidence::apart;
+    return found->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
+  }
+
+  /// Joins a sum, or not, as the SASS has it. False where the SASS has an fma, and no operand of the sum is a product.
+  bool follow_sass(int sum) {
+    const SassEvidence evidence = in_sass(sum);
+    if (evidence == SassEvidence::apart) fusions_.of_sum.erase(sum);
+    if (evidence != SassEvidence::joined) return true;
+    struct Candidate {
+      const Product* product = nullptr;
+      Use use = {};
+      bool stays = true;  // the SASS has a product at its line
+      bool by_rule = false;
+    };
+    std::vector<Candidate> candidates;
     for (const Product& product : products_) {
-      for (const Use& use : product.uses) {
-        if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
-        const auto joined = fusions_.of_sum.find(use.instruction);
-        if (joined != fusions_.of_sum.end() && joined->second.product == product.instruction) continue;
-        const std::string_view why = !product.why.empty()              ? product.why
-                                     : joined != fusions_.of_sum.end() ? row(2)
-                                                                       : row(9);
-        fusions_.list.push_back({.product_line = at(product.instruction).line,
-                                 .sum_line = at(use.instruction).line,
-                                 .product = at(product.instruction).text,
-                                 .sum = at(use.instruction).text,
-                                 .rule = std::string(why),
-                                 .is_joined = false,
-                                 .is_sure = product.is_sure});
+      for (const Use& use : uses_anywhere(product)) {
+        if (use.instruction != sum || !fits(product, use)) continue;
+        const auto row = sass_.find(at(product.instruction).line);
+        const auto joined = fusions_.of_sum.find(sum);
+        candidates.push_back({&product, use, row != sass_.end() && row->second.products > 0,
+                              joined != fusions_.of_sum.end() && joined->second.product == product.instruction});
       }
+    }
+    if (candidates.empty()) return false;
+    // The product that is gone; of several the one that the rule takes, then the one of fewer uses.
+    const auto order = [](const Candidate& one) {
+      return std::tuple(one.stays, !one.by_rule, one.product->uses.size(), one.use.operand);
+    };
+    const Candidate best = *std::ranges::min_element(candidates, {}, order);
+    join(*best.product, best.use);
+    return true;
+  }
+
+  /// Uses in all blocks, of a product whose register is written nowhere else.
+  std::vector<Use> uses_anywhere(const Product& product) const {
+    Product anywhere{.instruction = product.instruction, .has_constant = true};
+    collect_uses(flow_.blocks[block_of(product.instruction)], anywhere, product.instruction + 1,
+                 at(product.instruction).operands[0].reg, false, anywhere.uses);
+    return anywhere.uses;
+  }
+
+  /// One row for each product and each sum that reads it.
+  void tell(const std::map<int, Join>& by_rule, const std::set<int>& unexplained) {
+    const auto joins = [](const std::map<int, Join>& joined, const Product& product, int sum) {
+      const auto found = joined.find(sum);
+      return found != joined.end() && found->second.product == product.instruction;
+    };
+    for (const Product& product : products_) {
+      const Instruction& mul = at(product.instruction);
+      const std::vector<Use> uses = sass_.empty() ? product.uses : uses_anywhere(product);
+      for (const Use& use : uses) {
+        if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
+        const int sum = use.instruction;
+        const bool rule_joins = joins(by_rule, product, sum), is_joined = joins(fusions_.of_sum, product, sum);
+        std::string_view why = product.why;
+        if (rule_joins) why = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
+        else if (why.empty()) why = by_rule.contains(sum) ? row(2) : row(9);
+        SassEvidence evidence = in_sass(sum);
+        if (evidence == SassEvidence::joined && !is_joined) evidence = SassEvidence::apart;  // the other operand's fma
+        const bool decided = evidence == SassEvidence::joined || evidence == SassEvidence::apart;
+        fusions_.list.push_back({.product_line = mul.line,
+                                 .sum_line = at(sum).line,
+                                 .product = mul.text,
+                                 .sum = at(sum).text,
+                                 .rule = std::string(why),
+                                 .rule_joins = rule_joins,
+                                 .is_joined = is_joined,
+                                 .is_sure = decided || (product.is_sure && evidence != SassEvidence::both),
+                                 .sass = evidence});
+      }
+    }
+    for (const int sum : unexplained) {
+      fusions_.list.push_back({.sum_line = at(sum).line,
+                               .sum = at(sum).text,
+                               .rule_joins = false,
+                               .is_joined = false,
+                               .is_sure = false,
+                               .sass = SassEvidence::joined});
     }
   }
 
   const Entry& entry_;
+  const SassLines& sass_;
   Flow flow_;
   std::vector<Effects> effects_;
   std::vector<std::vector<bool>> live_behind_;
@@ -451,9 +531,9 @@ class Fuser {
 
 std::span<const FusionRow> fusion_rows() { return rows; }
 
-Fusions fusions_of(const Entry& entry) {
+Fusions fusions_of(const Entry& entry, const SassLines& sass) {
   if (entry.instructions.empty()) return {};
-  return Fuser(entry).fuse();
+  return Fuser(entry, sass).fuse();
 }
 
 }  // namespace bitmma::kernel

@@ -12,6 +12,7 @@
 
 #include "bitmma/kernel/kernel.hpp"
 #include "ptx_module.hpp"
+#include "sass.hpp"
 
 namespace bitmma::kernel {
 
@@ -45,7 +46,7 @@ struct FusionRow {
 };
 std::span<const FusionRow> fusion_rows();
 
-/// What ptxas -fmad=true joins in an entry.
-Fusions fusions_of(const Entry& entry);
+/// What ptxas -fmad=true joins in an entry. Where the SASS has something at a sum's line, it decides.
+Fusions fusions_of(const Entry& entry, const SassLines& sass = {});
 
 }  // namespace bitmma::kernel

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
 #include "fold.hpp"
+#include "sass.hpp"
 
 namespace bitmma {
 namespace {
@@ -45,15 +48,73 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
     parameters_.push_back(
         {.name = variable.name, .type = std::string(kernel::info(variable.type).name), .bytes = variable.size_bytes()});
   }
+  if (!options.fmad && !options.sass.empty()) {
+    throw Error({.code = ViolationCode::not_together,
+                 .field = "sass",
+                 .seen = "fmad = false",
+                 .fix = "the SASS says itself what is joined"});
+  }
+  kernel::SassLines sass;
+  if (!options.sass.empty()) {
+    std::set<int> lines;
+    for (const kernel::Instruction& one : entry.instructions) lines.insert(one.line);
+    sass = kernel::sass_lines(options.sass, entry.name, lines);
+  }
   entry = kernel::folded(entry, target_);
-  kernel::Decoder decoder(module, entry, target_, options.fmad);
-  fusions_ = decoder.fusions().list;
+  kernel::Fusions fusions = options.fmad ? kernel::fusions_of(entry, sass) : kernel::Fusions{};
+  fusions_ = fusions.list;
+  kernel::Decoder decoder(module, entry, target_, std::move(fusions));
   program_ = std::make_shared<const kernel::Program>(decoder.decode());
 }
 
 int64_t PtxEntry::shared_bytes() const { return program_->shared_bytes; }
 
 bool PtxEntry::order_matters() const { return program_->order_matters; }
+
+std::string_view print(SassEvidence evidence) {
+  switch (evidence) {
+    case SassEvidence::none: return "none";
+    case SassEvidence::joined: return "joined";
+    case SassEvidence::apart: return "apart";
+    case SassEvidence::both: return "both";
+  }
+  return {};
+}
+
+std::vector<Violation> kernel_warnings(const PtxEntry& kernel) {
+  std::vector<Violation> warnings;
+  for (const KernelFusion& one : kernel.fusions()) {
+    if (one.is_sure && !one.contradicts_rule()) continue;
+    Violation warning{.code = ViolationCode::undefined_by_ptx,
+                      .field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),
+                      .seen = one.is_joined ? "taken as one fma" : "taken as two roundings",
+                      .expected = "a case that was read from SASS",
+                      .fix = "the last bit may differ; give the SASS of your ptxas",
+                      .severity = Severity::warning};
+    if (one.product_line == 0) {
+      warning.field = fmt::format("PTX line {}", one.sum_line);
+      warning.expected = "an fma, as the SASS has it, whose product was not found";
+      warning.fix = "the last bit may differ";
+    } else if (one.sass == SassEvidence::both) {
+      warning.expected = "one or the other: the SASS has both, of a line that ptxas copied";
+      warning.fix = "the last bit may differ";
+    } else if (one.contradicts_rule()) {
+      warning.seen += " as the SASS has it";
+      warning.expected = fmt::format("{} by the rule '{}'", one.rule_joins ? "one fma" : "two roundings", one.rule);
+      warning.fix = "the SASS decides";
+    }
+    warnings.push_back(std::move(warning));
+  }
+  if (kernel.order_matters()) {
+    warnings.push_back({.code = ViolationCode::undefined_by_ptx,
+                        .field = kernel.name(),
+                        .seen = "floating-point atomics on global memory",
+                        .expected = "integers",
+                        .fix = "their order decides the bits: here threads add in ascending order",
+                        .severity = Severity::warning});
+  }
+  return warnings;
+}
 
 std::vector<std::string> kernel_entries(std::string_view ptx) {
   std::vector<std::string> names;

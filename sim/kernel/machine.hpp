@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -210,8 +211,18 @@ struct Warpgroup {
   int pc = -1;
 };
 
+/// The thread that a launch follows, while its block runs.
+struct Tracer {
+  const ThreadTrace* trace = nullptr;
+  Warp* warp = nullptr;
+  int lane = 0;
+  const Op* pending = nullptr;       // what it waits for; told when it goes on
+  std::optional<Case> product = {};  // that the warp takes part in
+};
+
 struct Cta {
   Cluster* cluster = nullptr;
+  Tracer* tracer = nullptr;  // of the block whose thread is followed
   int rank = 0;
   const Program* program = nullptr;
   const Launch* launch = nullptr;
@@ -250,6 +261,7 @@ struct Program {
   Entry entry = {};
   std::vector<Variable> variables = {};  // of the module
   std::vector<Op> ops = {};
+  std::vector<uint32_t> register_slots = {};  // of the entry's registers
   std::vector<std::shared_ptr<const void>> details = {};
   uint32_t file_bytes = 0;
   /// Slots that hold one value in every lane, or the lane's special register.

@@ -172,13 +172,18 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   for (const MmaDetails::Registers& registers : one.reads) set_registers(state, registers, warps);
   if (one.reads_shared) state.borrow(Field::smem, cta.shared, {std::ssize(cta.shared)});
   if (one.reads_shared && cta.launch->checks) check_operands(one.instruction, cta.program->target, state, warps);
+  const bool reads_c = !one.has_scale_d || (warps.front().mask_of(one.scale_d) & 1) != 0;
+  if (Tracer* const tracer = cta.tracer; tracer && tracer->warp >= &warps.front() && tracer->warp <= &warps.back()) {
+    tracer->product =
+        Case{.instruction = reads_c ? one.instruction : one.without_c, .target = cta.program->target, .before = state};
+    if (one.reads_shared) tracer->product->before.set(Field::smem, cta.shared, {std::ssize(cta.shared)});
+  }
   for (Warp& each : warps) {
     if (one.accumulators.empty()) break;
     each.newest_group = each.committed_groups + 1;
     if (each.group_of_register.empty()) each.group_of_register.resize(cta.program->entry.registers.size());
     for (const int reg : one.accumulators) each.group_of_register[static_cast<size_t>(reg)] = each.newest_group;
   }
-  const bool reads_c = !one.has_scale_d || (warps.front().mask_of(one.scale_d) & 1) != 0;
   const AccumulatorModel& model = *one.model;
   family::dispatch(
       [&](const auto& instruction) {

@@ -12,6 +12,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
+#include "flow.hpp"
 #include "machine.hpp"
 #include "tensor_map.hpp"
 
@@ -33,6 +34,9 @@ std::string print_place(const Program& program, int instruction) {
   if (one.source_line > 0) place += fmt::format(" (source line {})", one.source_line);
   return place;
 }
+
+/// ThreadTrace::step ended the launch.
+struct Stopped {};
 
 /// A fault with its place; the cluster says which of several is told.
 struct PlacedFault {
@@ -188,6 +192,7 @@ class Executor {
   }
 
   void begin(Cta& cta) {
+    cta.tracer = nullptr;
     // Shared memory holds what the last block left, as on a GPU; a fixed pattern makes reads of it repeatable.
     std::ranges::fill(cta.shared, uint8_t{0});
     std::ranges::fill(cta.shared_states, uint8_t{unwritten});
@@ -225,6 +230,13 @@ class Executor {
         }
       }
     }
+    if (!launch_.trace || launch_.trace->block != cta.id) return;
+    const std::array<int64_t, 3>&thread = launch_.trace->thread, &block = launch_.block;
+    const int64_t index = thread[0] + block[0] * (thread[1] + block[1] * thread[2]);
+    tracer_ = {.trace = launch_.trace,
+               .warp = &cta.warps[static_cast<size_t>(index / lanes)],
+               .lane = static_cast<int>(index % lanes)};
+    cta.tracer = &tracer_;
   }
 
   void run_warps() {
@@ -239,7 +251,8 @@ class Executor {
           any_ready = true;
           current_ = &warp;
           warp.waits = false;
-          run_warp(warp);
+          if (cta.tracer && cta.tracer->warp == &warp) run_warp<true>(warp);
+          else run_warp<false>(warp);
           all_wait = all_wait && (warp.waits || warp.status == WarpStatus::at_barrier ||
                                   warp.status == WarpStatus::at_cluster_barrier);
           if (warp.steps <= launch_.most_steps) continue;
@@ -277,10 +290,14 @@ class Executor {
     fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread it waits for reaches");
   }
 
+  template <bool is_traced>
   void run_warp(Warp& warp) {
     const Op* const ops = program_.ops.data();
     const uint64_t end = warp.steps + quantum;
     uint64_t executed = 0;
+    if constexpr (is_traced) {
+      if (const Op* const pending = std::exchange(tracer_.pending, nullptr)) tell_step(*pending);
+    }
     while (warp.steps < end) {
       if (warp.pc == warp.reconverge) {
         if (!next_level(warp)) break;
@@ -298,11 +315,43 @@ class Executor {
       if (op.control == Control::none) {
         if (mask != 0) op.run(warp, op, mask);
         ++warp.pc;
+        if constexpr (is_traced) tell_step(op, mask);
         continue;
       }
-      if (!run_control(warp, op, mask)) break;
+      ran_ = mask;
+      const bool goes_on = run_control(warp, op, mask);
+      if constexpr (is_traced) {
+        if (warp.status == WarpStatus::ready || warp.status == WarpStatus::done) tell_step(op, ran_);
+        else if ((ran_ >> tracer_.lane & 1) != 0) tracer_.pending = &op;
+      }
+      if (!goes_on) break;
     }
     thread_instructions_ += executed;
+  }
+
+  /// Tells the followed thread's step, if the thread is among those that ran the Op, the last of its instruction.
+  void tell_step(const Op& op, Mask ran = all_lanes) {
+    if ((ran >> tracer_.lane & 1) == 0 || op.instruction < 0) return;
+    const Op* const next = &op + 1;
+    if (next < program_.ops.data() + program_.ops.size() && next->instruction == op.instruction) return;
+    const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    ThreadStep step{.line = one.line, .source_line = one.source_line, .text = one.text};
+    const Warp& warp = *tracer_.warp;
+    const auto lane = static_cast<size_t>(tracer_.lane);
+    for (const int reg : effects_of(one).writes) {
+      const Register& named = program_.entry.registers[static_cast<size_t>(reg)];
+      const TypeInfo& type = info(named.type);
+      const uint32_t slot = program_.register_slots[static_cast<size_t>(reg)];
+      ThreadRegister traced{.name = named.name, .type = type.name};
+      if (named.type == Type::pred) traced.bits[0] = warp.mask_of(slot) >> lane & 1;
+      else if (type.bits <= 32) traced.bits[0] = warp.lanes_of<const uint32_t>(slot)[lane];
+      else if (type.bits <= 64) traced.bits[0] = warp.lanes_of<const uint64_t>(slot)[lane];
+      else std::memcpy(traced.bits.data(), warp.lanes_of<const uint64_t>(slot) + 2 * lane, 16);
+      step.written.push_back(traced);
+    }
+    const std::optional<Case> product = std::exchange(tracer_.product, std::nullopt);
+    if (product) step.product = &*product;
+    if (!tracer_.trace->step(step)) throw Stopped{};
   }
 
   /// PTX does not say what an instruction reads of an accumulator of wgmma before its group was waited for. ptxas waits
@@ -359,6 +408,7 @@ class Executor {
                 "one that has every lane that executes it");
         }
         if (op.run) op.run(warp, op, here);
+        ran_ = here;
         ++warp.pc;
         return true;
       }
@@ -489,6 +539,7 @@ class Executor {
     }
     if (same != warp.parked.end()) same->mask |= mask;
     else warp.parked.push_back({.pc = warp.pc, .mask = mask});
+    ran_ = 0;
     next_level(warp);
     return false;
   }
@@ -622,6 +673,8 @@ class Executor {
   Cluster cluster_;
   std::vector<uint8_t> files_;
   Warp* current_ = nullptr;
+  Mask ran_ = 0;  // lanes that ran the last Op of a control
+  Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
   std::optional<Violation> early_read_ = {};  // an accumulator that nothing waited for
 };
@@ -700,6 +753,15 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     refuse("shared memory",
            fmt::format("{} static and {} dynamic bytes", program.shared_bytes, launch.dynamic_shared_bytes),
            fmt::format("at most {} together", most_shared));
+  if (launch.trace && !launch.trace->step) refuse("trace.step", "nothing", "a function that takes the steps");
+  for (size_t i = 0; launch.trace && i < 3; ++i) {
+    const auto require = [&](std::string_view what, int64_t index, int64_t extent) {
+      if (index < 0 || index >= extent)
+        refuse(fmt::format("trace.{}.{}", what, "xyz"[i]), std::to_string(index), fmt::format("0 to {}", extent - 1));
+    };
+    require("block", launch.trace->block[i], launch.grid[i]);
+    require("thread", launch.trace->thread[i], launch.block[i]);
+  }
   if (launch.arguments.size() != kernel.parameters().size()) {
     std::string names;
     for (const PtxParameter& parameter : kernel.parameters())
@@ -843,7 +905,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     std::unique_ptr<Executor> executor;
     {
       const std::lock_guard lock(mutex);
-      if (first && first->cluster < index) return;
+      if (report.was_stopped || (first && first->cluster < index)) return;
       if (!free.empty()) executor = std::move(free.back()), free.pop_back();
     }
     if (!executor) executor = std::make_unique<Executor>(program, launch, regions, addresses, params, constants);
@@ -855,6 +917,9 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     } catch (PlacedFault& fault) {
       const std::lock_guard lock(mutex);
       if (!first || fault.cluster < first->cluster) first = std::move(fault);
+    } catch (const Stopped&) {
+      const std::lock_guard lock(mutex);
+      report.was_stopped = true;
     }
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));

@@ -58,3 +58,56 @@ TEST_CASE("run refuses arguments, entries and kernels that do not fit") {
   }};
   requests.check();
 }
+
+TEST_CASE("run traces a thread, compare finds where two traces part, and explain shows the traced product") {
+  const test::TemporaryFolder folder;
+  const auto softmax = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"run",     cuda,      "--entry", "softmax",           "--grid", "1",
+                                   "--block", "128",     "--arg",   "zeros:f32[1,1000]", "--arg",  "empty:f32[1,1000]",
+                                   "--arg",   "u32:1000"};
+    words.insert(words.end(), more.begin(), more.end());
+    return test::run(words);
+  };
+  const Outcome shown = softmax({"--trace", "0:5", "--trace-lines", "564"});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out, Catch::Contains("  564 max.f32 %f104, %f104, %f25;    %f104 = 0x00000000 (0)\n"));
+  const std::string first = folder.path("a.csv"), second = folder.path("b.csv");
+  CHECK(softmax({"--trace", "0:5", "--trace-to", first}).code == 0);
+  CHECK(softmax({"--trace", "0:6", "--trace-to", second}).code == 0);
+  const Outcome same = test::run({"compare", first, first}), parted = test::run({"compare", first, second});
+  CHECK(same.code == 0);
+  CHECK(parted.code == 1);
+  CHECK_THAT(parted.out, Catch::Contains("mov.u32 %r116, %tid.x;  %r116 = 0x00000005 expected, 0x00000006 actual"));
+  CHECK_THAT(softmax({"--trace", "0:200"}).err, Catch::Contains("trace.thread.x"));
+  CHECK_THAT(softmax({"--trace", "x"}).err, Catch::Contains("BLOCK:THREAD"));
+  CHECK_THAT(softmax({"--trace", "0:5", "--trace-lines", "9-3"}).err, Catch::Contains("--trace-lines"));
+  CHECK_THAT(softmax({"--trace-lines", "9"}).err, Catch::Contains("--trace-lines"));
+  const std::string product = folder.path("p.safetensors");
+  CHECK_THAT(softmax({"--trace", "0:5", "--trace-product", product}).err, Catch::Contains("no mma.sync"));
+  const Outcome made =
+      test::run({"run", bulk, "--entry", "tma_product", "--block", "128", "--arg", "map[64,64/128]:zeros:bf16[64,64]",
+                 "--arg", "map[64,64/128]:zeros:bf16[64,64]", "--arg", "map[64,64]:zeros:f32[64,64]", "--arg", "s32:64",
+                 "--trace", "0:3", "--trace-product", product});
+  CHECK(made.code == 0);
+  const Outcome explained = test::run({"explain", product, "--row", "3", "--col", "4"});
+  CHECK(explained.code == 0);
+  CHECK_THAT(explained.out, Catch::Contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"));
+}
+
+TEST_CASE("run shows the trace that led to a fault") {
+  const Outcome done = test::run({"run", cuda, "--entry", "scan", "--grid", "1", "--block", "64", "--shared", "256",
+                                  "--arg", "zeros:s32[4]", "--arg", "empty:s32[64]", "--trace", "0:5"});
+  CHECK(done.code == 2);
+  CHECK_THAT(done.out, Catch::Contains("mov.u32 %r2, %tid.x;"));
+  CHECK_THAT(done.err, Catch::Contains("ld.global.u32"));
+}
+
+TEST_CASE("run takes the SASS of a kernel, and refuses another's") {
+  const test::TemporaryFolder folder;
+  const std::string sass = folder.path("k.sass");
+  test::write_text(sass, ".text.layer_norm:\n");
+  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass}).err,
+             Catch::Contains("ptxas -arch=sm_90a -lineinfo"));
+  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass, "--no-fmad"}).err,
+             Catch::Contains("not together"));
+}

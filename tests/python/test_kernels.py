@@ -38,3 +38,48 @@ def test_a_cluster_is_launched_together():
         kernel[8, 128](x, bins, 1000, cluster=2)
     with pytest.raises(bitmma.Error, match="cluster"):
         kernel[8, 128](x, bins, 1000, cluster="4")
+
+
+def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    d = np.zeros((64, 64), np.float32)
+    matmul = bitmma.kernel((DATA / "kernels" / "cuda.ptx").read_text(), "matmul")
+    launcher = matmul[(8, 4), 32]
+    steps = launcher.trace(a, b, d, 64, 64, thread=5, block=(1, 2))
+    assert steps[0].statement.startswith("ld.param") and steps[0].case is None
+    products = [step for step in steps if step.case is not None]
+    assert len(products) == 4  # K of 64 in steps of 16
+    last = products[-1]
+    stop = launcher.debug(a, b, np.zeros_like(d), 64, 64, line=last.line, time=sum(one.line == last.line for one in products),
+                          thread=5, block=(1, 2))
+    assert stop.step.statement == last.statement
+    for name, value in stop.step.registers.items():
+        assert isinstance(value, np.float32) and stop.registers[name] == value
+    # The thread's four numbers of D: rows 1 and 9 of the block's 16, columns 2 and 3 of its 8.
+    tile = d[32:48, 8:16]
+    assert list(stop.step.registers.values()) == [tile[1, 2], tile[1, 3], tile[9, 2], tile[9, 3]]
+    explained = bitmma.explain(stop.step.case, 1, 2)
+    assert np.uint32(int(explained["d"]["bits"], 16)).view(np.float32) == tile[1, 2]
+    assert [one.line for one in launcher.trace(a, b, d, 64, 64, lines=(last.line, last.line))] == [
+        one.line for one in products if one.line == last.line]
+    with pytest.raises(bitmma.Error, match="line"):
+        launcher.debug(a, b, d, 64, 64, line=1)
+    with pytest.raises(bitmma.Error, match="trace.thread"):
+        launcher.trace(a, b, d, 64, 64, thread=32)
+    with pytest.raises(bitmma.Error, match="indices"):
+        launcher.trace(a, b, d, 64, 64, thread=-1)
+
+
+def test_what_is_not_sure_of_a_kernel_is_a_warning():
+    kernel = bitmma.kernel(""".version 8.0
+.target sm_90
+.address_size 64
+.visible .entry total(.param .u64 x) {
+  .reg .b64 %rd<2>; .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [x]; mov.f32 %f1, 0f3F800000; atom.global.add.f32 %f2, [%rd1], %f1; ret; }""")
+    assert len(kernel.warnings) == 1
+    x = np.zeros(1, np.float32)
+    with pytest.warns(UserWarning, match="their order decides the bits"):
+        kernel[2, 64](x)
+    assert x[0] == 128

@@ -11,7 +11,8 @@ import bitmma
 
 from conftest import DATA, ROOT
 
-# ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the case.
+# ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the case, and its SASS
+# decides it.
 DIFFERING = {("drawn_16", "d21", "wide")}
 
 spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "tools" / "record_kernels.py")
@@ -55,6 +56,23 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
         assert agrees == ((name, entry, how) not in DIFFERING), (name, entry, how)
         if not agrees:
             assert not all(one["sure"] for one in kernel.fusions), (name, entry, how)
+
+
+def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):
+    with open(DATA / "kernels" / "h100.csv") as file:
+        after = {(row["module"], row["entry"]): row["operands after"] for row in csv.DictReader(file)}
+    (module, entry, how), = DIFFERING
+    number, launch = next(one for one in record_kernels.all_launches("-") if one[1][:2] == (f"drawn {module}", entry))
+    _, _, grid, block, shared, arguments, _ = launch
+    ptx, sass = (folder / "drawn" / f"{module}.ptx").read_text(), (folder / "drawn" / f"{module}_{entry}.sass").read_text()
+    digests = []
+    for given in (None, sass):
+        kernel = bitmma.kernel(ptx, entry, target="sm_90a", sass=given)
+        operands = record_kernels.operands_of(number, entry, arguments, how)
+        with pytest.warns(UserWarning, match="two roundings" if given is None else "the SASS decides"):
+            record_kernels.run(kernel, grid, block, shared, operands, arguments, 0)
+        digests.append(record_kernels.digest_of_all(operands) == after[module, entry])
+    assert digests == [False, True]
 
 
 def test_a_product_that_is_not_joined_is_seen(triton):

@@ -6,6 +6,7 @@
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/golden.hpp"
+#include "bitmma/files/trace_file.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
 #include "output.hpp"
@@ -77,7 +78,36 @@ Tensor last_d(const VectorFile& vectors, const std::string& path) {
   return Tensor::from_bytes(last.name, last.dtype, last.shape, std::move(bytes));
 }
 
+/// Registers of a thread, as `bitmma run --trace --trace-to` writes them.
+void compare_traces(Context& context, const CompareFlags& flags) {
+  const std::vector<TraceRow> expected = read_trace_file(flags.expected), actual = read_trace_file(flags.actual);
+  const auto difference = first_difference(expected, actual);
+  Report report{{"rows", std::ssize(expected)}, {"same", !difference}};
+  if (difference) {
+    report.add("rows_before", static_cast<int64_t>(difference->rows_before));
+    report.add_text(fmt::format("differ after {}: {}", counted(static_cast<int64_t>(difference->rows_before), "row"),
+                                print(*difference)),
+                    Tone::bad);
+    for (const auto& [name, row] :
+         {std::pair("expected", &difference->expected), std::pair("actual", &difference->actual)}) {
+      if (*row)
+        report.add(name, {{"step", (*row)->step},
+                          {"line", (*row)->line},
+                          {"register", (*row)->name},
+                          {"bits", (*row)->bits},
+                          {"statement", (*row)->statement}});
+    }
+  } else {
+    report.add_text(fmt::format("same: {} of registers", counted(std::ssize(expected), "row")), Tone::good);
+  }
+  context.exit_code = difference ? exit_differs : exit_same;
+  show(context, report, flags.json);
+}
+
+bool is_trace(const std::string& path) { return path.ends_with(".csv"); }
+
 void run_compare(Context& context, const CompareFlags& flags) {
+  if (is_trace(flags.expected) && is_trace(flags.actual)) return compare_traces(context, flags);
   TensorFile inputs_of_both = read_tensor_file(flags.expected), other = read_tensor_file(flags.actual);  // in order
   require_inputs(inputs_of_both, "compare");
   const FileFlags none;  // the files say what they are
@@ -100,17 +130,22 @@ void run_compare(Context& context, const CompareFlags& flags) {
 }  // namespace
 
 void add_compare(Command& app, Context& context) {
-  Command* command = app.add_command("compare", "compare the D of two vector files, bit for bit");
+  Command* command =
+      app.add_command("compare", "compare the D of two vector files, bit for bit, or two traces of a kernel");
   const auto flags = std::make_shared<CompareFlags>();
-  command->add_option("expected", flags->expected, "vector file, or a whole tile with one D after all of K")
+  command
+      ->add_option("expected", flags->expected,
+                   "vector file, a whole tile with one D after all of K, or a trace (.csv)")
       ->required();
-  command->add_option("actual", flags->actual, "vector file of the same instruction and cases, or only their D")
+  command
+      ->add_option("actual", flags->actual, "vector file of the same instruction and cases, only their D, or a trace")
       ->required();
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors --json  # with counts by row and column\n"
+      "  bitmma compare before.csv after.csv  # of bitmma run --trace --trace-to: the first line that differs\n"
       "The output shows which rows, columns, warps and registers differ. Inputs are compared first. Exit code 1 if any "
       "bit differs that an instruction reads or writes.");
   command->callback([flags, &context] { run_compare(context, *flags); });

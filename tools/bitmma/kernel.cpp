@@ -6,11 +6,14 @@
 #include <bit>
 #include <charconv>
 #include <filesystem>
+#include <map>
 
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/tensor_file.hpp"
+#include "bitmma/files/trace_file.hpp"
+#include "bitmma/files/vector_file.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 
@@ -18,7 +21,8 @@ namespace bitmma::cli {
 namespace {
 
 struct KernelFlags {
-  Flag<std::string> file, entry, grid = "1", block = "1", cluster, out;
+  Flag<std::string> file, entry, grid = "1", block = "1", cluster, out, sass, trace, trace_lines, trace_to,
+                                 trace_product;
   Flag<std::vector<std::string>> arguments;
   Flag<int64_t> shared = 0;
   Flag<int> threads = 1;
@@ -254,12 +258,66 @@ Report describe_fusions(const PtxEntry& kernel) {
                {"sum_line", one.sum_line},
                {"joined", one.is_joined},
                {"sure", one.is_sure},
-               {"rule", one.rule}};
-    row.add_text(fmt::format("line {} {}  {} into line {} {}  [{}]", one.product_line, one.product,
-                             one.is_joined ? "joined" : "not joined", one.sum_line, one.sum, one.rule));
+               {"rule", one.rule},
+               {"sass", print(one.sass)}};
+    if (one.product_line == 0) {
+      row.add_text(fmt::format("line {} {}  fma in SASS, whose product was not found", one.sum_line, one.sum));
+    } else {
+      row.add_text(fmt::format(
+          "line {} {}  {} into line {} {}  [{}{}{}]", one.product_line, one.product,
+          one.is_joined ? "joined" : "not joined", one.sum_line, one.sum, one.rule,
+          one.sass == SassEvidence::none ? "" : "; SASS: ", one.sass == SassEvidence::none ? "" : print(one.sass)));
+    }
     list.append(std::move(row));
   }
   return list;
+}
+
+/// "1,0:5": a block and a thread of it.
+ThreadTrace trace_of_flag(const std::string& text) {
+  ThreadTrace trace;
+  const size_t colon = text.find(':');
+  const auto indices = [&](std::string_view part) {
+    std::array<int64_t, 3> found{};
+    size_t count = 0;
+    for (size_t from = 0; from <= part.size();) {
+      const size_t comma = std::min(part.find(',', from), part.size());
+      const auto number = parse_word(std::string(part.substr(from, comma - from)));
+      if (count == 3 || !number || *number > 0x7FFFFFFF) {
+        throw Error({.field = "--trace",
+                     .seen = shortened(printable(text)),
+                     .expected = "BLOCK:THREAD, each of one to three indices, such as 1,0:5"});
+      }
+      found[count++] = static_cast<int64_t>(*number);
+      from = comma + 1;
+    }
+    return found;
+  };
+  trace.block =
+      colon == std::string::npos ? std::array<int64_t, 3>{} : indices(std::string_view(text).substr(0, colon));
+  trace.thread = indices(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1));
+  return trace;
+}
+
+/// "40" or "40-60": the lines of the PTX that are told.
+std::pair<int, int> lines_of_flag(const std::string& text) {
+  const size_t dash = std::min(text.find('-'), text.size());
+  const auto first = parse_word(text.substr(0, dash)),
+             last = dash < text.size() ? parse_word(text.substr(dash + 1)) : first;
+  if (!first || !last || *first < 1 || *last > 0x7FFFFFFF || *first > *last) {
+    throw Error({.field = "--trace-lines",
+                 .seen = shortened(printable(text)),
+                 .expected = "a line of the PTX, or two as in 40-60"});
+  }
+  return {static_cast<int>(*first), static_cast<int>(*last)};
+}
+
+/// "%f3 = 0x3f800000 (1)": floating-point registers with their number.
+std::string print_register(const TraceRow& row, const ThreadRegister& one) {
+  const auto type = std::ranges::find(argument_types, one.type, &ArgumentType::name);
+  const bool has_number = type != argument_types.end() && type->format;
+  return fmt::format("{} = {}{}", row.name, row.bits,
+                     has_number ? fmt::format(" ({})", print_value(*type->format, one.bits[0])) : "");
 }
 
 void run_kernel(Context& context, const KernelFlags& flags) {
@@ -272,7 +330,10 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     }
     return show(context, names, flags.json);
   }
-  const PtxEntry kernel(ptx, {.entry = flags.entry, .target = flags.target.asked(), .fmad = !flags.no_fmad});
+  const PtxEntry kernel(ptx, {.entry = flags.entry,
+                              .target = flags.target.asked(),
+                              .fmad = !flags.no_fmad,
+                              .sass = flags.sass.empty() ? std::string{} : read_whole(flags.sass)});
   if (flags.fusions) return show(context, describe_fusions(kernel), flags.json);
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   Launch call{.grid = extents_of_flag("--grid", flags.grid),
@@ -292,23 +353,56 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   }
   const int values = flags.values;
   const bool as_json = flags.json;
-  const LaunchReport done = launch(kernel, call);
+  std::string trace_to, trace_product;
+  Report steps = Report::list();
+  std::vector<TraceRow> rows;
+  std::optional<TensorFile> product;
+  ThreadTrace trace;
+  if (!flags.trace.empty()) {
+    trace_to = flags.trace_to.get(), trace_product = flags.trace_product.get();
+    if (!trace_product.empty()) require_tensor_file_name(trace_product);
+    trace = trace_of_flag(flags.trace);
+    const auto lines = flags.trace_lines.empty() ? std::pair(1, 0x7FFFFFFF) : lines_of_flag(flags.trace_lines);
+    const bool prints = trace_to.empty() && trace_product.empty();
+    std::map<int, int> product_of_sum;
+    for (const KernelFusion& one : kernel.fusions()) {
+      if (one.is_joined) product_of_sum[one.sum_line] = one.product_line;
+    }
+    trace.step = [&, product_of_sum = std::move(product_of_sum), lines, prints,
+                  count = int64_t{0}](const ThreadStep& step) mutable {
+      ++count;
+      if (step.line < lines.first || step.line > lines.second) return true;
+      if (step.product && !trace_product.empty() && !product)
+        product = single_case_file(*step.product, {{"source", "bitmma run"}});
+      const std::vector<TraceRow> of_step = trace_rows(count, step);
+      if (!trace_to.empty()) rows.insert(rows.end(), of_step.begin(), of_step.end());
+      if (!prints) return true;
+      std::string text = fmt::format("{:5} {}", step.line, step.text);
+      if (const auto joined = product_of_sum.find(step.line); joined != product_of_sum.end())
+        text += fmt::format("  (one fma with line {})", joined->second);
+      Report registers = Report::object();
+      for (size_t i = 0; i < of_step.size(); ++i) {
+        text += (i == 0 ? "    " : ", ") + print_register(of_step[i], step.written[i]);
+        registers.add(of_step[i].name, of_step[i].bits);
+      }
+      Report one{{"line", step.line}, {"statement", std::string(step.text)}, {"registers", std::move(registers)}};
+      one.add_text(text);
+      steps.append(std::move(one));
+      return true;
+    };
+    call.trace = &trace;
+  }
+  LaunchReport done;
+  try {
+    done = launch(kernel, call);
+  } catch (const Error&) {
+    // What led to the fault is what one looks for.
+    if (!trace_to.empty()) write_trace_file(trace_to, rows);
+    else if (!as_json) show(context, steps, false);
+    throw;
+  }
   std::vector<Violation> warnings = done.warnings;
-  for (const KernelFusion& one : kernel.fusions()) {
-    if (one.is_sure) continue;
-    warnings.push_back({.field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),
-                        .seen = one.is_joined ? "taken as one fma" : "taken as two roundings",
-                        .expected = "a case that was read from SASS",
-                        .fix = "the last bit may differ; compare with the SASS of your ptxas",
-                        .severity = Severity::warning});
-  }
-  if (kernel.order_matters()) {
-    warnings.push_back({.field = kernel.name(),
-                        .seen = "floating-point atomics on global memory",
-                        .expected = "integers",
-                        .fix = "their order decides the bits: here threads add in ascending order",
-                        .severity = Severity::warning});
-  }
+  std::ranges::move(kernel_warnings(kernel), std::back_inserter(warnings));
   print_warnings(context, warnings);
   Report report{
       {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
@@ -320,6 +414,10 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     if (arguments[i].tensor) list.append(describe_argument(i, arguments[i], before[i], values));
   }
   report.add("arguments", list);
+  if (!std::get<Report::List>(steps.value).empty()) report.add("trace", steps);
+  for (const Report& one : std::get<Report::List>(steps.value)) {
+    for (const Report::Line& line : one.lines) report.add_text(line.text);
+  }
   for (const Report& one : std::get<Report::List>(list.value)) {
     for (const Report::Line& line : one.lines) report.add_text(line.text);
   }
@@ -336,6 +434,21 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     write_tensor_file(flags.out, file);
     report.add("written", *flags.out);
     report.add_text(fmt::format("wrote {}", *flags.out));
+  }
+  if (!trace_to.empty()) {
+    context.require_flags_acted();
+    write_trace_file(trace_to, rows);
+    report.add_text(fmt::format("wrote {} of registers to {}", counted(std::ssize(rows), "row"), trace_to));
+  }
+  if (!trace_product.empty()) {
+    if (!product)
+      throw Error({.code = ViolationCode::not_found,
+                   .field = "--trace-product",
+                   .seen = "no mma.sync and no wgmma in what is traced",
+                   .expected = "a thread and lines that run one"});
+    context.require_flags_acted();
+    write_tensor_file(trace_product, *product);
+    report.add_text(fmt::format("wrote {}: bitmma explain shows it term by term", trace_product));
   }
   show(context, report, as_json);
 }
@@ -360,9 +473,18 @@ void add_run(Command& app, Context& context) {
   command->add_option("--values", flags->values, "values to show of each argument that changed")->capture_default_str();
   flags->target.add(*command, "the GPU by its PTX name; default: the .target of the file");
   command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: products and sums are not joined");
+  command->add_option("--sass", flags->sass,
+                      "what nvdisasm -gp writes of the cubin of ptxas -lineinfo: decides which are joined");
   command->add_flag("--fusions", flags->fusions,
                     "show which products and sums ptxas joins into one fma; nothing is run");
   command->add_flag("--list", flags->list, "show the kernels of the file; nothing is run");
+  command->add_option("--trace", flags->trace,
+                      "BLOCK:THREAD, such as 1,0:5: show each instruction that the thread runs, and its registers");
+  command->add_option("--trace-lines", flags->trace_lines, "only these lines of the PTX: 40, or 40-60");
+  command->add_option("--trace-to", flags->trace_to,
+                      "write the registers to a .csv instead; bitmma compare names the first line that differs");
+  command->add_option("--trace-product", flags->trace_product,
+                      "safetensors with the first mma.sync or wgmma of the trace, for bitmma explain");
   command->add_flag("--no-checks", flags->no_checks, "do not look for reads of unwritten memory and for races");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
@@ -372,6 +494,8 @@ void add_run(Command& app, Context& context) {
       "  bitmma run data/kernels/cuda.ptx --entry softmax --grid 2 --block 128 --arg zeros:f32[2,1000] "
       "--arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n"
       "  bitmma run data/kernels/cuda.ptx --entry layer_norm --fusions\n"
+      "  bitmma run data/kernels/cuda.ptx --entry scan --grid 1 --block 64 --shared 256 --arg zeros:s32[64] "
+      "--arg empty:s32[64] --trace 0:5\n"
       "  bitmma run data/kernels/bulk.ptx --entry tma_product --block 128 --arg map[64,64/128]:zeros:bf16[64,64] "
       "--arg map[64,64/128]:zeros:bf16[64,64] --arg map[64,64]:zeros:f32[64,64] --arg s32:64\n"
       "A fault of the kernel (out of bounds, misaligned, unwritten, a race, a deadlock) is told with its thread and "

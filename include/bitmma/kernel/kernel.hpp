@@ -27,6 +27,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/kernel/tensor_map.hpp"
+#include "bitmma/kernel/thread_trace.hpp"
 
 namespace bitmma {
 
@@ -38,6 +39,9 @@ struct KernelOptions {
   std::string entry = {};             // empty: the only one of the module
   std::optional<Target> target = {};  // nothing: the module's .target
   bool fmad = true;                   // ptxas -fmad: products and sums without a rounding become fma
+  /// What nvdisasm -gp writes of the cubin of ptxas -lineinfo: where it shows a sum or an fma at a line of the PTX, it
+  /// decides whether they are joined. Empty: the rules decide alone.
+  std::string sass = {};
 };
 
 /// A parameter of an entry, in PTX's words.
@@ -49,13 +53,26 @@ struct PtxParameter {
   bool operator==(const PtxParameter&) const = default;
 };
 
-/// A sum that ptxas joins with a product, or a place where the rule does not say what ptxas does.
+/// What SASS shows of a product and a sum that reads it.
+enum class SassEvidence : uint8_t {
+  none,    // no SASS is given, or it has nothing of the line
+  joined,  // fma
+  apart,   // a sum, or an fma of its other operand
+  both,    // of the copies that ptxas made of the line, some are joined
+};
+std::string_view print(SassEvidence evidence);
+
+/// A product and the sum that reads it: whether ptxas makes one fma of them.
 struct KernelFusion {
-  int product_line = 0, sum_line = 0;  // in the PTX
+  int product_line = 0, sum_line = 0;  // in the PTX; product_line 0: an fma in SASS whose product was not found
   std::string product = {}, sum = {};  // as written
-  std::string rule = {};               // the row of the table that decided
-  bool is_joined = true;
-  bool is_sure = true;  // false: no measured row covers the case
+  std::string rule = {};               // the row of the table that covers the case
+  bool rule_joins = true;              // what that row says
+  bool is_joined = true;               // what is computed
+  bool is_sure = true;                 // false: neither a measured row nor SASS decides
+  SassEvidence sass = SassEvidence::none;
+
+  bool contradicts_rule() const { return is_joined != rule_joins; }
 
   bool operator==(const KernelFusion&) const = default;
 };
@@ -84,6 +101,10 @@ class PtxEntry {
   std::vector<KernelFusion> fusions_;
   std::shared_ptr<const kernel::Program> program_;
 };
+
+/// What is not sure of a kernel's bits: joins that no rule covers, joins where its SASS contradicts the rules, and
+/// floating-point atomics.
+std::vector<Violation> kernel_warnings(const PtxEntry& kernel);
 
 /// The names of a module's entries. Throws Error for text that is not PTX.
 std::vector<std::string> kernel_entries(std::string_view ptx);
@@ -115,10 +136,12 @@ struct Launch {
   int threads = 1;
   bool checks = true;  // reads of unwritten memory and races; bounds and alignment are always checked
   uint64_t most_steps = uint64_t{1} << 36;  // instructions of a block before it counts as hanging
+  const ThreadTrace* trace = nullptr;       // follows one thread
 };
 
 struct LaunchReport {
   uint64_t thread_instructions = 0;
+  bool was_stopped = false;  // by ThreadTrace::step
   /// What PTX leaves undefined and ptxas mends: an accumulator that is read before wgmma.wait_group, the first of them.
   std::vector<Violation> warnings = {};
 };

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// One thread of a launch, followed instruction by instruction: what each left in the thread's registers.
+//
+//   ThreadTrace trace{.block = {0, 0, 0}, .thread = {5, 0, 0}};
+//   trace.step = [](const ThreadStep& step) { fmt::print("{} {}\n", step.line, step.text); return true; };
+//   launch(kernel, {.grid = ..., .trace = &trace});
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "bitmma/instruction/case.hpp"
+
+namespace bitmma {
+
+struct ThreadRegister {
+  std::string_view name = {}, type = {};  // "%f3", "f32", in PTX's words
+  std::array<uint64_t, 2> bits = {};      // the second of a register of 128 bits; a predicate is 0 or 1
+};
+
+/// An instruction that the thread has run.
+struct ThreadStep {
+  int line = 0, source_line = 0;  // in the PTX; in the source by .loc, or 0
+  std::string_view text = {};
+  std::vector<ThreadRegister> written = {};  // in the order of the operands
+  const Case* product = nullptr;  // of mma.sync and wgmma: the state before it, of the whole warp or warpgroup
+};
+
+struct ThreadTrace {
+  std::array<int64_t, 3> block{}, thread{};
+  /// False ends the launch there. The step's names and product last until it returns.
+  std::function<bool(const ThreadStep&)> step = {};
+};
+
+}  // namespace bitmma

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "sass.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bitmma/core/error.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+enum class Does : uint8_t { adds, multiplies, both };
+
+struct SassOpcode {
+  std::string_view name;
+  Does does;
+};
+constexpr auto opcodes = std::to_array<SassOpcode>({
+    {"FADD", Does::adds},
+    {"HADD2", Does::adds},
+    {"DADD", Does::adds},
+    {"FMUL", Does::multiplies},
+    {"HMUL2", Does::multiplies},
+    {"DMUL", Does::multiplies},
+    {"FFMA", Does::both},
+    {"HFMA2", Does::both},
+    {"DFMA", Does::both},
+});
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// The text behind the first comma, to the next one or to the end; shortens `text` to what is left.
+std::string_view take_operand(std::string_view& text) {
+  const size_t end = std::min(text.find(','), text.size());
+  const std::string_view operand = trimmed(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return operand;
+}
+
+/// "@!P0 FFMA.FTZ R5, R0, 1, R7 ;": what it does. ptxas writes sums also as an fma with a factor of one, products as
+/// one with an addend of zero, and constants as one of zeros.
+std::optional<Does> does(std::string_view instruction) {
+  if (instruction.starts_with('@')) instruction = trimmed(instruction.substr(instruction.find(' ')));
+  const std::string_view word = instruction.substr(0, instruction.find(' '));
+  const std::string_view name = word.substr(0, word.find('.'));
+  const auto* const row = std::ranges::find(opcodes, name, &SassOpcode::name);
+  if (row == opcodes.end()) return std::nullopt;
+  if (row->does != Does::both) return row->does;
+  std::string_view rest = instruction.substr(word.size());
+  rest = rest.substr(0, rest.find(';'));
+  std::vector<std::string_view> operands;
+  while (!trimmed(rest).empty()) operands.push_back(take_operand(rest));
+  const auto is = [&](size_t i, std::string_view number, std::string_view name_of_it) {
+    std::string_view text = i < operands.size() ? operands[i] : std::string_view{};
+    if (text.starts_with('-')) text.remove_prefix(1);
+    return text == number || text == name_of_it;
+  };
+  if (is(1, "0", "RZ") || is(2, "0", "RZ")) return std::nullopt;
+  if (is(1, "1", "1") || is(2, "1", "1")) return Does::adds;
+  if (is(operands.size() - 1, "0", "RZ")) return Does::multiplies;
+  return Does::both;
+}
+
+[[noreturn]] void refuse(ViolationCode code, std::string seen, std::string expected) {
+  throw Error({.code = code,
+               .field = "SASS",
+               .seen = std::move(seen),
+               .expected = std::move(expected),
+               .fix = "ptxas -arch=sm_90a -lineinfo kernel.ptx -o kernel.cubin; nvdisasm -gp kernel.cubin"});
+}
+
+constexpr std::string_view section = ".text.", mark = "//## File \".nv_debug_ptx_txt\", line ";
+
+}  // namespace
+
+SassLines sass_lines(std::string_view text, std::string_view entry, const std::set<int>& lines) {
+  SassLines found;
+  bool is_here = false, has_section = false, has_marks = false;
+  int line = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view row = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (row.starts_with(section) && row.ends_with(':')) {
+      is_here = row.substr(section.size(), row.size() - section.size() - 1) == entry;
+      has_section |= is_here;
+      line = 0;
+    } else if (is_here && row.starts_with(mark)) {
+      const std::string_view number = row.substr(mark.size());
+      std::from_chars(number.data(), number.data() + number.size(), line);
+      has_marks = true;
+    } else if (is_here && row.starts_with("/*") && row.find("*/") != std::string_view::npos) {
+      const std::optional<Does> what = does(trimmed(row.substr(row.find("*/") + 2)));
+      if (!what || line == 0) continue;
+      if (!lines.contains(line)) {
+        refuse(ViolationCode::contradiction, fmt::format("a floating-point instruction of line {}", line),
+               fmt::format("the SASS of this PTX, where kernel {} has none there", entry));
+      }
+      SassLine& at = found[line];
+      if (*what == Does::adds) ++at.sums;
+      else if (*what == Does::multiplies) ++at.products;
+      else ++at.fmas;
+    }
+  }
+  if (!has_section)
+    refuse(ViolationCode::unusable_file, "no section .text." + std::string(entry), "what nvdisasm writes of its cubin");
+  if (!has_marks)
+    refuse(ViolationCode::unusable_file, "no lines of the PTX", "a cubin of ptxas -lineinfo, nvdisasm -gp");
+  return found;
+}
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Whether bitmma's rules for products and sums are what a ptxas does: compiles PTX files, and compares with their SASS.
+
+  check_fusions.py FILE.ptx | FILE.safetensors ...     of recorded launches: their modules
+
+Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM.
+Exit code 1: a rule that is said to be sure is contradicted.
+"""
+import collections
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+import bitmma
+
+PTXAS, NVDISASM = os.environ.get("BITMMA_PTXAS", "ptxas"), os.environ.get("BITMMA_NVDISASM", "nvdisasm")
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+def newest_version():
+    """Of PTX, that this ptxas takes: a module's own may be later, and says nothing of its instructions."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "k.ptx")
+        with open(path, "w") as file:
+            file.write(".version 99.9\n.target sm_90a\n.address_size 64\n")
+        answer = output_of(PTXAS, "-arch=sm_90a", path, "-o", os.path.join(folder, "k.cubin")).stderr
+    found = re.search(r"current version is '([\d.]+)'", answer)
+    if not found:
+        raise SystemExit(f"{PTXAS} does not say which version of PTX it takes: {answer[:200]}")
+    return found[1]
+
+
+def modules_of(path):
+    if path.endswith(".safetensors"):
+        with open(path, "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+            data = file.read()
+        for name, tensor in header.items():
+            if name.startswith("ptx."):
+                yield name, data[slice(*tensor["data_offsets"])].decode()
+    else:
+        with open(path) as file:
+            yield os.path.basename(path), file.read()
+
+
+def sass_of(ptx, version):
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = os.path.join(folder, "k.ptx"), os.path.join(folder, "k.cubin")
+        with open(source, "w") as file:
+            file.write(re.sub(r"^\.version [\d.]+", f".version {version}", ptx, count=1, flags=re.M))
+        done = output_of(PTXAS, "-arch=sm_90a", "-lineinfo", source, "-o", cubin)
+        return output_of(NVDISASM, "-gp", cubin).stdout if done.returncode == 0 else None
+
+
+def main(paths):
+    if not paths:
+        raise SystemExit(__doc__)
+    version, table, contradicted = newest_version(), collections.Counter(), 0
+    for path in paths:
+        for name, ptx in modules_of(path):
+            sass = sass_of(ptx, version)
+            if sass is None:
+                print(f"{path} {name}: not compiled")
+                table["modules not compiled"] += 1
+                continue
+            for entry in re.findall(r"\.entry\s+([\w$]+)", ptx):
+                rules = {(one["product_line"], one["sum_line"]): one for one in bitmma.kernel(ptx, entry, target="sm_90a").fusions}
+                table["kernels"] += 1
+                for one in bitmma.kernel(ptx, entry, target="sm_90a", sass=sass).fusions:
+                    lines = one["product_line"], one["sum_line"]
+                    rule = rules.get(lines, {"joined": False, "sure": False, "rule": "none"})
+                    said = ("joined" if rule["joined"] else "apart") + ("" if rule["sure"] else ", not sure")
+                    table[f"rule: {said}; SASS: {one['sass']}"] += 1
+                    if one["product_line"] == 0 or one["sass"] == "both" or one["joined"] != rule["joined"]:
+                        print(f"{path} {name} {entry}, lines {lines[0]} and {lines[1]}: {said} by {rule['rule']}; SASS: {one['sass']}")
+                        contradicted += rule["sure"] and one["sass"] != "none"
+    for row, count in sorted(table.items()):
+        print(f"{count:6} {row}")
+    raise SystemExit(1 if contradicted else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
