@@ -145,9 +145,9 @@ void add_compare(Command& app, Context& context) {
       "Examples:\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors\n"
       "  bitmma compare golden.safetensors from_gpu.safetensors --json  # with counts by row and column\n"
-      "  bitmma compare before.csv after.csv  # of bitmma run --trace --trace-to: the first line that differs\n"
       "The output shows which rows, columns, warps and registers differ. Inputs are compared first. Exit code 1 if any "
-      "bit differs that an instruction reads or writes.");
+      "bit differs that an instruction reads or writes. Of two traces, .csv files of bitmma run --trace-to, the first "
+      "line of the PTX that differs is named.");
   command->callback([flags, &context] { run_compare(context, *flags); });
 }
 
