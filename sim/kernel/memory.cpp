@@ -75,19 +75,25 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
   }
 }
 
-void require_written(const uint8_t* states, size_t bytes, int lane, std::string_view where) {
+[[noreturn]] void fault_of_state(uint8_t state, int lane, std::string_view where) {
+  if (state == in_flight) {
+    fault(ViolationCode::unwritten_read, lane, fmt::format("{}: a cp.async to it has not been waited for", where),
+          "cp.async.wait_group, and a barrier where other threads copied", "wait before the read");
+  }
+  fault(ViolationCode::unwritten_read, lane, fmt::format("{}: nothing wrote it", where), "memory that was written",
+        "write it first; --no-checks reads what is there");
+}
+
+/// `where` makes the name of a place: only a fault needs it.
+template <typename Where>
+void require_written(const uint8_t* states, size_t bytes, int lane, const Where& where) {
   for (size_t i = 0; i < bytes; ++i) {
-    if (states[i] == written) continue;
-    if (states[i] == in_flight) {
-      fault(ViolationCode::unwritten_read, lane, fmt::format("{}: a cp.async to it has not been waited for", where),
-            "cp.async.wait_group, and a barrier where other threads copied", "wait before the read");
-    }
-    fault(ViolationCode::unwritten_read, lane, fmt::format("{}: nothing wrote it", where), "memory that was written",
-          "write it first; --no-checks reads what is there");
+    if (states[i] != written) fault_of_state(states[i], lane, where());
   }
 }
 
-void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, std::string_view where) {
+template <typename Where>
+void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, const Where& where) {
   if (kind == AccessKind::read || kind == AccessKind::atomic) require_written(states, bytes, lane, where);
   if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
@@ -116,7 +122,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   }
   if (cta.launch->checks) {
     check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
-                 fmt::format("byte {} of shared memory", at - shared_begin));
+                 [&] { return fmt::format("byte {} of shared memory", at - shared_begin); });
     note_use(warp, cta, op, lane, at, static_cast<size_t>(bytes), kind, data);
   }
   return cta.shared.data() + at;
@@ -131,7 +137,7 @@ uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind 
   const size_t at = static_cast<size_t>(warp.index * lanes + lane) * static_cast<size_t>(cta.local_bytes) + address;
   if (cta.launch->checks) {
     check_states(cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
-                 fmt::format("byte {} of local memory", address));
+                 [&] { return fmt::format("byte {} of local memory", address); });
   }
   return cta.local.data() + at;
 }
@@ -168,7 +174,7 @@ uint8_t* in_global(Warp& warp, int lane, uint64_t address, int bytes, AccessKind
   const uint64_t at = address - region.begin;
   if (region.states) {
     check_states(region.states + at, static_cast<size_t>(bytes), lane, kind,
-                 fmt::format("byte {} of {}", at, region.name));
+                 [&] { return fmt::format("byte {} of {}", at, region.name); });
   }
   return region.data + at;
 }
@@ -234,8 +240,9 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
   if (!cta.launch->checks || at >= cta.shared.size() || cta.shared.size() - at < bytes) return;
   if (const uint8_t* const states = cta.shared_states.data() + at;
       !std::all_of(states, states + bytes, [](uint8_t state) { return state == written; }))
-    require_written(states, bytes, lane,
-                    fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin));
+    require_written(states, bytes, lane, [&] {
+      return fmt::format("bytes from {} of shared memory", static_cast<int64_t>(at) - shared_begin);
+    });
   if (cta.used_units[at / 16] == 0) return;
   const std::vector<uint32_t>& fenced = cta.cluster->fenced;
   for (size_t i = at; i < at + bytes; ++i) {

@@ -384,9 +384,42 @@ Value scaled(const CvtInstruction& one, Value value, int scale) {
 }
 
 /// One lane.
+/// `word` without its last `bits`, to nearest, ties to even.
+constexpr uint64_t without_last(uint64_t word, int bits) {
+  return (word + (low_mask(bits) >> 1) + (word >> bits & 1)) >> bits;
+}
+
+/// Conversions that kernels are full of, in a few steps: integers to f32, and normal numbers between f32 and 16 bits.
+/// Nothing for what only converted() does.
+std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t code) {
+  constexpr int narrower = 127 - 15;  // biases of f32 and f16
+  if (one.ftz || one.sat || one.relu || one.satfinite || one.scales > 0) return std::nullopt;
+  if (one.to == f32 && one.from == f16 && one.rounding == none) {
+    const uint64_t exponent = code >> 10 & 0x1F;
+    if (exponent == 0 || exponent == 0x1F) return std::nullopt;
+    return (code & 0x8000) << 16 | ((code & 0x7FFF) + (uint64_t{narrower} << 10)) << 13;
+  }
+  if (one.rounding != rn) return std::nullopt;
+  if (one.to == f32 && (one.from == s32 || one.from == u32)) {
+    const bool negative = one.from == s32 && (code >> 31 & 1) != 0;
+    const uint64_t magnitude = negative ? (uint64_t{1} << 32) - code : code;
+    if (magnitude == 0) return 0;
+    const int top = std::bit_width(magnitude) - 1;
+    const uint64_t mantissa = top <= 23 ? magnitude << (23 - top) : without_last(magnitude, top - 23);
+    return uint64_t{negative} << 31 |
+           (mantissa + (static_cast<uint64_t>(126 + top) << 23));  // its first bit is one more
+  }
+  const uint64_t exponent = code >> 23 & 0xFF;
+  if (one.from != f32 || exponent == 0xFF) return std::nullopt;
+  if (one.to == bf16) return without_last(code, 16);
+  if (one.to != f16 || exponent <= narrower || exponent > narrower + 0x1E) return std::nullopt;
+  return (code >> 16 & 0x8000) | (without_last(code & 0x7FFFFFFF, 13) - (uint64_t{narrower} << 10));
+}
+
 uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
   const CvtTypeInfo& to = info(one.to);
   code &= low_mask(info(one.from).bits);
+  if (const auto quick = quickly_converted(one, code)) return *quick;
   // ptxas makes moves of these, which keep NaN as they are.
   const bool plain = !one.ftz && !one.sat;
   if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;

@@ -14,6 +14,7 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
+#include "bitmma/formats/ieee.hpp"
 #include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -586,5 +587,37 @@ TEST_CASE("the lanes of a conversion make its result, and lie between the codes 
       REQUIRE(packed == result);
     }
     CHECK_THROWS_AS(lanes_of(one, {}), Error);
+  }
+}
+
+TEST_CASE("the conversions that have a short way give what the conversion of formats gives") {
+  RandomStream random(23, 0);
+  std::vector<uint32_t> words{0, 1, 0x80000000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800000, 0xFF800001, 0x33000000, 0x33000001};
+  for (uint32_t i = 0; i < 1024; ++i) {
+    // Ties of 16 bits, the edges of f16's range, and integers around powers of two.
+    words.push_back(0x38000000 + (i << 12) + 0x800);
+    words.push_back(0x477FE000 + (i << 4));
+    words.push_back(0x38800000 - 512 + i);
+    words.push_back((uint32_t{1} << (i % 32)) + i / 32 - 16);
+  }
+  for (int i = 0; i < 200'000; ++i) words.push_back(static_cast<uint32_t>(random.word()));
+  const CvtInstruction to_f16 = parse_cvt("cvt.rn.f16.f32"), to_bf16 = parse_cvt("cvt.rn.bf16.f32"),
+                       from_f16 = parse_cvt("cvt.f32.f16"), from_s32 = parse_cvt("cvt.rn.f32.s32"),
+                       from_u32 = parse_cvt("cvt.rn.f32.u32");
+  const auto of = [](const CvtInstruction& one, uint32_t word) { return compute(one, CvtOperands{.a = word}); };
+  const auto rounded = [](double number) { return std::bit_cast<uint32_t>(static_cast<float>(number)); };
+  for (const uint32_t word : words) {
+    INFO(fmt::format("{:#x}", word));
+    if ((word & 0x7FFFFFFF) <= 0x7F800000) {
+      REQUIRE(of(to_f16, word) == convert(Format::f32, word, Format::f16, Rounding::nearest_even, Overflow::infinity));
+      REQUIRE(of(to_bf16, word) ==
+              convert(Format::f32, word, Format::bf16, Rounding::nearest_even, Overflow::infinity));
+    }
+    const uint32_t half = word & 0xFFFF;
+    if ((half & 0x7FFF) <= 0x7C00)
+      REQUIRE(of(from_f16, half) ==
+              convert(Format::f16, half, Format::f32, Rounding::nearest_even, Overflow::infinity));
+    REQUIRE(of(from_s32, word) == rounded(static_cast<int32_t>(word)));
+    REQUIRE(of(from_u32, word) == rounded(word));
   }
 }
