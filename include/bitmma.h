@@ -22,9 +22,9 @@
 //   }
 //
 // Errors. A function that can fail returns a bitmma_status. After BITMMA_ERROR_INVALID nothing has
-// changed: the function has written through no pointer. bitmma_last_error() describes the last failure of the calling
-// thread. No function throws. A NULL in place of a required pointer is such an error; the memory that a pointer points
-// to is not checked.
+// changed: the function has written through no pointer, but for the memory of a kernel that faults. bitmma_last_error()
+// describes the last failure of the calling thread. No function throws. A NULL in place of a required pointer is such
+// an error; the memory that a pointer points to is not checked.
 //
 // Ownership. The caller owns what a function returns through a `bitmma_x** x` and frees it with bitmma_x_destroy(x),
 // which also takes NULL. No function but bitmma_state_borrow_array keeps a pointer that it is given.
@@ -437,6 +437,72 @@ bitmma_status bitmma_quantize_get_info(const char* recipe, int64_t rows, int64_t
 // the library's arithmetic ends in NaN that its element format does not have.
 bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const char* torch_device, int threads,
                               void* codes, void* scales, float* tensor_scale);
+
+// ------------------------------------------------------------------------------------------------------ whole kernels
+//
+// Example: a kernel of two parameters, an array and a number, on 4 blocks of 128 threads.
+//
+//   bitmma_kernel* kernel = NULL;
+//   bitmma_status status = bitmma_kernel_create(ptx, NULL, &kernel);
+//   const uint32_t count = 500;
+//   const bitmma_kernel_argument arguments[] = {{.memory = x, .memory_bytes = sizeof x}, {.value = &count}};
+//   const bitmma_launch launch = {.grid = {4}, .block = {128}, .arguments = arguments, .argument_count = 2};
+//   if (status == BITMMA_OK) status = bitmma_kernel_launch(kernel, &launch, NULL);
+//   bitmma_kernel_destroy(kernel);
+
+typedef struct bitmma_kernel bitmma_kernel;
+
+typedef struct bitmma_kernel_options {
+  const char* entry;   // NULL: the only one of the module
+  const char* target;  // NULL: the module's .target
+  const char* sass;    // what nvdisasm -gp writes of the cubin of ptxas -lineinfo; NULL: rules decide what ptxas joins
+  int no_fmad;         // 1: as ptxas -fmad=false
+} bitmma_kernel_options;
+// Reads a module of PTX and decodes one entry. options: NULL is all zeros. BITMMA_ERROR_INVALID: text that is not PTX,
+// and instructions that are not run here, each by its line.
+bitmma_status bitmma_kernel_create(const char* ptx, const bitmma_kernel_options* options, bitmma_kernel** kernel);
+void bitmma_kernel_destroy(bitmma_kernel* kernel);
+
+size_t bitmma_kernel_parameter_count(const bitmma_kernel* kernel);
+// Its size in bytes, 0 where there is no such parameter.
+size_t bitmma_kernel_parameter_bytes(const bitmma_kernel* kernel, size_t index);
+// Static shared memory of a block.
+int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel);
+// What is not sure of its bits, one a line; empty where nothing is.
+bitmma_status bitmma_kernel_warnings(const bitmma_kernel* kernel, char* text, size_t size, size_t* length);
+
+// As cuTensorMapEncodeTiled takes it, the innermost dimension first.
+typedef struct bitmma_tensor_map {
+  int rank, element_bytes;
+  int64_t sizes[5], strides_bytes[4], box[5];
+  int64_t element_strides[5];  // 0: 1
+  int swizzle_bytes;           // 0, 32, 64 or 128
+  int fills_with_nan;
+} bitmma_tensor_map;
+
+// What a parameter gets: a number, or else memory, whose address it becomes.
+typedef struct bitmma_kernel_argument {
+  const void* value;  // as many bytes as the parameter has; NULL: memory
+  void* memory;       // read and written in place. The same memory twice has the same addresses
+  int64_t memory_bytes;
+  int64_t offset_bytes;          // from the start of the memory to the address
+  int is_unwritten;              // 1: reading it before the kernel writes it is a fault
+  const bitmma_tensor_map* map;  // of the memory: the parameter is the map
+} bitmma_kernel_argument;
+
+typedef struct bitmma_launch {
+  int64_t grid[3], block[3];  // 0: 1
+  int64_t cluster[3];         // blocks of a cluster; all 0: what the kernel's .reqnctapercluster says, or 1
+  int64_t dynamic_shared_bytes;
+  const bitmma_kernel_argument* arguments;
+  size_t argument_count;
+  int threads;    // of the host; 0: all cores
+  int no_checks;  // 1: do not look for reads of unwritten memory and for races
+} bitmma_launch;
+// Runs the grid. BITMMA_ERROR_INVALID: arguments that are not the kernel's, and what the kernel does wrong, with the
+// block, the thread and the line of the PTX; memory is then as the kernel left it. thread_instructions may be NULL.
+bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_launch* launch,
+                                   uint64_t* thread_instructions);
 
 #ifdef __cplusplus
 }

@@ -475,3 +475,91 @@ TEST_CASE("bias, C and the numbers of rows reach a whole product") {
   CHECK(bitmma_plans_named("flat", &inputs, BITMMA_F32, &call, &plans) == BITMMA_ERROR_INVALID);
   CHECK(plans == nullptr);
 }
+
+namespace {
+
+using KernelHandle = Handle<bitmma_kernel, bitmma_kernel_destroy>;
+
+std::string module_of_data(const char* name) { return test::read_text(test::source_path("data/kernels/") + name); }
+
+}  // namespace
+
+TEST_CASE("kernels run from C as from C++, with numbers, memory and tensor maps") {
+  const std::string cuda = module_of_data("cuda.ptx"), bulk = module_of_data("bulk.ptx");
+  const bitmma_kernel_options scan_options{.entry = "scan", .target = "H100", .sass = nullptr, .no_fmad = 0};
+  KernelHandle scan;
+  REQUIRE(bitmma_kernel_create(cuda.c_str(), &scan_options, &scan) == BITMMA_OK);
+  CHECK(bitmma_kernel_parameter_count(scan) == 2);
+  CHECK(bitmma_kernel_parameter_bytes(scan, 1) == 8);
+  CHECK(bitmma_kernel_parameter_bytes(scan, 2) == 0);
+  std::vector<int32_t> x(64, 3), sums(64);
+  bitmma_kernel_argument arguments[4]{};
+  arguments[0].memory = x.data(), arguments[0].memory_bytes = 256;
+  arguments[1].memory = sums.data(), arguments[1].memory_bytes = 256, arguments[1].is_unwritten = 1;
+  bitmma_launch launch{};
+  launch.block[0] = 64, launch.dynamic_shared_bytes = 256, launch.arguments = arguments, launch.argument_count = 2;
+  uint64_t instructions = 0;
+  REQUIRE(bitmma_kernel_launch(scan, &launch, &instructions) == BITMMA_OK);
+  CHECK(instructions == 6659);
+  CHECK(sums[63] == 192);
+
+  const bitmma_kernel_options product_options{.entry = "tma_product", .target = nullptr, .sass = nullptr, .no_fmad = 0};
+  KernelHandle product;
+  REQUIRE(bitmma_kernel_create(bulk.c_str(), &product_options, &product) == BITMMA_OK);
+  std::vector<uint16_t> a(64 * 64, 0x3F80), b(64 * 64, 0x4000);
+  std::vector<float> d(64 * 64);
+  bitmma_tensor_map operand{.rank = 2,
+                            .element_bytes = 2,
+                            .sizes = {64, 64},
+                            .strides_bytes = {128},
+                            .box = {64, 64},
+                            .element_strides = {},
+                            .swizzle_bytes = 128,
+                            .fills_with_nan = 0};
+  bitmma_tensor_map result = operand;
+  result.element_bytes = 4, result.strides_bytes[0] = 256, result.swizzle_bytes = 0;
+  const int32_t k = 64;
+  arguments[0] = {nullptr, a.data(), 8192, 0, 0, &operand}, arguments[1] = {nullptr, b.data(), 8192, 0, 0, &operand};
+  arguments[2] = {nullptr, d.data(), 16384, 0, 0, &result}, arguments[3] = {&k, nullptr, 0, 0, 0, nullptr};
+  bitmma_launch of_product{};
+  of_product.block[0] = 128, of_product.arguments = arguments, of_product.argument_count = 4;
+  const bitmma_status status = bitmma_kernel_launch(product, &of_product, nullptr);
+  INFO(bitmma_last_error());
+  REQUIRE(status == BITMMA_OK);
+  CHECK(std::ranges::all_of(d, [](float one) { return one == 128.0f; }));
+}
+
+TEST_CASE("what is not sure of a kernel, and bad kernels, arguments and launches from C") {
+  const std::string cuda = module_of_data("cuda.ptx");
+  bitmma_kernel* kernel = nullptr;
+  CHECK(bitmma_kernel_create("no PTX", nullptr, &kernel) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_kernel_create(nullptr, nullptr, &kernel) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_kernel_create(cuda.c_str(), nullptr, &kernel) == BITMMA_ERROR_INVALID);  // names one of nine
+  CHECK(bitmma_kernel_create(cuda.c_str(), nullptr, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(kernel == nullptr);
+  const bitmma_kernel_options options{.entry = "scan", .target = nullptr, .sass = nullptr, .no_fmad = 0};
+  KernelHandle scan;
+  REQUIRE(bitmma_kernel_create(cuda.c_str(), &options, &scan) == BITMMA_OK);
+  size_t length = 7;
+  CHECK(bitmma_kernel_warnings(scan, nullptr, 0, &length) == BITMMA_OK);
+  CHECK(length == 0);
+  int32_t words[64] = {};
+  const bitmma_tensor_map no_map{};
+  const auto refused = [&](const bitmma_kernel_argument& first, int64_t block) {
+    const bitmma_kernel_argument arguments[]{first, {nullptr, words, 256, 0, 0, nullptr}};
+    bitmma_launch launch{};
+    launch.block[0] = block, launch.dynamic_shared_bytes = 256;
+    launch.arguments = arguments, launch.argument_count = 2;
+    return bitmma_kernel_launch(scan, &launch, nullptr) == BITMMA_ERROR_INVALID;
+  };
+  CHECK(refused({nullptr, words, 8, 0, 0, nullptr}, 64));  // out of bounds
+  CHECK(refused({nullptr, nullptr, 8, 0, 0, nullptr}, 64));
+  CHECK(refused({nullptr, words, -1, 0, 0, nullptr}, 64));
+  CHECK(refused({nullptr, words, 256, 0, 0, &no_map}, 64));
+  CHECK(refused({words, words, 256, 0, 0, nullptr}, 64));
+  CHECK(refused({nullptr, words, 256, 0, 0, nullptr}, 2048));
+  const bitmma_launch none{};
+  CHECK(bitmma_kernel_launch(scan, &none, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_kernel_launch(nullptr, &none, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_kernel_launch(scan, nullptr, nullptr) == BITMMA_ERROR_INVALID);
+}

@@ -21,7 +21,7 @@ endforeach()
 
 file(READ ${HEADER} header)
 string(REPLACE ";" " ;" header "${header}")
-string(REGEX MATCHALL "\n(bitmma_status|const char\\*|size_t|void|const bitmma_plan\\*) (bitmma_[a-z0-9_]+)\\(" declared "${header}")
+string(REGEX MATCHALL "\n(bitmma_status|const char\\*|size_t|int64_t|void|const bitmma_plan\\*) (bitmma_[a-z0-9_]+)\\(" declared "${header}")
 set(declared_functions "")
 foreach(line ${declared})
   string(REGEX REPLACE ".*(bitmma_[a-z0-9_]+)\\($" "\\1" name "${line}")
