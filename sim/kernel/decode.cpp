@@ -69,7 +69,7 @@ const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
   static const auto all = [] {
     std::unordered_map<std::string_view, DecodeFunction> found;
     for (const auto rows : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
-                            mbarrier_opcodes(), tensormap_opcodes()}) {
+                            mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
       for (const Opcode& row : rows) found.emplace(row.name, row.decode);
     }
     return found;

@@ -119,6 +119,7 @@ std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
 std::span<const Opcode> tensormap_opcodes();
+std::span<const Opcode> tcgen05_opcodes();
 /// cp.async.bulk, st.async and cp.async.mbarrier.arrive.
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);

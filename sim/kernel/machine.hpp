@@ -21,6 +21,7 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "ptx_module.hpp"
+#include "tensor_memory.hpp"
 #include "type.hpp"
 
 namespace bitmma::kernel {
@@ -239,6 +240,7 @@ struct Cta {
   std::vector<BulkCopy> bulk_copies = {};
   // Of each mbarrier: the epochs of the cluster's warps that what arrived there makes known to those that wait.
   std::map<uint32_t, std::vector<uint32_t>> known_at = {};
+  std::optional<TensorMemory> tensor_memory = {};  // of kernels with tcgen05
   std::vector<uint8_t> params = {};
   std::vector<uint8_t>* constants = nullptr;
   size_t last_region = 0;
@@ -283,6 +285,7 @@ struct Program {
   int dynamic_align = 1;
   /// Of each instruction, in kernels with wgmma: the registers that it reads, but for accumulators of wgmma.mma_async.
   std::vector<std::vector<int>> reads = {};
+  bool has_tensor_memory = false;
   bool has_atomics = false;    // on global memory
   bool order_matters = false;  // some add floating-point numbers there
 };

@@ -57,4 +57,7 @@ MbarrierObject object_of(Warp& warp, const Op& op, int lane, Space space, uint64
 /// Arrivals and bytes of a phase; the last of them begins the next one.
 void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx);
 
+/// One arrival for a lane, which makes known what the warp did before.
+void arrive_once(Warp& warp, const Op& op, int lane, Space space, uint64_t address);
+
 }  // namespace bitmma::kernel

@@ -30,7 +30,10 @@ Format format_of(Type type) {
     default: return Format::f32;
   }
 }
-uint64_t sign_bits(Type type) { return is_pair(type) ? 0x80008000 : uint64_t{1} << (info(type).bits - 1); }
+uint64_t sign_bits(Type type) {
+  if (type == Type::f32x2) return 0x8000000080000000;
+  return is_pair(type) ? 0x80008000 : uint64_t{1} << (info(type).bits - 1);
+}
 
 // --- rounded and approximate instructions
 
@@ -111,7 +114,30 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-Run run_of(const MathInstruction& one, const MathDetails& details) {
+/// f32x2: two numbers of f32 in 64 bits.
+void run_pair_of_f32(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  const uint32_t slots[3] = {op.a, op.b, op.c};
+  uint32_t parts[3][lanes], results[2][lanes];
+  for (const int half : {0, 1}) {
+    for (size_t k = 0; k < 3; ++k) {
+      const auto* words = warp.lanes_of<const uint64_t>(slots[k]);
+      for (int lane = 0; lane < lanes; ++lane) parts[k][lane] = static_cast<uint32_t>(words[lane] >> 32 * half);
+    }
+    if (details.rounded) {
+      details.rounded(parts[0], parts[1], parts[2], results[half], lanes);
+      continue;
+    }
+    for (int lane = 0; lane < lanes; ++lane)
+      results[half][lane] = static_cast<uint32_t>(
+          math::compute_known(details.instruction, parts[0][lane], parts[1][lane], parts[2][lane]));
+  }
+  auto* d = warp.lanes_of<uint64_t>(op.d);
+  for_each_lane(mask, [&](int lane) { d[lane] = uint64_t{results[1][lane]} << 32 | results[0][lane]; });
+}
+
+Run run_of(const MathInstruction& one, const MathDetails& details, Type type) {
+  if (type == Type::f32x2) return run_pair_of_f32;
   if (details.rounded) return run_rounded;
   if (one.format == Format::f64) return run_known<uint64_t>;
   if (!one.x2 && one.format == Format::f32 && one.accuracy == MathAccuracy::approx && operand_count(one.operation) == 1)
@@ -119,21 +145,23 @@ Run run_of(const MathInstruction& one, const MathDetails& details) {
   return run_known<uint32_t>;
 }
 
-void emit_math(Decoder& decoder, const MathInstruction& one, uint32_t d, uint32_t a, uint32_t b, uint32_t c) {
+void emit_math(Decoder& decoder, const MathInstruction& one, Type type, uint32_t d, uint32_t a, uint32_t b,
+               uint32_t c) {
   const auto* details = decoder.keep(MathDetails{one, math::rounded_loop_of(one)});
-  Op& op = decoder.emit(run_of(one, *details));
+  Op& op = decoder.emit(run_of(one, *details, type));
   op.details = details;
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
 
 constexpr uint32_t flip_32(uint32_t a, uint32_t sign) { return a ^ sign; }
+constexpr uint64_t flip_pair(uint64_t a, uint64_t sign) { return a ^ sign; }
 /// The operand of an fma keeps its NaN: measured on an H100.
 constexpr uint64_t flip_64(uint64_t a, uint64_t sign) { return (a & ~sign) > 0x7FF0000000000000 ? a : a ^ sign; }
 
 uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
-  const bool wide = type == Type::f64;
+  const bool wide = info(type).bits > 32;
   const uint32_t d = decoder.scratch((wide ? 8 : 4) * lanes), sign = decoder.constant(sign_bits(type), wide ? 8 : 4);
-  Op& op = decoder.emit(wide ? map<flip_64> : map<flip_32>);
+  Op& op = decoder.emit(type == Type::f64 ? map<flip_64> : wide ? map<flip_pair> : map<flip_32>);
   op.d = d, op.a = slot, op.b = sign;
   return d;
 }
@@ -153,6 +181,7 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 MathInstruction math_instruction_of(const Instruction& one) {
   std::string name = one.opcode;
   if (one.words[0] == "mad") name.replace(0, 3, "fma");
+  if (name.ends_with("f32x2")) name.resize(name.size() - 2);  // of each of the two
   return parse_math_instruction(name);
 }
 
@@ -187,7 +216,7 @@ void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, T
   }
   if (join.negate_product) a = negated(decoder, a, type);
   if (join.negate_addend) c = negated(decoder, c, type);
-  if (!is_f64) return emit_math(decoder, one, d, a, b, c);
+  if (!is_f64) return emit_math(decoder, one, type, d, a, b, c);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
   Op& op = decoder.emit(run_f64);
   op.details = details;
@@ -582,6 +611,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
     return decode_joined(decoder, instruction, join->second, type);
   }
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
+  if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
   const MathInstruction one = math_instruction_of(instruction);
   take_all(words, instruction);
   const auto count = static_cast<size_t>(operand_count(one.operation));
@@ -591,7 +621,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   for (size_t i = count; i < 3; ++i) slots[i] = slots[0];
   decoder.keep_factors(slots, type);
   const uint32_t d = decoder.write(instruction.operands[0], type);
-  emit_math(decoder, one, d, slots[0], slots[1], slots[2]);
+  emit_math(decoder, one, type, d, slots[0], slots[1], slots[2]);
 }
 
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {

@@ -9,8 +9,8 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/smem.hpp"
-#include "decode.hpp"
 #include "lanes.hpp"
+#include "matrix.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -149,16 +149,6 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
   state.set(registers.field, elements, registers.extents);
 }
 
-/// What wgmma reads of shared memory is written, waited for and behind a fence.
-void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
-                    std::span<const Warp> warps) {
-  for (const SmemOperand& operand : smem_operands(instruction, target, state)) {
-    const auto units = SmemMap(operand.matrix).units(128 / operand.matrix.element_bits);
-    if (!units) continue;
-    for (const uint32_t unit : *units) check_async_read(warps, -1, *warps.front().cta, unit);
-  }
-}
-
 /// The product of a warp, or of the four warps of a warpgroup.
 void run_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MmaDetails*>(op.details);
@@ -216,15 +206,6 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
     {"a-desc", Field::a_desc},
     {"b-desc", Field::b_desc},
 });
-
-std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
-  std::vector<uint32_t> slots;
-  const std::vector<Operand> single{operand};
-  const Type type = wide ? Type::b64 : Type::b32;
-  for (const Operand& reg : operand.kind == Kind::vector ? operand.elements : single)
-    slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
-  return slots;
-}
 
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
   for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
@@ -327,5 +308,23 @@ constexpr auto rows = std::to_array<Opcode>({
 }  // namespace
 
 std::span<const Opcode> matrix_opcodes() { return rows; }
+
+void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
+                    std::span<const Warp> warps) {
+  for (const SmemOperand& operand : smem_operands(instruction, target, state)) {
+    const auto units = SmemMap(operand.matrix).units(128 / operand.matrix.element_bits);
+    if (!units) continue;
+    for (const uint32_t unit : *units) check_async_read(warps, -1, *warps.front().cta, unit);
+  }
+}
+
+std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
+  std::vector<uint32_t> slots;
+  const std::vector<Operand> single{operand};
+  const Type type = wide ? Type::b64 : Type::b32;
+  for (const Operand& reg : operand.kind == Kind::vector ? operand.elements : single)
+    slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
+  return slots;
+}
 
 }  // namespace bitmma::kernel

@@ -211,6 +211,12 @@ void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx
   object.set(phase);
 }
 
+void arrive_once(Warp& warp, const Op& op, int lane, Space space, uint64_t address) {
+  const MbarrierObject object = object_of(warp, op, lane, space, address, AccessKind::atomic);
+  release(warp, object);
+  change(object, lane, 1, 0);
+}
+
 void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, int bytes) {
   change(object_of(warp, op, lane, barrier.space, barrier.of(warp, lane), AccessKind::atomic), lane, 0, -bytes);
 }

@@ -230,13 +230,37 @@ void reduce(Warp& warp, const Op& op, Mask mask) {
   });
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
 }
+/// f32, of which the order does not matter. op.flag: .abs; op.small: .NaN. Source: PTX ISA, redux.sync.
+template <bool is_max>
+void reduce_f32(Warp& warp, const Op& op, Mask mask) {
+  const auto* a = warp.lanes_of<const uint32_t>(op.a);
+  const uint32_t kept = op.flag ? 0x7FFFFFFF : 0xFFFFFFFF;
+  uint32_t result = a[__builtin_ctz(mask)] & kept;
+  bool any_nan = false;
+  for_each_lane(mask, [&](int lane) {
+    any_nan = any_nan || (a[lane] & 0x7FFFFFFF) > 0x7F800000;
+    result = static_cast<uint32_t>(least_or_greatest(Type::f32, is_max, result, a[lane] & kept));
+  });
+  if (op.small != 0 && any_nan) result = 0x7FFFFFFF;
+  for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
+}
 void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (!words.take("sync")) decoder.refuse("without .sync");
   const std::string_view how = words.take_one({"add", "min", "max", "and", "or", "xor"});
   const auto type = words.take_type();
-  if (how.empty() || !type || bytes_of(*type) != 4 || is_floating(*type))
+  const bool of_f32 = type == Type::f32 && (how == "min" || how == "max");
+  if (how.empty() || !type || bytes_of(*type) != 4 || (is_floating(*type) && !of_f32))
     decoder.refuse("of another operation or type");
   decoder.require_operands(instruction, 3, 3);
+  if (of_f32) {
+    if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100a");
+    const bool absolute = words.take("abs"), propagates = words.take("NaN");
+    const uint32_t from = decoder.read(instruction.operands[1], *type),
+                   to = decoder.write(instruction.operands[0], *type);
+    Op& op = emit_together(decoder, how == "max" ? reduce_f32<true> : reduce_f32<false>, instruction.operands[2]);
+    op.a = from, op.d = to, op.flag = absolute, op.small = propagates;
+    return;
+  }
   const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
                  d = decoder.write(instruction.operands[0], Type::b32);
   const bool s = is_signed(*type);

@@ -204,6 +204,7 @@ class Executor {
     for (Warpgroup& group : cta.warpgroups) group = {};
     cta.bulk_copies.clear();
     cta.known_at.clear();
+    if (program_.has_tensor_memory) cta.tensor_memory.emplace(cta.shared);
     auto* const base = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(files_.data()), 64));
     const size_t warps = cta.warps.size();
     for (size_t i = 0; i < warps; ++i) {

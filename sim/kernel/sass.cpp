@@ -31,6 +31,9 @@ constexpr auto opcodes = std::to_array<SassOpcode>({
     {"FFMA", Does::both},
     {"HFMA2", Does::both},
     {"DFMA", Does::both},
+    {"FADD2", Does::adds},  // f32x2
+    {"FMUL2", Does::multiplies},
+    {"FFMA2", Does::both},
 });
 
 std::string_view trimmed(std::string_view text) {

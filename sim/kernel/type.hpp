@@ -14,7 +14,7 @@ namespace bitmma::kernel {
 enum class Type : uint8_t {
   // clang-format off
   pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64,
-  f16, bf16, f16x2, bf16x2, f32, f64, tf32,
+  f16, bf16, f16x2, bf16x2, f32, f32x2, f64, tf32,
   // clang-format on
 };
 
@@ -47,6 +47,7 @@ inline constexpr auto types = std::to_array<TypeInfo>({
     {Type::f16x2, "f16x2", 32, TypeClass::floating},
     {Type::bf16x2, "bf16x2", 32, TypeClass::floating},
     {Type::f32, "f32", 32, TypeClass::floating},
+    {Type::f32x2, "f32x2", 64, TypeClass::floating},
     {Type::f64, "f64", 64, TypeClass::floating},
     {Type::tf32, "tf32", 32, TypeClass::floating},
 });

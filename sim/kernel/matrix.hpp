@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Shared by the matrix instructions of registers and of Tensor Memory.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/state.hpp"
+#include "decode.hpp"
+
+namespace bitmma::kernel {
+
+/// What an instruction reads of shared memory is written, waited for and behind a fence. Throws Fault.
+void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
+                    std::span<const Warp> warps);
+
+/// The slots of a register, or of those of a vector.
+std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes);
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+// tcgen05: Tensor Memory, its products, and moves to and from it. Each is done when it is issued; commit arrives at
+// once.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "../instruction/family.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "matrix.hpp"
+#include "mbarrier.hpp"
+#include "tensor_memory.hpp"
+
+namespace bitmma::kernel {
+namespace {
+
+using Kind = Operand::Kind;
+using enum Field;
+
+/// Where the fields of a state come from: the words of each lane, or a number.
+struct NumberOperand {
+  Field field = taddr;
+  Address address = {};      // of operands in brackets
+  bool in_brackets = false;  // otherwise a register
+  uint32_t slot = 0;
+  bool wide = false;
+
+  uint64_t of(const Warp& warp, int lane) const {
+    if (in_brackets) return address.of(warp, lane) & low_mask(32);
+    return wide ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
+  }
+};
+
+struct Tcgen05Details {
+  bitmma::Instruction instruction = {};
+  std::vector<NumberOperand> numbers = {};
+  std::optional<uint32_t> idesc = {}, enable_input_d = {};  // a slot of a register, a mask
+  std::vector<uint32_t> lane_mask = {};                     // of disable_output_lane
+  std::vector<uint32_t> registers = {};                     // of ld and st
+  std::optional<uint32_t> redval = {};
+  bool reads_shared = false;
+};
+
+/// Operands by their names in PTX. Registers, the instruction descriptor and the predicate are not numbers of a state.
+constexpr auto number_fields = std::to_array<std::pair<std::string_view, Field>>({
+    {"d-tmem", d_tmem},
+    {"a-tmem", a_tmem},
+    {"sp-meta-tmem", metadata_tmem},
+    {"scale-A-tmem", scale_a_tmem},
+    {"scale-B-tmem", scale_b_tmem},
+    {"taddr", taddr},
+    {"a-desc", a_desc},
+    {"b-desc", b_desc},
+    {"s-desc", s_desc},
+    {"zero-column-mask-desc", zero_column_mask},
+});
+
+/// Refuses addresses in columns that the block has not allocated.
+void require_allocated(const TensorMemory& memory, const NumberOperand& operand, uint64_t value, int lane) {
+  if (!operand.in_brackets) return;
+  const uint64_t column = value & 0xFFFF;
+  if (column < memory.allocated.size() && memory.allocated[column] != 0) return;
+  fault(ViolationCode::undefined_by_ptx, lane,
+        fmt::format("{} {:#x} in Tensor Memory that is not allocated", info(operand.field).name, value),
+        "columns of tcgen05.alloc");
+}
+
+/// The state of a lane's instruction: Tensor Memory and shared memory are the block's.
+bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lane) {
+  TensorMemory& memory = *warp.cta->tensor_memory;
+  bitmma::Instruction instruction = one.instruction;
+  for (const NumberOperand& number : one.numbers) {
+    const uint64_t value = number.of(warp, lane);
+    require_allocated(memory, number, value, lane);
+    memory.state.set(number.field, value);
+  }
+  if (auto* const mma = std::get_if<Tcgen05Mma>(&instruction)) {
+    if (one.idesc) *mma = with_idesc(*mma, warp.lanes_of<const uint32_t>(*one.idesc)[lane]);
+    if (one.enable_input_d) mma->enable_input_d = (warp.mask_of(*one.enable_input_d) >> lane & 1) != 0;
+    if (!one.lane_mask.empty()) {
+      std::vector<uint32_t> words;
+      for (const uint32_t slot : one.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
+      memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
+    }
+  }
+  if (one.reads_shared && warp.cta->launch->checks)
+    check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
+  return instruction;
+}
+
+void forget_numbers(TensorMemory& memory, const Tcgen05Details& one) {
+  for (const NumberOperand& number : one.numbers) memory.state.erase(number.field);
+  memory.state.erase(disable_output_lane);
+}
+
+/// mma, cp and shift: each lane issues its own.
+void run_issued(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const Tcgen05Details*>(op.details);
+  TensorMemory& memory = *warp.cta->tensor_memory;
+  for_each_lane(mask, [&](int lane) {
+    const bitmma::Instruction instruction = prepare(warp, one, lane);
+    if (Tracer* const tracer = warp.cta->tracer; tracer && tracer->warp == &warp && tracer->lane == lane)
+      tracer->product = Case{.instruction = instruction, .target = warp.cta->program->target, .before = memory.state};
+    execute(instruction, warp.cta->program->target, memory.state);
+    forget_numbers(memory, one);
+  });
+}
+
+/// ld and st: the warp's quarter of the lanes.
+void run_move(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const Tcgen05Details*>(op.details);
+  if (mask != all_lanes)
+    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is not there",
+          "all 32 lanes, as .aligned says");
+  TensorMemory& memory = *warp.cta->tensor_memory;
+  const bitmma::Instruction instruction = prepare(warp, one, 0);
+  const size_t count = one.registers.size();
+  const bool loads = std::get<TmemMove>(instruction).loads();
+  memory.state.set(Field::warp, static_cast<uint64_t>(warp.index % 4));
+  if (!loads) {
+    std::vector<uint32_t> words(lanes * count);
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t lane = 0; lane < lanes; ++lane)
+        words[lane * count + i] = warp.lanes_of<const uint32_t>(one.registers[i])[lane];
+    }
+    memory.state.set(regs, std::move(words), {lanes, static_cast<int64_t>(count)});
+  }
+  execute(instruction, warp.cta->program->target, memory.state);
+  if (loads) {
+    const std::span<const uint32_t> words = memory.state.words(regs);
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t lane = 0; lane < lanes; ++lane)
+        warp.lanes_of<uint32_t>(one.registers[i])[lane] = words[lane * count + i];
+    }
+  }
+  if (one.redval) std::ranges::copy(memory.state.words(redval), warp.lanes_of<uint32_t>(*one.redval));
+  for (const Field field : {regs, redval, Field::warp}) memory.state.erase(field);
+  forget_numbers(memory, one);
+}
+
+struct AllocationDetails {
+  Address to = {};       // of alloc, in shared memory
+  uint32_t address = 0;  // of dealloc, a slot
+  uint32_t columns = 0;  // a slot
+};
+
+uint32_t require_columns(uint32_t columns, int lane) {
+  if (columns < 32 || columns > tensor_memory_columns || (columns & (columns - 1)) != 0)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} columns", columns), "a power of two from 32 to 512");
+  return columns;
+}
+
+/// The first columns that are free. PTX waits where there are none, for blocks that here do not run beside this one.
+void run_alloc(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const AllocationDetails*>(op.details);
+  const int lane = __builtin_ctz(mask);
+  TensorMemory& memory = *warp.cta->tensor_memory;
+  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(one.columns)[lane], lane);
+  const std::vector<uint16_t> free(columns, 0);
+  const auto found = std::ranges::search(memory.allocated, free);
+  if (found.empty())
+    fault(ViolationCode::deadlock, lane, fmt::format("tcgen05.alloc of {} columns, which are not free", columns),
+          fmt::format("at most {} columns of a block together", tensor_memory_columns));
+  std::ranges::fill(found, static_cast<uint16_t>(columns));
+  const auto address = static_cast<uint32_t>(found.begin() - memory.allocated.begin());
+  uint8_t data[4];
+  std::memcpy(data, &address, 4);
+  std::memcpy(locate(warp, op, lane, one.to, 4, AccessKind::write, data), data, 4);
+}
+
+void run_dealloc(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const AllocationDetails*>(op.details);
+  const int lane = __builtin_ctz(mask);
+  TensorMemory& memory = *warp.cta->tensor_memory;
+  const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(one.columns)[lane], lane),
+                 address = warp.lanes_of<const uint32_t>(one.address)[lane];
+  const bool fits = address + columns <= memory.allocated.size() && address % columns == 0 &&
+                    std::all_of(memory.allocated.begin() + address, memory.allocated.begin() + address + columns,
+                                [&](uint16_t size) { return size == columns; });
+  if (!fits)
+    fault(ViolationCode::undefined_by_ptx, lane,
+          fmt::format("tcgen05.dealloc of {} columns at {:#x}", columns, address),
+          "an address and a size of tcgen05.alloc");
+  std::fill_n(memory.allocated.begin() + address, columns, uint16_t{0});
+}
+
+struct CommitDetails {
+  Address barrier = {};
+  uint32_t blocks = Op::no_slot;  // slot of the mask of .multicast::cluster
+};
+
+void run_commit(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const CommitDetails*>(op.details);
+  for_each_lane(mask, [&](int lane) {
+    const uint64_t address = one.barrier.of(warp, lane);
+    if (one.blocks == Op::no_slot) return arrive_once(warp, op, lane, one.barrier.space, address);
+    const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
+    if (blocks == 0 || blocks >> warp.cta->cluster->ctas.size() != 0)
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
+            fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
+    for_each_lane(blocks, [&](int rank) { arrive_once(warp, op, lane, one.barrier.space, address_in(rank, address)); });
+  });
+  ++warp.epoch;
+}
+
+void nothing(Warp&, const Op&, Mask) {}
+
+/// For the warp as a whole.
+void converge(Decoder& decoder, Op& op) {
+  op.control = Control::converge;
+  op.e = decoder.constant(all_lanes, 4);
+}
+
+void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& words, bool allocates) {
+  if (!words.take("sync") || !words.take("aligned") || !words.take("b32")) decoder.refuse("of another type");
+  AllocationDetails one;
+  decoder.require_operands(instruction, 2, 2);
+  if (allocates) {
+    const Space space = words.take("shared::cta") ? Space::shared : Space::generic;
+    one.to = address_of(decoder, instruction.operands[0], space);
+  } else {
+    one.address = decoder.read(instruction.operands[0], Type::b32);
+  }
+  one.columns = decoder.read(instruction.operands[1], Type::u32);
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(allocates ? run_alloc : run_dealloc);
+  op.details = details;
+  converge(decoder, op);
+}
+
+void decode_commit(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (!words.take("mbarrier::arrive::one") || !words.take("b64")) decoder.refuse("with another completion");
+  const Space space = words.take("shared::cluster") ? Space::shared : Space::generic;
+  const bool to_many = words.take("multicast::cluster");
+  decoder.require_operands(instruction, to_many ? 2 : 1, to_many ? 2 : 1);
+  CommitDetails one;
+  one.barrier = address_of(decoder, instruction.operands[0], space);
+  if (to_many) one.blocks = decoder.read(instruction.operands[1], Type::b16);
+  const auto* details = decoder.keep(one);
+  Op& op = decoder.emit(run_commit);
+  op.details = details;
+}
+
+/// mma, ld, st, cp and shift: what layer instruction executes.
+void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
+  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
+  std::string text = instruction.text;  // the guard is the Op's
+  if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
+  const Statement statement = parse_statement(text);
+  Tcgen05Details one{.instruction = statement.instruction};
+  const auto number_of = [&](Field field, const Operand& given) {
+    NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
+    number.in_brackets = given.kind == Kind::address;
+    if (number.in_brackets) number.address = address_of(decoder, given, Space::generic);
+    else number.slot = decoder.read(given, number.wide ? Type::b64 : Type::b32);
+    return number;
+  };
+  size_t at = 0;
+  for (const StatementOperand& operand : statement.operands) {
+    const Operand& given = instruction.operands.at(at++);
+    const auto field = std::ranges::find(number_fields, operand.name, &std::pair<std::string_view, Field>::first);
+    if (field != number_fields.end()) one.numbers.push_back(number_of(field->second, given));
+    else if (operand.name == "idesc") one.idesc = decoder.read(given, Type::b32);
+    else if (operand.name == "enable-input-d") one.enable_input_d = decoder.read_mask(given);
+    else if (operand.name == "disable-output-lane") one.lane_mask = slots_of(decoder, given, false, false);
+    else if (operand.name == "r")
+      one.registers = slots_of(decoder, given, false, std::get<TmemMove>(one.instruction).loads());
+    else if (operand.name == "redval") one.redval = decoder.write(given, Type::b32);
+    else if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
+  }
+  const auto* const move = std::get_if<TmemMove>(&one.instruction);
+  one.reads_shared = !move || move->kind == MoveKind::cp;
+  if (move) require_legal(one.instruction, decoder.target());
+  const bool is_of_warp = move && move->has_registers();
+  const auto* details = decoder.keep(std::move(one));
+  Op& op = decoder.emit(is_of_warp ? run_move : run_issued);
+  op.details = details;
+  if (is_of_warp) converge(decoder, op);
+}
+
+void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
+  decoder.program().has_tensor_memory = true;
+  require_legal(bitmma::Instruction(TmemMove{}), decoder.target());  // there is Tensor Memory
+  const std::string& what = instruction.words.size() > 1 ? instruction.words[1] : instruction.words[0];
+  if (std::ranges::find(instruction.words, "cta_group::2") != instruction.words.end())
+    decoder.refuse("of two blocks together, cta_group::2");
+  if (what == "mma" || what == "ld" || what == "st" || what == "cp" || what == "shift")
+    return decode_executed(decoder, instruction, words);
+  words.take(what);
+  words.take("cta_group::1");
+  if (what == "alloc" || what == "dealloc") return decode_allocation(decoder, instruction, words, what == "alloc");
+  if (what == "commit") return decode_commit(decoder, instruction, words);
+  const bool is_order = what == "wait::ld" || what == "wait::st" || what == "relinquish_alloc_permit" ||
+                        what == "fence::before_thread_sync" || what == "fence::after_thread_sync";
+  if (!is_order) decoder.refuse("not run here");
+  words.take("sync");
+  words.take("aligned");
+  decoder.emit(nothing);
+}
+
+constexpr auto rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05}});
+
+}  // namespace
+
+std::span<const Opcode> tcgen05_opcodes() { return rows; }
+
+}  // namespace bitmma::kernel

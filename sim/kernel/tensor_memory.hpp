@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Tensor Memory of a block: 128 lanes of 512 columns of 32 bits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bitmma/instruction/state.hpp"
+
+namespace bitmma::kernel {
+
+inline constexpr uint32_t tensor_memory_columns = 512;
+inline constexpr int64_t tensor_memory_lanes = 128;
+
+struct TensorMemory {
+  explicit TensorMemory(std::span<const uint8_t> shared) {
+    state.set(Field::tmem, std::vector<uint32_t>(tensor_memory_lanes * tensor_memory_columns),
+              {1, tensor_memory_lanes, tensor_memory_columns});
+    state.borrow(Field::smem, shared, {std::ssize(shared)});
+  }
+
+  State state = {};  // with tmem and smem; an instruction's numbers come and go
+  /// Of each column: how many its allocation has, or 0.
+  std::vector<uint16_t> allocated = std::vector<uint16_t>(tensor_memory_columns);
+};
+
+}  // namespace bitmma::kernel
