@@ -22,6 +22,7 @@ struct BulkDetails {
   std::optional<Atomic> reduction = {};    // of cp.reduce.async.bulk
   Type type = Type::b32;                   // of its elements, without a tensor map
   bool to_shared = true;
+  bool of_pair = false;  // .cta_group::2
   Address to = {}, from = {}, barrier = {};
 };
 
@@ -29,12 +30,13 @@ struct BulkDetails {
 using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 
 /// The copy arrives when a thread waits for the barrier that the instruction names. With .multicast::cluster each block
-/// of the mask gets it, at the same place of its shared memory and of its barrier.
+/// of the mask gets it, at the same place of its shared memory and of its barrier; with .cta_group::2 of the barrier of
+/// the block in its pair whose rank is even or odd as that of the barrier's block (PTX ISA, cp.async.bulk.tensor).
 void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
   const uint64_t barrier = one.barrier.of(warp, lane);
-  const auto begin = [&](const auto& in_block) {
-    const MbarrierObject object = object_of(warp, op, lane, one.barrier.space, in_block(barrier), AccessKind::atomic);
+  const auto begin = [&](const auto& in_block, uint64_t barrier_there) {
+    const MbarrierObject object = object_of(warp, op, lane, one.barrier.space, barrier_there, AccessKind::atomic);
     BulkCopy copy{.barrier = object.address, .bytes = static_cast<uint32_t>(pieces.size()) * piece};
     for (const auto& [to, bytes] : pieces) {
       const uint8_t* const place = locate(warp, op, lane, one.to.space, in_block(to), piece, AccessKind::bulk_write);
@@ -47,13 +49,17 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
     }
     object.cta->bulk_copies.push_back(std::move(copy));
   };
-  if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; });
+  if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; }, barrier);
   const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
   if (blocks >> warp.cta->cluster->ctas.size() != 0 || blocks == 0) {
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
           fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
   }
-  for_each_lane(blocks, [&](int rank) { begin([rank](uint64_t address) { return address_in(rank, address); }); });
+  const auto parity = static_cast<int>(barrier >> shared_rank_bits & 1);
+  for_each_lane(blocks, [&](int rank) {
+    const int rank_of_barrier = one.of_pair ? (rank & ~1) | parity : rank;
+    begin([rank](uint64_t address) { return address_in(rank, address); }, address_in(rank_of_barrier, barrier));
+  });
 }
 
 /// Refuses a copy of more bytes than a block has, before they are gathered.
@@ -306,6 +312,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     decoder.refuse("between other spaces");
   if (one.reduction && one.to_shared) decoder.refuse("to shared memory");
   const bool to_many = has_global && to_cluster && words.take("multicast::cluster");
+  if (one.to_shared && is_tensor && !words.take("cta_group::1")) one.of_pair = words.take("cta_group::2");
   if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))
     decoder.refuse("with another completion");
   const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);

@@ -69,6 +69,11 @@ void require_allocated(const TensorMemory& memory, const NumberOperand& operand,
         "columns of tcgen05.alloc");
 }
 
+int blocks_of(const bitmma::Instruction& instruction) {
+  if (const auto* const mma = std::get_if<Tcgen05Mma>(&instruction)) return mma->cta_group;
+  return std::get<TmemMove>(instruction).cta_group;
+}
+
 /// The state of a lane's instruction: Tensor Memory and shared memory are the block's.
 bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lane) {
   TensorMemory& memory = *warp.cta->tensor_memory;
@@ -87,7 +92,7 @@ bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lan
       memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
     }
   }
-  if (one.reads_shared && warp.cta->launch->checks)
+  if (one.reads_shared && warp.cta->launch->checks && blocks_of(instruction) == 1)
     check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
   return instruction;
 }
@@ -97,15 +102,42 @@ void forget_numbers(TensorMemory& memory, const Tcgen05Details& one) {
   memory.state.erase(disable_output_lane);
 }
 
+/// cta_group::2: shared memory and Tensor Memory of the block of even rank and of the next one, as one state.
+void execute_of_pair(const Warp& warp, const bitmma::Instruction& instruction, int lane) {
+  std::vector<Cta>& ctas = warp.cta->cluster->ctas;
+  const auto even = static_cast<size_t>(warp.cta->rank) & ~size_t{1};
+  if (even + 1 >= ctas.size())
+    fault(ViolationCode::undefined_by_ptx, lane, "cta_group::2 in a cluster of one block", "a cluster of pairs");
+  State pair = warp.cta->tensor_memory->state;  // its numbers
+  std::vector<uint32_t> words;
+  std::vector<uint8_t> bytes;
+  for (const size_t rank : {even, even + 1}) {
+    const std::span<const uint32_t> of_block = ctas[rank].tensor_memory->state.words(tmem);
+    words.insert(words.end(), of_block.begin(), of_block.end());
+    bytes.insert(bytes.end(), ctas[rank].shared.begin(), ctas[rank].shared.end());
+  }
+  const std::ptrdiff_t size = std::ssize(words) / 2;
+  pair.set(tmem, std::move(words), {2, tensor_memory_lanes, tensor_memory_columns});
+  pair.set(smem, std::move(bytes), {2, std::ssize(warp.cta->shared)});
+  execute(instruction, warp.cta->program->target, pair);
+  const std::span<const uint32_t> after = pair.words(tmem);
+  for (const size_t rank : {even, even + 1}) {
+    const auto from = after.begin() + static_cast<std::ptrdiff_t>(rank - even) * size;
+    std::copy_n(from, size, ctas[rank].tensor_memory->state.writable_words(tmem).begin());
+  }
+}
+
 /// mma, cp and shift: each lane issues its own.
 void run_issued(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const Tcgen05Details*>(op.details);
   TensorMemory& memory = *warp.cta->tensor_memory;
   for_each_lane(mask, [&](int lane) {
     const bitmma::Instruction instruction = prepare(warp, one, lane);
-    if (Tracer* const tracer = warp.cta->tracer; tracer && tracer->warp == &warp && tracer->lane == lane)
+    Tracer* const tracer = warp.cta->tracer;
+    if (tracer && tracer->warp == &warp && tracer->lane == lane && is_mma(instruction) && blocks_of(instruction) == 1)
       tracer->product = Case{.instruction = instruction, .target = warp.cta->program->target, .before = memory.state};
-    execute(instruction, warp.cta->program->target, memory.state);
+    if (blocks_of(instruction) == 2) execute_of_pair(warp, instruction, lane);
+    else execute(instruction, warp.cta->program->target, memory.state);
     forget_numbers(memory, one);
   });
 }
@@ -284,14 +316,13 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
 
 void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
   decoder.program().has_tensor_memory = true;
-  require_legal(bitmma::Instruction(TmemMove{}), decoder.target());  // there is Tensor Memory
+  if (!violations_of(bitmma::Instruction(TmemMove{}), decoder.target()).empty())
+    decoder.refuse("on a GPU without Tensor Memory");
   const std::string& what = instruction.words.size() > 1 ? instruction.words[1] : instruction.words[0];
-  if (std::ranges::find(instruction.words, "cta_group::2") != instruction.words.end())
-    decoder.refuse("of two blocks together, cta_group::2");
   if (what == "mma" || what == "ld" || what == "st" || what == "cp" || what == "shift")
     return decode_executed(decoder, instruction, words);
   words.take(what);
-  words.take("cta_group::1");
+  words.take_one({"cta_group::1", "cta_group::2"});
   if (what == "alloc" || what == "dealloc") return decode_allocation(decoder, instruction, words, what == "alloc");
   if (what == "commit") return decode_commit(decoder, instruction, words);
   const bool is_order = what == "wait::ld" || what == "wait::st" || what == "relinquish_alloc_permit" ||

@@ -5,8 +5,8 @@
         kernel[grid](x, y, out, num_warps=8)        # compiled for the H100, and its PTX runs here
     print(used.launches, used.unsure)
 
-This needs no GPU, and every bit is the GPU's. tcgen05 (sm_100a), clusters and autotuning among several configurations
-raise an error.
+This needs no GPU, and every bit is the GPU's, on sm_100a as far as the rules of tcgen05 are sure. Clusters and autotuning
+among several configurations raise an error.
 
 For these, and to step through a kernel in Python, there is the interpreter, tl.dot and tl.dot_scaled alone having the
 bits of a GPU:

@@ -289,5 +289,6 @@ def test_compiled_kernels_run_with_the_gpus_bits():
     assert found["dots"]["launches"] >= 28 and found["dots"]["differing"] == []
     for one in found["sums"].values():
         assert one == {"as_fma": True, "grid": [4, 1, 1], "ptx": True}
+    assert found["tensor_memory"] == {"differing": 0, "tcgen05": True}
     assert "several configurations" in found["autotune"]
     assert "sm_90a" in found["target"]

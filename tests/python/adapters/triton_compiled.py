@@ -64,6 +64,26 @@ def sum_of(target: str) -> dict:
             "ptx": "fma.rn" in used.ptx["scaled_sum"] or "mul" in used.ptx["scaled_sum"]}
 
 
+@triton.jit
+def product(a, b, d, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, ks = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for at in range(0, K, BK):
+        total = tl.dot(tl.load(a + rows[:, None] * K + (at + ks)[None, :]), tl.load(b + (at + ks)[:, None] * N + cols[None, :]), total)
+    tl.store(d + rows[:, None] * N + cols[None, :], total)
+
+
+def tensor_memory() -> dict:
+    """A product by tcgen05 is the chain of its instructions."""
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 256)))
+    d = np.zeros((128, 256), np.float32)
+    with adapter.use("sm_100a") as used:
+        product[(2,)](Array(a), Array(b), Array(d), 256, 256, 128, 128, 64, num_warps=4)
+    expected = bitmma.gemm(a, b, {"instruction": str(bitmma.tcgen05("f16", m=128, n=128)), "target": "sm_100a"})
+    return {"differing": int((d != expected).sum()), "tcgen05": "tcgen05.mma" in used.ptx["product"]}
+
+
 def refusal(call) -> str:
     try:
         call()
@@ -85,7 +105,7 @@ def of_target(target: str) -> None:
 
 def main() -> None:
     json.dump({"dots": recorded_dots(every=int(sys.argv[1])), "sums": {target: sum_of(target) for target in ("sm_80", "sm_90a")},
-               "autotune": refusal(autotuned), "target": refusal(lambda: of_target("sm_75"))}, sys.stdout)
+               "tensor_memory": tensor_memory(), "autotune": refusal(autotuned), "target": refusal(lambda: of_target("sm_75"))}, sys.stdout)
 
 
 if __name__ == "__main__":
