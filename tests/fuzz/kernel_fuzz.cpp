@@ -1,4 +1,5 @@
-// Modules of PTX: whatever the text, its entries are refused, or run a little and end or are stopped by a fault.
+// Modules of PTX, with SASS behind a line "//SASS": whatever the text, its entries are refused, or run a little and end
+// or are stopped by a fault.
 #include "bitmma/kernel/kernel.hpp"
 #include "fuzz.hpp"
 
@@ -25,13 +26,20 @@ void run(const PtxEntry& kernel) {
   });
 }
 
-void read(const std::string& text) {
+constexpr std::string_view divider = "//SASS\n";
+
+void read(const std::string& whole) {
+  const size_t end = std::min(whole.find(divider), whole.size());
+  const std::string text = whole.substr(0, end),
+                    sass = end < whole.size() ? whole.substr(end + divider.size()) : std::string{};
   std::vector<std::string> names;
   if (!accepts([&] { names = kernel_entries(text); })) return;
   names.resize(std::min<size_t>(names.size(), 3));
   for (const std::string& name : names) {
     accepts([&] {
-      const PtxEntry kernel(text, {.entry = name, .target = Target::sm_90a});
+      // Of sm_100a where the module says so, for tcgen05.
+      const bool is_later = text.find("sm_100") != std::string::npos;
+      const PtxEntry kernel(text, {.entry = name, .target = is_later ? Target::sm_100a : Target::sm_90a, .sass = sass});
       require(kernel.name() == name, "the entry is the one that was named");
       run(kernel);
     });
