@@ -22,9 +22,9 @@
 //   }
 //
 // Errors. A function that can fail returns a bitmma_status. After BITMMA_ERROR_INVALID nothing has
-// changed: the function has written through no pointer, but for the memory of a kernel that faults. bitmma_last_error()
-// describes the last failure of the calling thread. No function throws. A NULL in place of a required pointer is such
-// an error; the memory that a pointer points to is not checked.
+// changed: the function has written through no pointer, except for memory passed to a kernel that faults.
+// bitmma_last_error() describes the last failure of the calling thread. No function throws. A NULL in place of a
+// required pointer is such an error; the memory that a pointer points to is not checked.
 //
 // Ownership. The caller owns what a function returns through a `bitmma_x** x` and frees it with bitmma_x_destroy(x),
 // which also takes NULL. No function but bitmma_state_borrow_array keeps a pointer that it is given.
@@ -468,7 +468,7 @@ size_t bitmma_kernel_parameter_count(const bitmma_kernel* kernel);
 size_t bitmma_kernel_parameter_bytes(const bitmma_kernel* kernel, size_t index);
 // Static shared memory of a block.
 int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel);
-// What is not sure of its bits, one a line; empty where nothing is.
+// Where its bits are uncertain, one a line; empty where they are not.
 bitmma_status bitmma_kernel_warnings(const bitmma_kernel* kernel, char* text, size_t size, size_t* length);
 
 // As cuTensorMapEncodeTiled takes it, the innermost dimension first.

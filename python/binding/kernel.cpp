@@ -47,7 +47,11 @@ class StepKeeper {
 
   nb::list steps() const {
     nb::list rows;
-    for (const KeptStep& step : steps_) {
+    KeptStep held;
+    for (const auto& [name, value] : held_) held.registers.emplace_back(name, value.first, value.second);
+    std::vector<KeptStep> all = steps_;
+    if (stop_line_ != 0) all.insert(all.begin(), held);
+    for (const KeptStep& step : all) {
       nb::list registers;
       for (const auto& [name, type, bits] : step.registers)
         registers.append(nb::make_tuple(name, type, bits[0], bits[1]));
@@ -64,6 +68,10 @@ class StepKeeper {
   bool take(const ThreadStep& step) {
     const bool stops = step.line == stop_line_ && --times_ == 0;
     if (step.line < first_ || step.line > last_) return !stops;
+    if (stop_line_ != 0 && !stops) {  // only what the registers hold at the end is asked for
+      for (const ThreadRegister& one : step.written) held_[std::string(one.name)] = {std::string(one.type), one.bits};
+      return true;
+    }
     KeptStep kept{.line = step.line, .source_line = step.source_line, .statement = std::string(step.text)};
     for (const ThreadRegister& one : step.written) kept.registers.emplace_back(one.name, one.type, one.bits);
     if (step.product && (stop_line_ == 0 || stops)) kept.product = *step.product;
@@ -74,6 +82,7 @@ class StepKeeper {
   int first_, last_, stop_line_;
   int64_t times_;
   std::vector<KeptStep> steps_ = {};
+  std::map<std::string, std::pair<std::string, std::array<uint64_t, 2>>> held_ = {};
 };
 
 /// Arguments are bytes of a number, or writable contiguous arrays. Returns the instructions that threads ran, warnings,
@@ -163,12 +172,12 @@ void bind_kernel(nb::module_& module) {
       .def(
           "__init__",
           [](PtxEntry* self, std::string_view ptx, const std::string& entry, std::optional<std::string> target,
-             bool fmad, std::string sass) {
+             bool fmad, std::optional<std::string> sass) {
             KernelOptions options{.entry = entry, .fmad = fmad, .sass = std::move(sass)};
             if (target) options.target = target_from(*target);
             new (self) PtxEntry(ptx, options);
           },
-          "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a, "sass"_a)
+          "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a, "sass"_a.none())
       .def_prop_ro("name", &PtxEntry::name)
       .def_prop_ro("target", [](const PtxEntry& kernel) { return print(kernel.target()); })
       .def_prop_ro("parameters", parameters_of)

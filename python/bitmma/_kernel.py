@@ -146,7 +146,7 @@ class Kernel:
 
     @property
     def warnings(self) -> list[str]:
-        """What is not sure of its bits: joins that no rule covers or that its SASS has otherwise, floating-point atomics."""
+        """Where its bits are uncertain: joins that no rule covers or that its SASS has otherwise, floating-point atomics."""
         return list(self._core.warnings)
 
     @property
@@ -197,7 +197,7 @@ class Step(NamedTuple):
     registers: dict[str, Any]
     """Those that it wrote: np.float32 and np.float64 of .f32 and .f64, bool of .pred, else the bits as an int."""
     case: Case | None
-    """Of mma.sync and wgmma, what it read: `bitmma.explain(step.case, row, col)` shows an output term by term."""
+    """Of an mma, what it read: `bitmma.explain(step.case, row, col)` shows an output term by term."""
 
     @classmethod
     def _of(cls, given: Any) -> Step:
@@ -228,8 +228,10 @@ class Launcher:
         thread, block   indices: one, or up to three
         lines           the first and the last line of the PTX that are kept; default: all
         """
-        first, last = (1, _most) if lines is None else lines
-        asked = (_indices(block, "block"), _indices(thread, "thread"), int(first), int(last), 0, 1)
+        if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
+            raise refuse("lines", shown(lines), "two lines of the PTX, the first and the last")
+        first, last = (1, _most) if lines is None else (count_of(one, "lines") for one in lines)
+        asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
         return [Step._of(one) for one in self._launch(arguments, cluster, 1, checks, asked)[3]]
 
     def debug(self, *arguments: Any, line: int, thread: Any = 0, block: Any = 0, time: int = 1, cluster: Any = None,
@@ -242,7 +244,7 @@ class Launcher:
 
         Raises Error where the thread never runs the line.
         """
-        asked = (_indices(block, "block"), _indices(thread, "thread"), 1, _most, int(line), count_of(time, "time"))
+        asked = (_indices(block, "block"), _indices(thread, "thread"), 1, _most, count_of(line, "line", 1), count_of(time, "time", 1))
         _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked)
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
@@ -312,4 +314,4 @@ def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool
     array([0., 2., 4., 6.], dtype=float32)
     """
     return Kernel(_core_any.PtxKernel(ptx, "" if entry is None else text(entry, "entry"), target, flag_of(fmad, "fmad"),
-                                       "" if sass is None else text(sass, "sass")))
+                                       None if sass is None else text(sass, "sass")))

@@ -2,8 +2,13 @@
 #include "bitmma/kernel/kernel.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "c_api.hpp"
 
@@ -37,18 +42,29 @@ TensorMap tensor_map_of(const bitmma_tensor_map& from) {
   return map;
 }
 
-KernelArgument argument_of(const bitmma_kernel_argument& from, int64_t bytes) {
+KernelArgument argument_of(const bitmma_kernel_argument& from, size_t index, int64_t bytes) {
+  const auto refuse_what_has_no_effect = [&](bool is_given, std::string_view member, std::string fix) {
+    if (!is_given) return;
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = fmt::format("launch.arguments[{}].{}", index, member),
+                 .seen = "given",
+                 .expected = "0",
+                 .fix = std::move(fix)});
+  };
   if (from.value) {
-    if (from.memory || from.map)
-      throw Error({.code = ViolationCode::no_effect,
-                   .field = "argument.memory",
-                   .seen = "given",
-                   .expected = "NULL",
-                   .fix = "a value has no memory"});
+    refuse_what_has_no_effect(from.memory || from.map || from.memory_bytes != 0 || from.offset_bytes != 0, "memory",
+                              "a value has no memory");
+    refuse_what_has_no_effect(from.is_unwritten != 0, "is_unwritten", "a value has no memory");
     const auto* const value = static_cast<const uint8_t*>(from.value);
     return {.value = {value, value + bytes}};
   }
-  if (from.memory_bytes < 0 || (from.memory_bytes > 0 && !from.memory)) refuse_null("argument.memory");
+  refuse_what_has_no_effect(from.map && from.offset_bytes != 0, "offset_bytes", "a tensor map has its own sizes");
+  refuse_what_has_no_effect(from.map && from.is_unwritten != 0, "is_unwritten", "memory of a tensor map is written");
+  if (from.memory_bytes < 0)
+    throw Error({.field = fmt::format("launch.arguments[{}].memory_bytes", index),
+                 .seen = std::to_string(from.memory_bytes),
+                 .expected = "0 or more"});
+  if (from.memory_bytes > 0 && !from.memory) refuse_null(fmt::format("launch.arguments[{}].memory", index));
   const std::span memory(static_cast<uint8_t*>(from.memory), static_cast<size_t>(from.memory_bytes));
   if (!from.map) return memory_argument(memory, from.is_unwritten != 0, from.offset_bytes);
   return tensor_map_argument(memory, tensor_map_of(*from.map));
@@ -113,10 +129,12 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
                 .checks = from.no_checks == 0};
     if (std::ranges::any_of(from.cluster, [](int64_t one) { return one != 0; }))
       call.cluster = extents_of(from.cluster);
-    for (size_t i = 0; i < from.argument_count; ++i) {
-      const int64_t bytes = i < entry.parameters().size() ? entry.parameters()[i].bytes : 0;
-      call.arguments.push_back(argument_of(from.arguments[i], bytes));
-    }
+    if (from.argument_count != entry.parameters().size())
+      throw Error({.field = "launch.argument_count",
+                   .seen = std::to_string(from.argument_count),
+                   .expected = std::to_string(entry.parameters().size())});
+    for (size_t i = 0; i < from.argument_count; ++i)
+      call.arguments.push_back(argument_of(from.arguments[i], i, entry.parameters()[i].bytes));
     const LaunchReport done = bitmma::launch(entry, call);
     if (thread_instructions) *thread_instructions = done.thread_instructions;
   });

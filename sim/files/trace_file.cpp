@@ -128,7 +128,7 @@ std::optional<TraceDifference> first_difference(const std::vector<TraceRow>& exp
 std::string print(const TraceDifference& difference) {
   const auto &expected = difference.expected, &actual = difference.actual;
   if (!expected || !actual || expected->line != actual->line || expected->name != actual->name)
-    return fmt::format("other ways: {} expected, {} actual", print(expected), print(actual));
+    return fmt::format("the runs take different paths: {} expected, {} actual", print(expected), print(actual));
   return fmt::format("{} expected, {} actual", print(expected), actual->bits);
 }
 

@@ -88,7 +88,10 @@ bool splits_block(const Instruction& one) {
 class Fuser {
  public:
   Fuser(const Entry& entry, const SassLines& sass) : entry_(entry), sass_(sass), flow_(flow_of(entry, splits_block)) {
-    for (const Instruction& one : entry.instructions) effects_.push_back(effects_of(one));
+    for (const Instruction& one : entry.instructions) {
+      effects_.push_back(effects_of(one));
+      statements_of_line_[one.line].insert(one.text);
+    }
     find_live_registers();
     find_useful_instructions();
   }
@@ -188,7 +191,7 @@ class Fuser {
   const std::vector<int>& writers(int reg) const { return writers_[static_cast<size_t>(reg)]; }
 
   /// A number, a parameter of the entry or a constant of the module, all of which need no register: the number, or the
-  /// address of the other two; nullptr for what is none of them.
+  /// address of the other two; nullptr otherwise.
   const Operand* constant_of(const Operand& given) const {
     const Operand* operand = &given;
     int reader = static_cast<int>(entry_.instructions.size());
@@ -259,7 +262,9 @@ class Fuser {
           if (!direct) uses.push_back({i, 0, negated});
         }
       }
-      if (one.guard < 0 && std::ranges::find(of.writes, reg) != of.writes.end()) return false;
+      if (std::ranges::find(of.writes, reg) == of.writes.end()) continue;
+      if (one.guard < 0) return false;
+      uses.push_back({i, 0, negated});  // lanes without the guard keep the product for what reads the register next
     }
     return live_behind_[block_of(block.begin)][static_cast<size_t>(reg)];
   }
@@ -421,15 +426,16 @@ class Fuser {
     for (size_t k = 1; k < mul.operands.size(); ++k) {
       if (mul.operands[k].kind != Kind::reg) continue;
       const std::vector<int>& all = writers(mul.operands[k].reg);
-      const auto is_between = [&](int writer) {
-        return is_same_block ? writer >= product.instruction && writer < use.instruction : all.size() > 1;
-      };
-      if (std::ranges::any_of(all, is_between)) join.needs_copies = true;
+      const auto is_between = [&](int writer) { return writer >= product.instruction && writer < use.instruction; };
+      // In a loop a factor of one turn is overwritten before a sum behind it, or of the next turn.
+      const bool is_overwritten = is_same_block ? std::ranges::any_of(all, is_between) : !is_constant(mul.operands[k]);
+      if (is_overwritten) join.needs_copies = true;
     }
     fusions_.of_sum[use.instruction] = join;
   }
 
   SassEvidence in_sass(int sum) const {
+    if (statements_of_line_.at(at(sum).line).size() > 1) return SassEvidence::none;  // whose, it does not say
     const auto found = sass_.find(at(sum).line);
     if (found == sass_.end() || (found->second.fmas == 0 && found->second.sums == 0)) return SassEvidence::none;
     if (found->second.fmas == 0) return SassEvidence::apart;
@@ -450,7 +456,7 @@ class Fuser {
     std::vector<Candidate> candidates;
     for (const Product& product : products_) {
       for (const Use& use : uses_anywhere(product)) {
-        if (use.instruction != sum || !fits(product, use)) continue;
+        if (use.instruction != sum || !fits(product, use) || !reads_product(product, use)) continue;
         const auto row = sass_.find(at(product.instruction).line);
         const auto joined = fusions_.of_sum.find(sum);
         candidates.push_back({&product, use, row != sass_.end() && row->second.products > 0,
@@ -465,6 +471,16 @@ class Fuser {
     const Candidate best = *std::ranges::min_element(candidates, {}, order);
     join(*best.product, best.use);
     return true;
+  }
+
+  /// Whether a sum has the product of this place in every lane, and in one operand.
+  bool reads_product(const Product& product, const Use& use) const {
+    const std::vector<int>& all = writers(at(product.instruction).operands[0].reg);
+    const auto overwrites = [&](int writer) {
+      return all.size() > 1 && (block_of(use.instruction) != block_of(product.instruction) ||
+                                (writer > product.instruction && writer < use.instruction));
+    };
+    return at(product.instruction).guard < 0 && std::ranges::none_of(all, overwrites) && product.why != row(6);
   }
 
   /// Uses in all blocks, of a product whose register is written nowhere else.
@@ -519,6 +535,7 @@ class Fuser {
   const SassLines& sass_;
   Flow flow_;
   std::vector<Effects> effects_;
+  std::map<int, std::set<std::string>> statements_of_line_;
   std::vector<std::vector<bool>> live_behind_;
   std::vector<bool> useful_;
   std::vector<std::vector<int>> writers_;  // of each register

@@ -48,17 +48,17 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
     parameters_.push_back(
         {.name = variable.name, .type = std::string(kernel::info(variable.type).name), .bytes = variable.size_bytes()});
   }
-  if (!options.fmad && !options.sass.empty()) {
+  if (!options.fmad && options.sass) {
     throw Error({.code = ViolationCode::not_together,
                  .field = "sass",
                  .seen = "fmad = false",
                  .fix = "the SASS says itself what is joined"});
   }
   kernel::SassLines sass;
-  if (!options.sass.empty()) {
+  if (options.sass) {
     std::set<int> lines;
     for (const kernel::Instruction& one : entry.instructions) lines.insert(one.line);
-    sass = kernel::sass_lines(options.sass, entry.name, lines);
+    sass = kernel::sass_lines(*options.sass, entry.name, lines);
   }
   entry = kernel::folded(entry, target_);
   kernel::Fusions fusions = options.fmad ? kernel::fusions_of(entry, sass) : kernel::Fusions{};

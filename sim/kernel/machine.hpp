@@ -218,7 +218,8 @@ struct Tracer {
   Warp* warp = nullptr;
   int lane = 0;
   const Op* pending = nullptr;       // what it waits for; told when it goes on
-  std::optional<Case> product = {};  // that the warp takes part in
+  std::optional<Case> product = {};  // the matrix product that the warp takes part in
+  const Op* product_op = nullptr;    // its Op
 };
 
 struct Cta {

@@ -15,6 +15,8 @@ namespace bitmma::kernel {
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
                     std::span<const Warp> warps);
 
+bool has_tensor_memory(Target target);
+
 /// The slots of a register, or of those of a vector.
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes);
 

@@ -166,6 +166,7 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   if (Tracer* const tracer = cta.tracer; tracer && tracer->warp >= &warps.front() && tracer->warp <= &warps.back()) {
     tracer->product =
         Case{.instruction = reads_c ? one.instruction : one.without_c, .target = cta.program->target, .before = state};
+    tracer->product_op = &op;
     if (one.reads_shared) tracer->product->before.set(Field::smem, cta.shared, {std::ssize(cta.shared)});
   }
   for (Warp& each : warps) {

@@ -2,10 +2,11 @@
 // tcgen05: Tensor Memory, its products, and moves to and from it. Each is done when it is issued; commit arrives at
 // once.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
@@ -92,6 +93,7 @@ bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lan
       memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
     }
   }
+  require_legal(instruction, warp.cta->program->target);
   if (one.reads_shared && warp.cta->launch->checks && blocks_of(instruction) == 1)
     check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
   return instruction;
@@ -134,8 +136,10 @@ void run_issued(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const bitmma::Instruction instruction = prepare(warp, one, lane);
     Tracer* const tracer = warp.cta->tracer;
-    if (tracer && tracer->warp == &warp && tracer->lane == lane && is_mma(instruction) && blocks_of(instruction) == 1)
+    if (tracer && tracer->warp == &warp && tracer->lane == lane && is_mma(instruction) && blocks_of(instruction) == 1) {
       tracer->product = Case{.instruction = instruction, .target = warp.cta->program->target, .before = memory.state};
+      tracer->product_op = &op;
+    }
     if (blocks_of(instruction) == 2) execute_of_pair(warp, instruction, lane);
     else execute(instruction, warp.cta->program->target, memory.state);
     forget_numbers(memory, one);
@@ -186,7 +190,8 @@ uint32_t require_columns(uint32_t columns, int lane) {
   return columns;
 }
 
-/// The first columns that are free. PTX waits where there are none, for blocks that here do not run beside this one.
+/// The first columns that are free. PTX waits where there are none until another block frees some; here blocks of other
+/// clusters never run at the same time.
 void run_alloc(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const AllocationDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
@@ -197,8 +202,8 @@ void run_alloc(Warp& warp, const Op& op, Mask mask) {
   if (found.empty())
     fault(ViolationCode::deadlock, lane, fmt::format("tcgen05.alloc of {} columns, which are not free", columns),
           fmt::format("at most {} columns of a block together", tensor_memory_columns));
-  std::ranges::fill(found, static_cast<uint16_t>(columns));
   const auto address = static_cast<uint32_t>(found.begin() - memory.allocated.begin());
+  std::ranges::fill(found, static_cast<uint16_t>(address + 1));
   uint8_t data[4];
   std::memcpy(data, &address, 4);
   std::memcpy(locate(warp, op, lane, one.to, 4, AccessKind::write, data), data, 4);
@@ -210,14 +215,11 @@ void run_dealloc(Warp& warp, const Op& op, Mask mask) {
   TensorMemory& memory = *warp.cta->tensor_memory;
   const uint32_t columns = require_columns(warp.lanes_of<const uint32_t>(one.columns)[lane], lane),
                  address = warp.lanes_of<const uint32_t>(one.address)[lane];
-  const bool fits = address + columns <= memory.allocated.size() && address % columns == 0 &&
-                    std::all_of(memory.allocated.begin() + address, memory.allocated.begin() + address + columns,
-                                [&](uint16_t size) { return size == columns; });
-  if (!fits)
+  if (address >= memory.allocated.size() || std::ranges::count(memory.allocated, address + 1) != columns)
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("tcgen05.dealloc of {} columns at {:#x}", columns, address),
           "an address and a size of tcgen05.alloc");
-  std::fill_n(memory.allocated.begin() + address, columns, uint16_t{0});
+  std::ranges::replace(memory.allocated, static_cast<uint16_t>(address + 1), uint16_t{0});
 }
 
 struct CommitDetails {
@@ -316,8 +318,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
 
 void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
   decoder.program().has_tensor_memory = true;
-  if (!violations_of(bitmma::Instruction(TmemMove{}), decoder.target()).empty())
-    decoder.refuse("on a GPU without Tensor Memory");
+  if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU without Tensor Memory");
   const std::string& what = instruction.words.size() > 1 ? instruction.words[1] : instruction.words[0];
   if (what == "mma" || what == "ld" || what == "st" || what == "cp" || what == "shift")
     return decode_executed(decoder, instruction, words);
@@ -338,5 +339,7 @@ constexpr auto rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05}});
 }  // namespace
 
 std::span<const Opcode> tcgen05_opcodes() { return rows; }
+
+bool has_tensor_memory(Target target) { return violations_of(bitmma::Instruction(TmemMove{}), target).empty(); }
 
 }  // namespace bitmma::kernel

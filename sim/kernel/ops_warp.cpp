@@ -4,6 +4,7 @@
 
 #include "decode.hpp"
 #include "lanes.hpp"
+#include "matrix.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -253,7 +254,8 @@ void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words
     decoder.refuse("of another operation or type");
   decoder.require_operands(instruction, 3, 3);
   if (of_f32) {
-    if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100a");
+    // PTX ISA: sm_100a, and the family of sm_100f. These GPUs have Tensor Memory, and no others.
+    if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU other than sm_100a");
     const bool absolute = words.take("abs"), propagates = words.take("NaN");
     const uint32_t from = decoder.read(instruction.operands[1], *type),
                    to = decoder.write(instruction.operands[0], *type);

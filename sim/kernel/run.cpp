@@ -295,7 +295,11 @@ class Executor {
   void run_warp(Warp& warp) {
     const Op* const ops = program_.ops.data();
     const uint64_t end = warp.steps + quantum;
-    uint64_t executed = 0;
+    struct Count {
+      uint64_t& total;
+      uint64_t executed = 0;
+      ~Count() { total += executed; }
+    } count{thread_instructions_};
     if constexpr (is_traced) {
       if (const Op* const pending = std::exchange(tracer_.pending, nullptr)) tell_step(*pending);
     }
@@ -312,7 +316,7 @@ class Executor {
         mask &= op.guard_negated ? ~predicate : predicate;
       }
       ++warp.steps;
-      executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
+      count.executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
       if (op.control == Control::none) {
         if (mask != 0) op.run(warp, op, mask);
         ++warp.pc;
@@ -327,7 +331,6 @@ class Executor {
       }
       if (!goes_on) break;
     }
-    thread_instructions_ += executed;
   }
 
   /// Tells the followed thread's step, if the thread is among those that ran the Op, the last of its instruction.
@@ -351,7 +354,7 @@ class Executor {
       step.written.push_back(traced);
     }
     const std::optional<Case> product = std::exchange(tracer_.product, std::nullopt);
-    if (product) step.product = &*product;
+    if (product && tracer_.product_op == &op) step.product = &*product;
     if (!tracer_.trace->step(step)) throw Stopped{};
   }
 
@@ -416,11 +419,13 @@ class Executor {
       case Control::barrier: {
         if (mask == 0) return ++warp.pc, true;
         if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
+        ran_ = warp.active;
         return arrive(warp, op);
       }
       case Control::warpgroup:
         if (mask == 0) return ++warp.pc, true;
         if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
+        ran_ = warp.active;
         return meet(warp, op);
       case Control::wait:
         if (mask != 0) op.run(warp, op, mask);
@@ -897,7 +902,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   std::array<int64_t, 3> grid{};  // of clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
   const int64_t clusters = grid[0] * grid[1] * grid[2];
-  const int threads = program.has_atomics ? 1 : launch.threads;
+  const int threads = program.has_atomics || launch.trace ? 1 : launch.threads;
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;

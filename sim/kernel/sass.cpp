@@ -53,7 +53,8 @@ std::string_view take_operand(std::string_view& text) {
 /// "@!P0 FFMA.FTZ R5, R0, 1, R7 ;": what it does. ptxas writes sums also as an fma with a factor of one, products as
 /// one with an addend of zero, and constants as one of zeros.
 std::optional<Does> does(std::string_view instruction) {
-  if (instruction.starts_with('@')) instruction = trimmed(instruction.substr(instruction.find(' ')));
+  if (instruction.starts_with('@'))
+    instruction = trimmed(instruction.substr(std::min(instruction.find(' '), instruction.size())));
   const std::string_view word = instruction.substr(0, instruction.find(' '));
   const std::string_view name = word.substr(0, word.find('.'));
   const auto* const row = std::ranges::find(opcodes, name, &SassOpcode::name);
@@ -62,15 +63,26 @@ std::optional<Does> does(std::string_view instruction) {
   std::string_view rest = instruction.substr(word.size());
   rest = rest.substr(0, rest.find(';'));
   std::vector<std::string_view> operands;
-  while (!trimmed(rest).empty()) operands.push_back(take_operand(rest));
-  const auto is = [&](size_t i, std::string_view number, std::string_view name_of_it) {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_of("0123456789") == (text[0] == '-' || text[0] == '+' ? 1 : 0);
+  };
+  while (!trimmed(rest).empty()) {
+    const std::string_view operand = take_operand(rest);
+    // Halves of an immediate number of HFMA2: one operand, which is 0 or 1 where both are.
+    if (name == "HFMA2" && !operands.empty() && is_number(operand) && is_number(operands.back())) {
+      if (operand != operands.back()) operands.back() = "halves";
+    } else {
+      operands.push_back(operand);
+    }
+  }
+  const auto is = [&](size_t i, std::string_view number) {
     std::string_view text = i < operands.size() ? operands[i] : std::string_view{};
     if (text.starts_with('-')) text.remove_prefix(1);
-    return text == number || text == name_of_it;
+    return text == number || (number == "0" && text.substr(0, text.find('.')) == "RZ");  // RZ.H0_H0 too
   };
-  if (is(1, "0", "RZ") || is(2, "0", "RZ")) return std::nullopt;
-  if (is(1, "1", "1") || is(2, "1", "1")) return Does::adds;
-  if (is(operands.size() - 1, "0", "RZ")) return Does::multiplies;
+  if (is(1, "0") || is(2, "0")) return std::nullopt;
+  if (is(1, "1") || is(2, "1")) return Does::adds;
+  if (is(3, "0")) return Does::multiplies;
   return Does::both;
 }
 
@@ -100,7 +112,9 @@ SassLines sass_lines(std::string_view text, std::string_view entry, const std::s
       line = 0;
     } else if (is_here && row.starts_with(mark)) {
       const std::string_view number = row.substr(mark.size());
+      line = 0;
       std::from_chars(number.data(), number.data() + number.size(), line);
+      if (line < 1) refuse(ViolationCode::unusable_file, "a mark without a line", "what nvdisasm -gp writes");
       has_marks = true;
     } else if (is_here && row.starts_with("/*") && row.find("*/") != std::string_view::npos) {
       const std::optional<Does> what = does(trimmed(row.substr(row.find("*/") + 2)));

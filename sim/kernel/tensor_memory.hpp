@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct TensorMemory {
   }
 
   State state = {};  // with tmem and smem; an instruction's numbers come and go
-  /// Of each column: how many its allocation has, or 0.
+  /// Of each column: the first column of its allocation, plus one; or 0.
   std::vector<uint16_t> allocated = std::vector<uint16_t>(tensor_memory_columns);
 };
 

@@ -383,7 +383,6 @@ Value scaled(const CvtInstruction& one, Value value, int scale) {
   return value;
 }
 
-/// One lane.
 /// `word` without its last `bits`, to nearest, ties to even.
 constexpr uint64_t without_last(uint64_t word, int bits) {
   return (word + (low_mask(bits) >> 1) + (word >> bits & 1)) >> bits;
@@ -416,6 +415,7 @@ std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t co
   return (code >> 16 & 0x8000) | (without_last(code & 0x7FFFFFFF, 13) - (uint64_t{narrower} << 10));
 }
 
+/// One lane.
 uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
   const CvtTypeInfo& to = info(one.to);
   code &= low_mask(info(one.from).bits);

@@ -83,7 +83,7 @@ TEST_CASE("run traces a thread, compare finds where two traces part, and explain
   CHECK_THAT(softmax({"--trace", "0:5", "--trace-lines", "9-3"}).err, Catch::Contains("--trace-lines"));
   CHECK_THAT(softmax({"--trace-lines", "9"}).err, Catch::Contains("--trace-lines"));
   const std::string product = folder.path("p.safetensors");
-  CHECK_THAT(softmax({"--trace", "0:5", "--trace-product", product}).err, Catch::Contains("no mma.sync"));
+  CHECK_THAT(softmax({"--trace", "0:5", "--trace-product", product}).err, Catch::Contains("no matrix product"));
   const Outcome made =
       test::run({"run", bulk, "--entry", "tma_product", "--block", "128", "--arg", "map[64,64/128]:zeros:bf16[64,64]",
                  "--arg", "map[64,64/128]:zeros:bf16[64,64]", "--arg", "map[64,64]:zeros:f32[64,64]", "--arg", "s32:64",

@@ -70,13 +70,19 @@ TEST_CASE("sums and products that SASS writes as an fma are not taken for one") 
     std::string_view instruction;
     SassEvidence evidence;
   };
-  for (const Row& one : std::initializer_list<Row>{{"FFMA.FTZ R7, R4, 1, R5", SassEvidence::apart},
-                                                   {"HFMA2.BF16_V2 R7, R4, 1, 1, R5", SassEvidence::apart},
-                                                   {"FFMA R7, R4, R5, -RZ", SassEvidence::none},
-                                                   {"HFMA2.MMA R7, -RZ, RZ, 1.875, 0", SassEvidence::none},
-                                                   {"FFMA R7, R4, -3, R5", SassEvidence::joined},
-                                                   {"FFMA.FTZ.SAT R7, R4, R5, 0.5", SassEvidence::joined},
-                                                   {"MOV R7, R4", SassEvidence::none}}) {
+  for (const Row& one :
+       std::initializer_list<Row>{{"FFMA.FTZ R7, R4, 1, R5", SassEvidence::apart},
+                                  {"HFMA2.BF16_V2 R7, R4, 1, 1, R5", SassEvidence::apart},
+                                  {"FFMA R7, R4, R5, -RZ", SassEvidence::none},
+                                  {"HFMA2.MMA R7, -RZ, RZ, 1.875, 0", SassEvidence::none},
+                                  {"FFMA R7, R4, -3, R5", SassEvidence::joined},
+                                  {"FFMA.FTZ.SAT R7, R4, R5, 0.5", SassEvidence::joined},
+                                  {"MOV R7, R4", SassEvidence::none},
+                                  {"@P0", SassEvidence::none},
+                                  {"HFMA2.BF16_V2 R9, R0.H0_H0, R3.H0_H0, -RZ.H0_H0", SassEvidence::none},
+                                  {"HFMA2 R9, R0, 0, 1.5, R3", SassEvidence::joined},
+                                  {"HFMA2 R9, R0, R3, 1, 0", SassEvidence::joined},
+                                  {"FFMA", SassEvidence::joined}}) {
     INFO(one.instruction);
     CHECK(kernel_with(sass_of(row(one.instruction))).fusions()[0].sass == one.evidence);
   }
@@ -104,7 +110,7 @@ TEST_CASE("an fma in SASS joins a product of another block, and one without a pr
 
 TEST_CASE("SASS of another kernel or PTX, without lines, or with fmad = false is refused") {
   const std::string sass = sass_of(row("FADD R7, R4, R5"));
-  CHECK(refusal_of("") == std::nullopt);
+  CHECK(refusal_of("")->code == ViolationCode::unusable_file);
   CHECK(refusal_of("\x7f"
                    "ELF")
             ->code == ViolationCode::unusable_file);
@@ -114,4 +120,44 @@ TEST_CASE("SASS of another kernel or PTX, without lines, or with fmad = false is
   const auto violation = test::violation_of([&] { PtxEntry(test::module_of(body), {.fmad = false, .sass = sass}); });
   REQUIRE(violation);
   CHECK(violation->code == ViolationCode::not_together);
+}
+
+TEST_CASE(
+    "SASS joins no product that some lanes do not have, or that two operands are, and no line of two statements") {
+  const auto kernel_of = [](std::string_view middle) {
+    std::string text(middle);
+    return test::module_of("ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd1+4];\nsetp.gt.f32 %p1, %f1, %f2;\n" +
+                           text + "\nst.global.f32 [%rd1+8], %f4;");
+  };
+  struct Row {
+    std::string_view middle;
+    int line;  // of the sum
+  };
+  for (const Row& one :
+       std::initializer_list<Row>{{"mov.f32 %f3, 0f3F800000;\n@%p1 mul.f32 %f3, %f1, %f2;\nadd.f32 %f4, %f3, %f1;", 17},
+                                  {"mul.f32 %f3, %f1, %f2;\n@%p1 mov.f32 %f3, %f1;\nadd.f32 %f4, %f3, %f1;", 17},
+                                  {"mul.f32 %f3, %f1, %f2;\nadd.f32 %f4, %f3, %f3;", 16}}) {
+    INFO(one.middle);
+    const PtxEntry kernel(kernel_of(one.middle),
+                          {.sass = ".text.k:\n\t//## File \".nv_debug_ptx_txt\", line " + std::to_string(one.line) +
+                                   "\n" + row("FFMA R7, R0, R5, R0")});
+    CHECK(std::ranges::none_of(kernel.fusions(), &KernelFusion::is_joined));
+    CHECK_FALSE(kernel_warnings(kernel).empty());
+  }
+  const PtxEntry two(kernel_of("mul.f32 %f3, %f1, %f2; add.f32 %f4, %f3, %f1;"),
+                     {.sass = ".text.k:\n\t//## File \".nv_debug_ptx_txt\", line 15\n" + row("FADD R7, R4, R5")});
+  REQUIRE(two.fusions().size() == 1);
+  CHECK(two.fusions()[0].sass == SassEvidence::none);
+  CHECK(two.fusions()[0].is_joined);
+}
+
+TEST_CASE("a sum of the next turn has the product of this one") {
+  // %f1 is loaded anew before the sum: the joined fma takes the old factor.
+  const std::string text = test::module_of(
+      "mov.u32 %r1, 0;\nmov.f32 %f3, 0f00000000;\nmov.u64 %rd2, %rd1;\nloop:\nld.global.f32 %f1, [%rd2];\n"
+      "setp.eq.u32 %p1, %r1, 0;\n@%p1 bra first;\nadd.f32 %f4, %f3, %f1;\nst.global.f32 [%rd1+16], %f4;\nfirst:\n"
+      "mul.f32 %f3, %f1, %f1;\nadd.u64 %rd2, %rd2, 4;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 bra loop;");
+  std::vector<float> words{3, 5, 0, 0, 0};
+  launch(PtxEntry(text), {.arguments = {test::memory(words)}});
+  CHECK(words[4] == 14);
 }

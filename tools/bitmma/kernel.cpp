@@ -333,7 +333,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   const PtxEntry kernel(ptx, {.entry = flags.entry,
                               .target = flags.target.asked(),
                               .fmad = !flags.no_fmad,
-                              .sass = flags.sass.empty() ? std::string{} : read_whole(flags.sass)});
+                              .sass = flags.sass.empty() ? std::optional<std::string>{} : read_whole(flags.sass)});
   if (flags.fusions) return show(context, describe_fusions(kernel), flags.json);
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   Launch call{.grid = extents_of_flag("--grid", flags.grid),
@@ -397,8 +397,13 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     done = launch(kernel, call);
   } catch (const Error&) {
     // What led to the fault is what one looks for.
-    if (!trace_to.empty()) write_trace_file(trace_to, rows);
-    else if (!as_json) show(context, steps, false);
+    if (!rows.empty()) {
+      try {
+        write_trace_file(trace_to, rows);
+      } catch (const Error&) {  // the fault is told, not this
+      }
+    }
+    if (!std::get<Report::List>(steps.value).empty() && !as_json) show(context, steps, false);
     throw;
   }
   std::vector<Violation> warnings = done.warnings;
@@ -444,7 +449,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     if (!product)
       throw Error({.code = ViolationCode::not_found,
                    .field = "--trace-product",
-                   .seen = "no mma.sync and no wgmma in what is traced",
+                   .seen = "no matrix product in what is traced",
                    .expected = "a thread and lines that run one"});
     context.require_flags_acted();
     write_tensor_file(trace_product, *product);
@@ -484,7 +489,7 @@ void add_run(Command& app, Context& context) {
   command->add_option("--trace-to", flags->trace_to,
                       "write the registers to a .csv instead; bitmma compare names the first line that differs");
   command->add_option("--trace-product", flags->trace_product,
-                      "safetensors with the first mma.sync or wgmma of the trace, for bitmma explain");
+                      "safetensors with the first mma of the trace (mma.sync, wgmma, tcgen05.mma), for bitmma explain");
   command->add_flag("--no-checks", flags->no_checks, "do not look for reads of unwritten memory and for races");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);

@@ -40,8 +40,8 @@ struct KernelOptions {
   std::optional<Target> target = {};  // nothing: the module's .target
   bool fmad = true;                   // ptxas -fmad: products and sums without a rounding become fma
   /// What nvdisasm -gp writes of the cubin of ptxas -lineinfo: where it shows a sum or an fma at a line of the PTX, it
-  /// decides whether they are joined. Empty: the rules decide alone.
-  std::string sass = {};
+  /// decides whether they are joined. Nothing: the rules decide alone.
+  std::optional<std::string> sass = {};
 };
 
 /// A parameter of an entry, in PTX's words.
@@ -102,7 +102,7 @@ class PtxEntry {
   std::shared_ptr<const kernel::Program> program_;
 };
 
-/// What is not sure of a kernel's bits: joins that no rule covers, joins where its SASS contradicts the rules, and
+/// Where a kernel's bits are uncertain: joins that no rule covers, joins where its SASS contradicts the rules, and
 /// floating-point atomics.
 std::vector<Violation> kernel_warnings(const PtxEntry& kernel);
 

@@ -26,12 +26,13 @@ struct ThreadStep {
   int line = 0, source_line = 0;  // in the PTX; in the source by .loc, or 0
   std::string_view text = {};
   std::vector<ThreadRegister> written = {};  // in the order of the operands
-  const Case* product = nullptr;  // of mma.sync and wgmma: the state before it, of the whole warp or warpgroup
+  const Case* product = nullptr;             // of an mma: the state before it, of the whole warp, warpgroup or block
 };
 
 struct ThreadTrace {
   std::array<int64_t, 3> block{}, thread{};
-  /// False ends the launch there. The step's names and product last until it returns.
+  /// False ends the launch there. Blocks run in ascending order, on one host thread. The step's names and product last
+  /// until it returns.
   std::function<bool(const ThreadStep&)> step = {};
 };
 
