@@ -301,10 +301,15 @@ class Parser {
                  .expected = "a label of this entry"});
   }
 
+  /// ".b32"; nothing for other words, and at the end of the text.
+  static std::optional<Type> type_of_word(const Token& token) {
+    return token.spelling.starts_with('.') ? type_named(token.spelling.substr(1)) : std::nullopt;
+  }
+
   void parse_registers() {
     const Token token = peek();
     if (take().spelling.starts_with(".v")) refuse(token, "a scalar register type");
-    const auto type = type_named(token.spelling.substr(1));
+    const auto type = type_of_word(token);
     if (!type) refuse(token, "a register type, such as .b32");
     do {
       const std::string name = word("the name of a register");
@@ -356,7 +361,7 @@ class Parser {
         if (has_type) points_ = true;
       } else if (token.spelling == ".v2" || token.spelling == ".v4") {
         elements = token.spelling[2] - '0';
-      } else if (const auto type = type_named(token.spelling.substr(1))) {
+      } else if (const auto type = type_of_word(token)) {
         variable.type = *type;
         has_type = true;
       } else {

@@ -381,3 +381,11 @@ TEST_CASE("launches refuse arguments, grids and blocks that the kernel has not")
   CHECK_THROWS_AS(launch(kernel, {.grid = {0, 1, 1}, .arguments = {memory(x)}}), Error);
   CHECK_THROWS_AS(launch(kernel, {.dynamic_shared_bytes = 300'000, .arguments = {memory(x)}}), Error);
 }
+
+TEST_CASE("text that ends early is refused, wherever it ends") {
+  const std::string whole = test::module_of("mul.f32 %f1, %f2, %f3;\nbra.uni end;\nend:", 1);
+  for (size_t length = 0; length + 2 < whole.size(); ++length) {
+    INFO(length);
+    CHECK_THROWS_AS(PtxEntry(whole.substr(0, length)), Error);
+  }
+}
