@@ -11,6 +11,7 @@
 #include "../instruction/family.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "matrix.hpp"
 #include "mbarrier.hpp"
@@ -43,7 +44,8 @@ struct Tcgen05Details {
   std::vector<uint32_t> lane_mask = {};                     // of disable_output_lane
   std::vector<uint32_t> registers = {};                     // of ld and st
   std::optional<uint32_t> redval = {};
-  bool reads_shared = false;
+  bool reads_shared = false, loads = false;
+  bool of_pair = false;  // cta_group::2
 };
 
 /// Operands by their names in PTX. Registers, the instruction descriptor and the predicate are not numbers of a state.
@@ -70,11 +72,6 @@ void require_allocated(const TensorMemory& memory, const NumberOperand& operand,
         "columns of tcgen05.alloc");
 }
 
-int blocks_of(const bitmma::Instruction& instruction) {
-  if (const auto* const mma = std::get_if<Tcgen05Mma>(&instruction)) return mma->cta_group;
-  return std::get<TmemMove>(instruction).cta_group;
-}
-
 /// The state of a lane's instruction: Tensor Memory and shared memory are the block's.
 bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lane) {
   TensorMemory& memory = *warp.cta->tensor_memory;
@@ -84,17 +81,16 @@ bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lan
     require_allocated(memory, number, value, lane);
     memory.state.set(number.field, value);
   }
-  if (auto* const mma = std::get_if<Tcgen05Mma>(&instruction)) {
-    if (one.idesc) *mma = with_idesc(*mma, warp.lanes_of<const uint32_t>(*one.idesc)[lane]);
-    if (one.enable_input_d) mma->enable_input_d = (warp.mask_of(*one.enable_input_d) >> lane & 1) != 0;
-    if (!one.lane_mask.empty()) {
-      std::vector<uint32_t> words;
-      for (const uint32_t slot : one.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
-      memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
-    }
+  if (one.idesc) instruction = with_immediate(instruction, "idesc", warp.lanes_of<const uint32_t>(*one.idesc)[lane]);
+  if (one.enable_input_d)
+    instruction = with_enable_input_d(instruction, (warp.mask_of(*one.enable_input_d) >> lane & 1) != 0);
+  if (!one.lane_mask.empty()) {
+    std::vector<uint32_t> words;
+    for (const uint32_t slot : one.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
+    memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
   }
   require_legal(instruction, warp.cta->program->target);
-  if (one.reads_shared && warp.cta->launch->checks && blocks_of(instruction) == 1)
+  if (one.reads_shared && warp.cta->launch->checks && !one.of_pair)
     check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
   return instruction;
 }
@@ -136,11 +132,11 @@ void run_issued(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const bitmma::Instruction instruction = prepare(warp, one, lane);
     Tracer* const tracer = warp.cta->tracer;
-    if (tracer && tracer->warp == &warp && tracer->lane == lane && is_mma(instruction) && blocks_of(instruction) == 1) {
+    if (tracer && tracer->warp == &warp && tracer->lane == lane && one.idesc && !one.of_pair) {
       tracer->product = Case{.instruction = instruction, .target = warp.cta->program->target, .before = memory.state};
       tracer->product_op = &op;
     }
-    if (blocks_of(instruction) == 2) execute_of_pair(warp, instruction, lane);
+    if (one.of_pair) execute_of_pair(warp, instruction, lane);
     else execute(instruction, warp.cta->program->target, memory.state);
     forget_numbers(memory, one);
   });
@@ -155,9 +151,8 @@ void run_move(Warp& warp, const Op& op, Mask mask) {
   TensorMemory& memory = *warp.cta->tensor_memory;
   const bitmma::Instruction instruction = prepare(warp, one, 0);
   const size_t count = one.registers.size();
-  const bool loads = std::get<TmemMove>(instruction).loads();
   memory.state.set(Field::warp, static_cast<uint64_t>(warp.index % 4));
-  if (!loads) {
+  if (!one.loads) {
     std::vector<uint32_t> words(lanes * count);
     for (size_t i = 0; i < count; ++i) {
       for (size_t lane = 0; lane < lanes; ++lane)
@@ -166,7 +161,7 @@ void run_move(Warp& warp, const Op& op, Mask mask) {
     memory.state.set(regs, std::move(words), {lanes, static_cast<int64_t>(count)});
   }
   execute(instruction, warp.cta->program->target, memory.state);
-  if (loads) {
+  if (one.loads) {
     const std::span<const uint32_t> words = memory.state.words(regs);
     for (size_t i = 0; i < count; ++i) {
       for (size_t lane = 0; lane < lanes; ++lane)
@@ -285,7 +280,9 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   std::string text = instruction.text;  // the guard is the Op's
   if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
   const Statement statement = parse_statement(text);
-  Tcgen05Details one{.instruction = statement.instruction};
+  const std::string& what = instruction.words[1];
+  Tcgen05Details one{.instruction = statement.instruction, .loads = what == "ld"};
+  one.of_pair = std::ranges::find(instruction.words, "cta_group::2") != instruction.words.end();
   const auto number_of = [&](Field field, const Operand& given) {
     NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
     number.in_brackets = given.kind == Kind::address;
@@ -301,15 +298,13 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
     else if (operand.name == "idesc") one.idesc = decoder.read(given, Type::b32);
     else if (operand.name == "enable-input-d") one.enable_input_d = decoder.read_mask(given);
     else if (operand.name == "disable-output-lane") one.lane_mask = slots_of(decoder, given, false, false);
-    else if (operand.name == "r")
-      one.registers = slots_of(decoder, given, false, std::get<TmemMove>(one.instruction).loads());
+    else if (operand.name == "r") one.registers = slots_of(decoder, given, false, one.loads);
     else if (operand.name == "redval") one.redval = decoder.write(given, Type::b32);
     else if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
   }
-  const auto* const move = std::get_if<TmemMove>(&one.instruction);
-  one.reads_shared = !move || move->kind == MoveKind::cp;
-  if (move) require_legal(one.instruction, decoder.target());
-  const bool is_of_warp = move && move->has_registers();
+  one.reads_shared = what == "mma" || what == "cp";
+  if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product's descriptor comes when it runs
+  const bool is_of_warp = what == "ld" || what == "st";
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(is_of_warp ? run_move : run_issued);
   op.details = details;
