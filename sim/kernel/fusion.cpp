@@ -110,6 +110,7 @@ class Fuser {
     const std::map<int, Join> by_rule = fusions_.of_sum;
     std::set<int> unexplained;
     if (!sass_.empty()) {
+      for (Product& product : products_) product.uses_anywhere = uses_anywhere(product);
       for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
         if (is_sum(at(i)) && !follow_sass(i)) unexplained.insert(i);
       }
@@ -128,7 +129,7 @@ class Fuser {
   };
   struct Product {
     int instruction = -1;
-    std::vector<Use> uses = {};
+    std::vector<Use> uses = {}, uses_anywhere = {};  // in all blocks, where SASS is given
     bool may_join = true;
     std::string_view why = {};
     bool is_sure = true;
@@ -455,7 +456,7 @@ class Fuser {
     };
     std::vector<Candidate> candidates;
     for (const Product& product : products_) {
-      for (const Use& use : uses_anywhere(product)) {
+      for (const Use& use : product.uses_anywhere) {
         if (use.instruction != sum || !fits(product, use) || !reads_product(product, use)) continue;
         const auto row = sass_.find(at(product.instruction).line);
         const auto joined = fusions_.of_sum.find(sum);
@@ -499,8 +500,7 @@ class Fuser {
     };
     for (const Product& product : products_) {
       const Instruction& mul = at(product.instruction);
-      const std::vector<Use> uses = sass_.empty() ? product.uses : uses_anywhere(product);
-      for (const Use& use : uses) {
+      for (const Use& use : sass_.empty() ? product.uses : product.uses_anywhere) {
         if (use.leaves_block || use.operand == 0 || !is_sum(at(use.instruction))) continue;
         const int sum = use.instruction;
         const bool rule_joins = joins(by_rule, product, sum), is_joined = joins(fusions_.of_sum, product, sum);

@@ -57,6 +57,10 @@ MbarrierObject object_of(Warp& warp, const Op& op, int lane, Space space, uint64
 /// Arrivals and bytes of a phase; the last of them begins the next one.
 void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx);
 
+/// The blocks of a ctaMask, of .multicast::cluster. Throws Fault for none, and for ranks that the cluster does not
+/// have.
+uint32_t blocks_of_mask(const Warp& warp, uint32_t slot, int lane);
+
 /// One arrival for a lane, which makes known what the warp did before.
 void arrive_once(Warp& warp, const Op& op, int lane, Space space, uint64_t address);
 

@@ -50,13 +50,8 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
     object.cta->bulk_copies.push_back(std::move(copy));
   };
   if (one.blocks == Op::no_slot) return begin([](uint64_t address) { return address; }, barrier);
-  const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
-  if (blocks >> warp.cta->cluster->ctas.size() != 0 || blocks == 0) {
-    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
-          fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
-  }
   const auto parity = static_cast<int>(barrier >> shared_rank_bits & 1);
-  for_each_lane(blocks, [&](int rank) {
+  for_each_lane(blocks_of_mask(warp, one.blocks, lane), [&](int rank) {
     const int rank_of_barrier = one.of_pair ? (rank & ~1) | parity : rank;
     begin([rank](uint64_t address) { return address_in(rank, address); }, address_in(rank_of_barrier, barrier));
   });

@@ -211,6 +211,14 @@ void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx
   object.set(phase);
 }
 
+uint32_t blocks_of_mask(const Warp& warp, uint32_t slot, int lane) {
+  const uint32_t blocks = warp.lanes_of<const uint32_t>(slot)[lane] & 0xFFFF;
+  if (blocks == 0 || blocks >> warp.cta->cluster->ctas.size() != 0)
+    fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
+          fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
+  return blocks;
+}
+
 void arrive_once(Warp& warp, const Op& op, int lane, Space space, uint64_t address) {
   const MbarrierObject object = object_of(warp, op, lane, space, address, AccessKind::atomic);
   release(warp, object);

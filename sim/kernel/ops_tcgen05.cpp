@@ -89,9 +89,10 @@ bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lan
     for (const uint32_t slot : one.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
     memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
   }
-  require_legal(instruction, warp.cta->program->target);
-  if (one.reads_shared && warp.cta->launch->checks && !one.of_pair)
+  if (one.reads_shared && warp.cta->launch->checks && !one.of_pair) {
+    require_legal(instruction, warp.cta->program->target);
     check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
+  }
   return instruction;
 }
 
@@ -227,11 +228,8 @@ void run_commit(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) {
     const uint64_t address = one.barrier.of(warp, lane);
     if (one.blocks == Op::no_slot) return arrive_once(warp, op, lane, one.barrier.space, address);
-    const uint32_t blocks = warp.lanes_of<const uint32_t>(one.blocks)[lane] & 0xFFFF;
-    if (blocks == 0 || blocks >> warp.cta->cluster->ctas.size() != 0)
-      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a ctaMask of {:#x}", blocks),
-            fmt::format("blocks of a cluster of {}", warp.cta->cluster->ctas.size()));
-    for_each_lane(blocks, [&](int rank) { arrive_once(warp, op, lane, one.barrier.space, address_in(rank, address)); });
+    for_each_lane(blocks_of_mask(warp, one.blocks, lane),
+                  [&](int rank) { arrive_once(warp, op, lane, one.barrier.space, address_in(rank, address)); });
   });
   ++warp.epoch;
 }

@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "../instruction/text/words.hpp"
 #include "bitmma/core/error.hpp"
 
 namespace bitmma::kernel {
 namespace {
+
+using syntax::trimmed;
 
 enum class Does : uint8_t { adds, multiplies, both };
 
@@ -36,13 +39,7 @@ constexpr auto opcodes = std::to_array<SassOpcode>({
     {"FFMA2", Does::both},
 });
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-/// The text behind the first comma, to the next one or to the end; shortens `text` to what is left.
+/// The text in front of the first comma, or all of it; shortens `text` to what is left.
 std::string_view take_operand(std::string_view& text) {
   const size_t end = std::min(text.find(','), text.size());
   const std::string_view operand = trimmed(text.substr(0, end));
