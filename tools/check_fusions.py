@@ -5,7 +5,7 @@
   check_fusions.py FILE.ptx | FILE.safetensors ...     of recorded launches: their modules
 
 Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM.
-Exit code 1: a rule that is said to be sure is contradicted.
+Exits with 1 where the SASS contradicts a rule that bitmma calls sure.
 """
 import collections
 import json

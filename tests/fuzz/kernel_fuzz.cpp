@@ -37,7 +37,7 @@ void read(const std::string& whole) {
   names.resize(std::min<size_t>(names.size(), 3));
   for (const std::string& name : names) {
     accepts([&] {
-      // Of sm_100a where the module says so, for tcgen05.
+      // A module that names sm_100 runs as one of sm_100a, which has tcgen05.
       const bool is_later = text.find("sm_100") != std::string::npos;
       const PtxEntry kernel(text, {.entry = name, .target = is_later ? Target::sm_100a : Target::sm_90a, .sass = sass});
       require(kernel.name() == name, "the entry is the one that was named");

@@ -65,7 +65,7 @@ TEST_CASE("SASS decides whether a product and a sum are one fma, and what contra
   CHECK(kernel_warnings(both).size() == 1);
 }
 
-TEST_CASE("sums and products that SASS writes as an fma are not taken for one") {
+TEST_CASE("an fma of SASS that only adds or only multiplies counts as a sum or a product") {
   struct Row {
     std::string_view instruction;
     SassEvidence evidence;
