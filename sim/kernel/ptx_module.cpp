@@ -217,6 +217,7 @@ class Parser {
   void parse_parameters(std::vector<int>& variables) {
     if (!take_if("(")) return;
     while (!take_if(")")) {
+      if (!is(".param")) refuse(peek(), ".param");
       parse_variable_list(false, [&](int variable) { variables.push_back(variable); });
       if (!is(")")) expect(",");
     }

@@ -290,6 +290,8 @@ TEST_CASE("what is not run here is refused before anything runs, by its name and
   CHECK_THROWS_AS(PtxEntry("not PTX"), Error);
   CHECK_THROWS_AS(PtxEntry(test::module_of("bra NOWHERE;")), Error);
   CHECK_THROWS_AS(PtxEntry(test::module_of("mov.u32 %r1, %undeclared;")), Error);
+  // A parameter of an entry lies in .param, nowhere else.
+  CHECK_THROWS_AS(PtxEntry(".version 8.0\n.target sm_90a\n.address_size 64\n.entry k(.local .u64 p) { ret; }"), Error);
 }
 
 /// A module whose kernel calls `scale_and_add` in the lanes whose number is odd, and twice in lane 3.
