@@ -135,6 +135,7 @@ nb::list to_list(const std::vector<Violation>& violations);
 void bind_instruction(nb::module_& module);
 void bind_gemm(nb::module_& module);
 void bind_quantize(nb::module_& module);
+void bind_operators(nb::module_& module);
 void bind_state(nb::module_& module);
 void bind_layout(nb::module_& module);
 void bind_math(nb::module_& module);

@@ -212,6 +212,7 @@ NB_MODULE(_core, module) {
   bind_instruction(module);
   bind_gemm(module);
   bind_quantize(module);
+  bind_operators(module);
   bind_state(module);
   bind_layout(module);
   bind_math(module);

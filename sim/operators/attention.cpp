@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT
+// Host floats are single IEEE operations here: nothing is contracted (CMakeLists.txt), and each tile runs inside an
+// IeeeEnvironment.
+#include "bitmma/operators/attention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "../arithmetic/chain.hpp"
+#include "../math/f32.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/formats/round.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/math_instruction.hpp"
+
+namespace bitmma {
+namespace {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
+
+float value(uint32_t word) { return std::bit_cast<float>(word); }
+uint32_t word(float value) { return std::bit_cast<uint32_t>(value); }
+
+/// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
+struct TileRow {
+  int largest_head, queries, keys, split_keys;
+};
+constexpr auto tiles = std::to_array<TileRow>({
+    {.largest_head = 64, .queries = 128, .keys = 128, .split_keys = 256},
+    {.largest_head = 128, .queries = 128, .keys = 64, .split_keys = 128},
+    {.largest_head = 192, .queries = 128, .keys = 64, .split_keys = 64},
+    {.largest_head = 256, .queries = 64, .keys = 64, .split_keys = 64},
+});
+constexpr int split_queries = 64;
+
+const TileRow& tiles_of(int head_size) {
+  return *std::ranges::find_if(tiles, [&](const TileRow& row) { return head_size <= row.largest_head; });
+}
+
+/// The head size that the kernel is compiled for: Q, K and V are padded with zeros to it.
+int padded_head_size(int head_size) {
+  for (const int size : {32, 64, 96, 128, 192}) {
+    if (head_size <= size) return size;
+  }
+  return 256;
+}
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// num_splits_heuristic of flash_api.cpp.
+int splits_for(int query_tiles, int multiprocessors, int key_tiles) {
+  const int slots = 2 * multiprocessors;
+  if (static_cast<float>(query_tiles) >= 0.8F * static_cast<float>(slots)) return 1;
+  const int most = std::min({128, slots, key_tiles});
+  const auto is_eligible = [&](int n) { return n == 1 || ceil_div(key_tiles, n) != ceil_div(key_tiles, n - 1); };
+  const auto efficiency = [&](int n) {
+    const float waves = static_cast<float>(query_tiles * n) / static_cast<float>(slots);
+    return waves / std::ceil(waves);
+  };
+  float best = 0;
+  for (int n = 1; n <= most; ++n) {
+    if (is_eligible(n)) best = std::max(best, efficiency(n));
+  }
+  for (int n = 1; n <= most; ++n) {
+    if (is_eligible(n) && efficiency(n) >= 0.85F * best) return n;
+  }
+  return 1;
+}
+
+void require_shape(const AttentionShape& shape) {
+  std::vector<Violation> violations;
+  const auto require = [&](bool good, std::string_view field, int seen, std::string_view expected) {
+    if (!good)
+      violations.push_back({.field = std::string(field),
+                            .seen = std::to_string(seen),
+                            .expected = std::string(expected),
+                            .source = std::string(source)});
+  };
+  require(shape.heads >= 1, "heads", shape.heads, "1 or more");
+  require(shape.kv_heads >= 1 && shape.heads % std::max(shape.kv_heads, 1) == 0, "kv_heads", shape.kv_heads,
+          "a divisor of the heads of Q");
+  require(shape.queries >= 1, "queries", shape.queries, "1 or more");
+  require(shape.keys >= 1, "keys", shape.keys, "1 or more");
+  require(shape.head_size >= 8 && shape.head_size <= 256 && shape.head_size % 8 == 0, "head_size", shape.head_size,
+          "a multiple of 8 up to 256");
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+void require_matrix(std::string_view name, const Matrix& matrix, Format format, int rows, int cols) {
+  if (matrix.format() != format)
+    throw Error({.field = fmt::format("type of {}", name),
+                 .seen = std::string(info(matrix.format()).name),
+                 .expected = fmt::format("{}, as Q", info(format).name)});
+  if (matrix.rows() != rows || matrix.cols() != cols)
+    throw Error({.field = fmt::format("shape of {}", name),
+                 .seen = fmt::format("{} x {}", matrix.rows(), matrix.cols()),
+                 .expected = fmt::format("{} x {}", rows, cols)});
+}
+
+const CFunction& function(std::string_view name) { return parse_c_function(name); }
+
+/// exp2f of every word.
+void exp2_all(std::span<uint32_t> words) {
+  static const CFunction& exp2f = function("exp2f@cuda_13");
+  compute(exp2f, words, {}, words);
+}
+uint32_t exp2_of(float x) {
+  static const CFunction& exp2f = function("exp2f@cuda_13");
+  return compute(exp2f, word(x));
+}
+/// CUDA's __logf: lg2.approx * ln 2.
+float fast_log(float x) {
+  static const CFunction& logf = function("__logf@cuda_13");
+  return value(compute(logf, word(x)));
+}
+float exp_of(float x) {
+  static const CFunction& expf = function("expf@cuda_13");
+  return value(compute(expf, word(x)));
+}
+float log_of(float x) {
+  static const CFunction& logf = function("logf@cuda_13");
+  return value(compute(logf, word(x)));
+}
+
+/// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
+struct Row {
+  float largest = minus_infinity;
+  std::array<float, 4> sums = {};
+};
+
+/// What a tile of queries gives: o * (1 / sum) and the logarithm of the sum of each row.
+struct TileResult {
+  Matrix out;  // f32
+  std::vector<float> lse;
+};
+
+class Tile {
+ public:
+  Tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k_transposed,
+       const Matrix& v, int head, int first_query)
+      : plan_(plan),
+        shape_(shape),
+        q_(q),
+        kt_(k_transposed),
+        v_(v),
+        head_(head),
+        first_(first_query),
+        count_(std::min(plan.tile_queries, shape.queries - first_query)),
+        model_(*find_accumulator_model(Target::sm_90a, Family::mma_sync, q.format(), q.format(), Format::f32)),
+        rows_(static_cast<size_t>(count_)) {
+    for (int at = 0; at < shape.head_size; at += 16) head_updates_.push_back({at, std::min(16, shape.head_size - at)});
+  }
+
+  /// Tiles of keys [first, last) of those that the mask leaves, from the last one on.
+  TileResult run(int first_tile, int last_tile) {
+    const int past = shape_.keys - shape_.queries;  // query i is at the place of key i + past
+    if (plan_.window_right >= 0)
+      last_tile =
+          std::min(last_tile, ceil_div(first_ + plan_.tile_queries + past + plan_.window_right, plan_.tile_keys));
+    if (plan_.window_left >= 0)
+      first_tile = std::max(first_tile, (first_ + past - plan_.window_left) / plan_.tile_keys);
+    for (int tile = last_tile - 1; tile >= first_tile; --tile) take(tile);
+    return finished(last_tile <= first_tile);
+  }
+
+ private:
+  void take(int tile) {
+    const int first_key = tile * plan_.tile_keys, keys = std::min(plan_.tile_keys, shape_.keys - first_key);
+    const Matrix scores = chain(
+        model_,
+        {.a = q_, .b = kt_, .row = head_ * shape_.queries + first_, .rows = count_, .col = first_key, .cols = keys},
+        head_updates_, 16, {});
+    Matrix p(Format::f32, count_, plan_.tile_keys);
+    std::vector<float> rescale(static_cast<size_t>(count_), 1);
+    for (int i = 0; i < count_; ++i) weigh(scores, p, i, first_key, keys, rescale[static_cast<size_t>(i)]);
+    exp2_all(p.words());
+    for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
+    Matrix rounded(q_.format(), count_, keys);
+    for (int i = 0; i < count_; ++i) {
+      for (int j = 0; j < keys; ++j)
+        rounded(i, j) = static_cast<uint32_t>(
+            convert(Format::f32, p(i, j), q_.format(), Rounding::nearest_even, Overflow::infinity));
+    }
+    std::optional<Matrix> c;
+    if (!is_first_) {
+      for (int i = 0; i < count_; ++i) {
+        for (uint32_t& one : out_.row(i)) one = word(value(one) * rescale[static_cast<size_t>(i)]);
+      }
+      c = std::move(out_);
+    }
+    std::vector<ChainUpdate> updates;
+    for (int at = 0; at < keys; at += 16) updates.push_back({at, std::min(16, keys - at)});
+    const Matrix values = block_of(v_, first_key, keys, 0, shape_.head_size);
+    out_ =
+        chain(model_, {.a = rounded, .b = values, .rows = count_, .cols = shape_.head_size}, updates, 16, std::move(c));
+    is_first_ = false;
+  }
+
+  /// The exponents of a row: scores less the largest so far, times scale2. `rescale` becomes what earlier sums are
+  /// multiplied by.
+  void weigh(const Matrix& scores, Matrix& p, int i, int first_key, int keys, float& rescale) {
+    Row& row = rows_[static_cast<size_t>(i)];
+    const std::span<const uint32_t> from = scores.row(i);
+    const std::span<uint32_t> to = p.row(i);
+    const int place = first_ + i + shape_.keys - shape_.queries - first_key;
+    const int begin = plan_.window_left < 0 ? 0 : std::max(0, place - plan_.window_left);
+    const int end = plan_.window_right < 0 ? keys : std::min(keys, place + plan_.window_right + 1);
+    float largest = row.largest;
+    for (int j = begin; j < end; ++j) largest = std::fmax(largest, value(from[static_cast<size_t>(j)]));
+    const float base = plan_.masks && largest == minus_infinity ? 0.0F : largest;
+    if (!is_first_) rescale = value(exp2_of((row.largest - base) * scale2()));
+    row.largest = largest;
+    // A row of masked scores alone has the base 0 in every kernel.
+    const float offset = largest == minus_infinity ? 0.0F : largest * scale2();
+    const uint32_t masked = word(minus_infinity * scale2() - offset);
+    for (int j = 0; j < plan_.tile_keys; ++j) {
+      const auto at = static_cast<size_t>(j);
+      to[at] = j >= begin && j < end ? word(value(from[at]) * scale2() - offset) : masked;
+    }
+  }
+
+  /// The sums of the lanes: lane c has columns 8 j + 2 c and 8 j + 2 c + 1.
+  void add_up(std::span<const uint32_t> p, Row& row, float rescale) const {
+    for (size_t lane = 0; lane < 4; ++lane) {
+      const float first = value(p[2 * lane]);
+      float sum = is_first_ ? first : std::fma(row.sums[lane], rescale, first);
+      sum += value(p[2 * lane + 1]);
+      for (size_t j = 8 + 2 * lane; j < p.size(); j += 8) {
+        sum += value(p[j]);
+        sum += value(p[j + 1]);
+      }
+      row.sums[lane] = sum;
+    }
+  }
+
+  TileResult finished(bool is_empty) {
+    TileResult result{.out = Matrix(Format::f32, count_, shape_.head_size),
+                      .lse = std::vector<float>(static_cast<size_t>(count_))};
+    const float nothing = plan_.splits > 1 ? minus_infinity : -minus_infinity;
+    for (int i = 0; i < count_; ++i) {
+      const Row& row = rows_[static_cast<size_t>(i)];
+      const float sum = (row.sums[0] + row.sums[2]) + (row.sums[1] + row.sums[3]);
+      const bool has_none = is_empty || sum == 0 || sum != sum;
+      result.lse[static_cast<size_t>(i)] = has_none ? nothing : std::fma(row.largest, plan_.scale, fast_log(sum));
+      if (is_empty) continue;
+      const float inverse = has_none ? 1.0F : 1.0F / sum;
+      for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
+    }
+    return result;
+  }
+
+  float scale2() const { return static_cast<float>(static_cast<double>(plan_.scale) * 1.4426950408889634); }
+
+  const AttentionPlan& plan_;
+  const AttentionShape& shape_;
+  const Matrix &q_, &kt_, &v_;
+  int head_, first_, count_;
+  const AccumulatorModel& model_;
+  std::vector<ChainUpdate> head_updates_;
+  std::vector<Row> rows_;
+  Matrix out_;
+  bool is_first_ = true;
+};
+
+/// What flash_fwd_splitkv_combine_kernel makes of the parts of one row: their weights, and the logarithm of the sum.
+float weights_of(std::span<const float> lse, int head_size, std::span<float> weights) {
+  const int rows = head_size % 128 == 0 ? 4 : head_size % 64 == 0 ? 8 : 16;
+  const auto splits = lse.size();
+  const size_t threads = std::min(static_cast<size_t>(128 / rows), std::bit_ceil(splits));
+  float largest = minus_infinity;
+  for (const float one : lse) largest = std::fmax(largest, one);
+  if (largest == minus_infinity) largest = 0;
+  std::array<float, 32> sums = {};
+  for (size_t i = 0; i < splits; ++i) {
+    float& sum = sums[i % threads];
+    sum = i < threads ? exp_of(lse[i] - largest) : sum + exp_of(lse[i] - largest);
+  }
+  for (size_t half = threads / 2; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  const bool has_none = sums[0] == 0 || sums[0] != sums[0];
+  const float joined = has_none ? -minus_infinity : log_of(sums[0]) + largest;
+  for (size_t i = 0; i < splits; ++i) weights[i] = exp_of(lse[i] - joined);
+  return joined;
+}
+
+/// One tile of queries of one head: all parts of its keys, joined.
+TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& kt,
+                   const Matrix& v, int head, int first_query) {
+  const int key_tiles = ceil_div(shape.keys, plan.tile_keys);
+  if (plan.splits == 1) return Tile(plan, shape, q, kt, v, head, first_query).run(0, key_tiles);
+  const int share = ceil_div(key_tiles, plan.splits);
+  std::vector<TileResult> parts;
+  for (int i = 0; i < plan.splits; ++i)
+    parts.push_back(Tile(plan, shape, q, kt, v, head, first_query)
+                        .run(std::min(i * share, key_tiles), std::min((i + 1) * share, key_tiles)));
+  TileResult joined = parts.front();
+  std::vector<float> lse(parts.size()), weights(parts.size());
+  for (int row = 0; row < joined.out.rows(); ++row) {
+    for (size_t i = 0; i < parts.size(); ++i) lse[i] = parts[i].lse[static_cast<size_t>(row)];
+    joined.lse[static_cast<size_t>(row)] = weights_of(lse, padded_head_size(shape.head_size), weights);
+    for (int col = 0; col < joined.out.cols(); ++col) {
+      float sum = 0;
+      for (size_t i = 0; i < parts.size(); ++i) sum = std::fma(weights[i], value(parts[i].out(row, col)), sum);
+      joined.out(row, col) = word(sum);
+    }
+  }
+  return joined;
+}
+
+[[gnu::noinline]] void write_tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q,
+                                  const Matrix& kt, const Matrix& v, int head, int first_query, Attention& result) {
+  const TileResult tile = tile_of(plan, shape, q, kt, v, head, first_query);
+  for (int i = 0; i < tile.out.rows(); ++i) {
+    const int query = first_query + i, row = head * shape.queries + query;
+    result.lse(head, query) = math::canonical(word(tile.lse[static_cast<size_t>(i)]));
+    for (int j = 0; j < tile.out.cols(); ++j)
+      result.out(row, j) = static_cast<uint32_t>(
+          convert(Format::f32, tile.out(i, j), q.format(), Rounding::nearest_even, Overflow::infinity));
+  }
+}
+
+}  // namespace
+
+AttentionPlan flash_attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
+  require_shape(shape);
+  const TileRow& row = tiles_of(shape.head_size);
+  AttentionPlan plan{
+      .tile_queries = row.queries,
+      .tile_keys = row.keys,
+      .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))),
+      .window_left = options.window_left >= shape.keys ? -1 : options.window_left,
+      .window_right = options.window_right >= shape.keys ? -1 : options.window_right};
+  // A single query sees all keys before it: the kernel then runs without the mask.
+  if (options.causal && shape.queries > 1) plan.window_right = 0;
+  plan.masks = plan.window_left >= 0 || plan.window_right >= 0;
+  const int key_tiles = ceil_div(shape.keys, row.split_keys);
+  plan.splits =
+      options.splits.value_or(options.always_whole ? 1
+                                                   : splits_for(shape.heads * ceil_div(shape.queries, split_queries),
+                                                                options.multiprocessors, key_tiles));
+  if (plan.splits < 1 || plan.splits > 128)
+    throw Error({.field = "splits",
+                 .seen = std::to_string(plan.splits),
+                 .expected = "1 to 128",
+                 .source = std::string(source)});
+  if (plan.splits > 1) plan.tile_queries = split_queries, plan.tile_keys = row.split_keys;
+  return plan;
+}
+
+Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
+                    const Matrix& v, int threads) {
+  require_shape(shape);
+  if (q.format() != Format::f16 && q.format() != Format::bf16)
+    throw Error({.field = "type of Q", .seen = std::string(info(q.format()).name), .expected = "f16 or bf16"});
+  require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);
+  require_matrix("K", k, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  require_matrix("V", v, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  std::vector<Matrix> kt(static_cast<size_t>(shape.kv_heads)), values(kt.size());
+  for (size_t i = 0; i < kt.size(); ++i) {
+    const int first = static_cast<int>(i) * shape.keys;
+    kt[i] = transposed(block_of(k, first, shape.keys, 0, shape.head_size));
+    values[i] = block_of(v, first, shape.keys, 0, shape.head_size);
+  }
+  Attention result{.out = Matrix(q.format(), q.rows(), q.cols()),
+                   .lse = Matrix(Format::f32, shape.heads, shape.queries)};
+  const int tiles_of_head = ceil_div(shape.queries, plan.tile_queries), shared = shape.heads / shape.kv_heads;
+  parallel_for(static_cast<size_t>(shape.heads * tiles_of_head), threads, [&](size_t i) {
+    const int head = static_cast<int>(i) / tiles_of_head;
+    const auto kv = static_cast<size_t>(head / shared);
+    // The last tiles see the most keys: first come those that take long.
+    const int tile = tiles_of_head - 1 - static_cast<int>(i) % tiles_of_head;
+    const math::IeeeEnvironment environment;
+    write_tile(plan, shape, q, kt[kv], values[kv], head, tile * plan.tile_queries, result);
+  });
+  return result;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares what tools/record_operators.py recorded on a GPU with what bitmma computes.
+
+  check_operators.py DIR                   a table by operator and kernel: calls, outputs, those that differ
+  check_operators.py DIR --only softmax    operators, with commas
+  check_operators.py DIR --list            and a line for each call
+
+Needs the bitmma package, NumPy and ml_dtypes. Exit code 1: an output differs.
+"""
+import argparse
+import collections
+import json
+import os
+import struct
+import sys
+
+import ml_dtypes
+import numpy as np
+
+import bitmma
+
+TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+WORDS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16, "I32": np.int32}
+X, WEIGHT, BIAS, OTHER = range(4)
+
+
+def philox(block, stream, seed):
+    c = [block & 0xFFFFFFFF, block >> 32, np.full_like(block, stream), np.zeros_like(block)]
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        low = np.uint64(0xFFFFFFFF)
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(key[0]), p1 & low, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(key[1]), p0 & low]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def element_words(stream, seed, first, count):
+    """Words [first, first + count) of a stream, of record_products.py's generator."""
+    begin, end = first // 4, (first + count + 3) // 4
+    words = np.stack(philox(np.arange(begin, end, dtype=np.uint64), stream, seed), 1).reshape(-1)
+    return words[first - 4 * begin:first - 4 * begin + count].astype(np.uint32)
+
+
+def values(stream, seed, first, count, dtype, gain):
+    word = element_words(stream, seed, first, count)
+    whole = ((word & 0xFFFF).astype(np.int32) - (word >> 16).astype(np.int32)).astype(np.float32)
+    return (whole * np.float32(2.0**-14) * np.float32(gain)).astype(dtype)
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        raw = file.read()
+    about = header.pop("__metadata__")
+    tensors = {}
+    for name, one in header.items():
+        begin, end = one["data_offsets"]
+        tensors[name] = np.frombuffer(raw[begin:end], WORDS[one["dtype"]]).reshape(one["shape"])
+    return about, tensors
+
+
+def whole_tensor(call, stream, shape, seed, gain=None):
+    gain = call.get("gain", 1.0) if gain is None else gain
+    return values(stream, seed, 0, int(np.prod(shape)), TYPES[call["dtype"]], gain).reshape(shape)
+
+
+def attention(call, seed, tensors):
+    """The outputs of the heads that the file samples."""
+    if call["api"] not in ("flash", "flash_window", "flash_varlen"):
+        return None
+    heads, d, queries, keys = call["heads"], call["d"], call["queries"], call["keys"]
+    if call["api"] == "flash_varlen":
+        q, k, v = (np.swapaxes(whole_tensor(call, s, [queries, heads, d], seed), 0, 1) for s in range(3))
+        out, lse, at = np.empty((queries, heads, d), q.dtype), np.empty((heads, queries), np.float32), 0
+        for length in call["lengths"]:
+            part = slice(at, at + length)
+            one = bitmma.operators.attention(q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True)
+            out[part], lse[:, part], at = np.swapaxes(one[0], 0, 1), one[1], at + length
+        return {"out": out, "lse": lse}
+    batch = call["batch"]
+    q = whole_tensor(call, 0, [batch, heads, queries, d], seed)
+    k, v = (whole_tensor(call, s, [batch, heads, keys, d], seed) for s in (1, 2))
+    options = {"window": tuple(call["window"])} if "window" in call else {}
+    out, lse = bitmma.operators.attention(q, k, v, is_causal=call["causal"], return_lse=True, threads=0, **options)
+    return {"out": out, "lse": lse}
+
+
+def computed(call, seed, tensors):
+    """{name: array of the sampled rows}, or None for an operator that bitmma does not claim."""
+    if call["op"] == "attention":
+        found = attention(call, seed, tensors)
+        if found is None:
+            return None
+        return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
+    return None
+
+
+def kernel_of(about):
+    """The first kernel's name without its types."""
+    names = json.loads(about["kernel"])
+    return names[0].replace("void ", "").split("<")[0].split("(")[0].split("::")[-1] if names and isinstance(names[0], str) else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", help="folder of recorded calls")
+    parser.add_argument("--only", help="operators, with commas")
+    parser.add_argument("--list", action="store_true", help="a line for each call")
+    options = parser.parse_args()
+    rows = collections.OrderedDict()
+    for name in sorted(os.listdir(options.dir)):
+        if not name.endswith(".safetensors"):
+            continue
+        about, tensors = read_safetensors(os.path.join(options.dir, name))
+        call = json.loads(about["call"])
+        if options.only and call["op"] not in options.only.split(","):
+            continue
+        key = (call.get("api") or call["op"], kernel_of(about))
+        row = rows.setdefault(key, [0, 0, 0, 0, 0])
+        row[0] += 1
+        found = computed(call, int(about["seed"]), tensors)
+        if found is None:
+            row[1] += 1
+            continue
+        differing = total = 0
+        for output, recorded in tensors.items():
+            if output in found:
+                mine = np.ascontiguousarray(found[output]).view(recorded.dtype)
+                differing += int((mine.reshape(recorded.shape) != recorded).sum())
+                total += recorded.size
+        row[2] += total
+        row[3] += differing
+        row[4] += differing > 0
+        if options.list:
+            print(name, call, f"{differing} of {total} differ", flush=True)
+    print("| operator | kernel | calls | not claimed | outputs | differ | in calls |\n|---|---|---|---|---|---|---|")
+    for (op, kernel), (calls, refused, total, differing, bad) in rows.items():
+        print(f"| {op} | `{kernel}` | {calls} | {refused} | {total:,} | {differing:,} | {bad} |")
+    return int(any(row[3] for row in rows.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
