@@ -68,7 +68,7 @@ def whole_tensor(call, stream, shape, seed, gain=None):
 
 def attention(call, seed, tensors):
     """The outputs of the heads that the file samples."""
-    if call["api"] not in ("flash", "flash_window", "flash_varlen"):
+    if call["api"] not in ("flash", "flash_window", "flash_varlen", "efficient") or call["dtype"] == "f32":
         return None
     heads, d, queries, keys = call["heads"], call["d"], call["queries"], call["keys"]
     if call["api"] == "flash_varlen":
@@ -83,7 +83,11 @@ def attention(call, seed, tensors):
     q = whole_tensor(call, 0, [batch, heads, queries, d], seed)
     k, v = (whole_tensor(call, s, [batch, heads, keys, d], seed) for s in (1, 2))
     options = {"window": tuple(call["window"])} if "window" in call else {}
+    if call["api"] == "efficient":
+        options["backend"] = "efficient"
     out, lse = bitmma.operators.attention(q, k, v, is_causal=call["causal"], return_lse=True, threads=0, **options)
+    if call["api"] == "efficient":  # PyTorch fills rows up to multiples of 32
+        lse = np.pad(lse, ((0, 0), (0, 0), (0, -queries % 32)), constant_values=np.inf)
     return {"out": out, "lse": lse}
 
 
@@ -115,7 +119,7 @@ def main():
             continue
         about, tensors = read_safetensors(os.path.join(options.dir, name))
         call = json.loads(about["call"])
-        if options.only and call["op"] not in options.only.split(","):
+        if options.only and not {call["op"], call.get("api")} & set(options.only.split(",")):
             continue
         key = (call.get("api") or call["op"], kernel_of(about))
         row = rows.setdefault(key, [0, 0, 0, 0, 0])

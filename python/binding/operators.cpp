@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Operators of libraries: attention.
-#include "bitmma/operators/attention.hpp"
-
 #include <nanobind/stl/optional.h>
 
 #include "binding.hpp"
+#include "bitmma/operators/attention.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -18,9 +17,9 @@ nb::object array_of(const Matrix& matrix, const Extents& extents) {
   return array;
 }
 
-nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_heads, bool causal,
+nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_heads, bool efficient, bool causal,
                  std::optional<float> scale, int window_left, int window_right, std::optional<int> splits,
-                 bool always_whole, int threads) {
+                 int threads) {
   const Matrix q_matrix = required_matrix_in(q, "q"), k_matrix = required_matrix_in(k, "k"),
                v_matrix = required_matrix_in(v, "v");
   const AttentionShape shape{.heads = heads,
@@ -28,12 +27,13 @@ nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_hea
                              .queries = q_matrix.rows() / heads,
                              .keys = k_matrix.rows() / kv_heads,
                              .head_size = q_matrix.cols()};
-  const AttentionPlan plan = flash_attention_plan(shape, {.causal = causal,
-                                                          .scale = scale,
-                                                          .window_left = window_left,
-                                                          .window_right = window_right,
-                                                          .splits = splits,
-                                                          .always_whole = always_whole});
+  const AttentionPlan plan =
+      attention_plan(shape, {.kernel = efficient ? AttentionKernel::memory_efficient : AttentionKernel::flash_2,
+                             .causal = causal,
+                             .scale = scale,
+                             .window_left = window_left,
+                             .window_right = window_right,
+                             .splits = splits});
   const Attention result = [&] {
     const nb::gil_scoped_release release;
     return attention(plan, shape, q_matrix, k_matrix, v_matrix, threads);
@@ -45,8 +45,8 @@ nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_hea
 }  // namespace
 
 void bind_operators(nb::module_& module) {
-  module.def("attention", attend, "q"_a, "k"_a, "v"_a, "heads"_a, "kv_heads"_a, "causal"_a, "scale"_a.none(),
-             "window_left"_a, "window_right"_a, "splits"_a.none(), "always_whole"_a, "threads"_a);
+  module.def("attention", attend, "q"_a, "k"_a, "v"_a, "heads"_a, "kv_heads"_a, "efficient"_a, "causal"_a,
+             "scale"_a.none(), "window_left"_a, "window_right"_a, "splits"_a.none(), "threads"_a);
 }
 
 }  // namespace bitmma::python

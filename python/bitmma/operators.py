@@ -43,7 +43,7 @@ def _window(value: Any) -> tuple[int, int]:
 
 @public(k=unchecked)
 def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
-              splits: int | None = None, return_lse: bool = False, threads: int = 1) -> Any:
+              splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
     """softmax(q @ k.T * scale) @ v as FlashAttention-2 in PyTorch 2.11 gives it on an H100 or H200, in every bit.
 
     q           [..., heads, queries, head size], float16 or bfloat16; head sizes are multiples of 8 up to 256
@@ -53,6 +53,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     window      (left, right): keys that a query sees before and after its own; -1: all
     splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
                 1 is the kernel of sequences of several lengths
+    backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128; its causal
+                mask starts at the first key: query i sees the keys up to i
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 
@@ -73,10 +75,12 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     for name, array in (("q", q_array), ("k", k_array)):
         if array.size == 0:
             raise refuse(name, f"shape {array.shape}", "one element or more")
+    if backend not in ("flash", "efficient"):
+        raise refuse("backend", repr(backend), "flash or efficient: torch.nn.attention.SDPBackend's FLASH_ATTENTION, EFFICIENT_ATTENTION")
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, flag_of(is_causal, "is_causal"),
+    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, backend == "efficient", flag_of(is_causal, "is_causal"),
                                   None if scale is None else number_of(scale, "scale"), left, right,
-                                  None if splits is None else count_of(splits, "splits", 1, 128), splits == 1, threads_of(threads))
+                                  None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
     made = like(q, out.view(q_array.dtype).reshape(q_array.shape))
     return (made, like(q, lse.view(np.float32).reshape(*lead, queries))) if return_lse else made

@@ -22,7 +22,7 @@
 namespace bitmma {
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F;
 constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 
 float value(uint32_t word) { return std::bit_cast<float>(word); }
@@ -155,18 +155,18 @@ class Tile {
         count_(std::min(plan.tile_queries, shape.queries - first_query)),
         model_(*find_accumulator_model(Target::sm_90a, Family::mma_sync, q.format(), q.format(), Format::f32)),
         rows_(static_cast<size_t>(count_)) {
-    for (int at = 0; at < shape.head_size; at += 16) head_updates_.push_back({at, std::min(16, shape.head_size - at)});
+    head_updates_ = updates_of(shape.head_size);
   }
 
-  /// Tiles of keys [first, last) of those that the mask leaves, from the last one on.
+  /// Tiles of keys [first, last) of those that the mask leaves.
   TileResult run(int first_tile, int last_tile) {
-    const int past = shape_.keys - shape_.queries;  // query i is at the place of key i + past
+    const int past = place_of(0);
     if (plan_.window_right >= 0)
       last_tile =
           std::min(last_tile, ceil_div(first_ + plan_.tile_queries + past + plan_.window_right, plan_.tile_keys));
     if (plan_.window_left >= 0)
       first_tile = std::max(first_tile, (first_ + past - plan_.window_left) / plan_.tile_keys);
-    for (int tile = last_tile - 1; tile >= first_tile; --tile) take(tile);
+    for (int i = 0; i < last_tile - first_tile; ++i) take(is_flash() ? last_tile - 1 - i : first_tile + i);
     return finished(last_tile <= first_tile);
   }
 
@@ -179,7 +179,8 @@ class Tile {
         head_updates_, 16, {});
     Matrix p(Format::f32, count_, plan_.tile_keys);
     std::vector<float> rescale(static_cast<size_t>(count_), 1);
-    for (int i = 0; i < count_; ++i) weigh(scores, p, i, first_key, keys, rescale[static_cast<size_t>(i)]);
+    for (int i = 0; i < count_; ++i)
+      weigh(scores.row(i), p.row(i), i, first_key, keys, rescale[static_cast<size_t>(i)]);
     exp2_all(p.words());
     for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
     Matrix rounded(q_.format(), count_, keys);
@@ -195,65 +196,102 @@ class Tile {
       }
       c = std::move(out_);
     }
-    std::vector<ChainUpdate> updates;
-    for (int at = 0; at < keys; at += 16) updates.push_back({at, std::min(16, keys - at)});
     const Matrix values = block_of(v_, first_key, keys, 0, shape_.head_size);
-    out_ =
-        chain(model_, {.a = rounded, .b = values, .rows = count_, .cols = shape_.head_size}, updates, 16, std::move(c));
+    out_ = chain(model_, {.a = rounded, .b = values, .rows = count_, .cols = shape_.head_size}, updates_of(keys),
+                 step(), std::move(c));
     is_first_ = false;
   }
 
-  /// The exponents of a row: scores less the largest so far, times scale2. `rescale` becomes what earlier sums are
+  /// K of the instructions: m16n8k16, and m16n8k8 in the memory-efficient kernel.
+  int step() const { return is_flash() ? 16 : 8; }
+  std::vector<ChainUpdate> updates_of(int k) const {
+    std::vector<ChainUpdate> updates;
+    for (int at = 0; at < k; at += step()) updates.push_back({at, std::min(step(), k - at)});
+    return updates;
+  }
+  bool is_flash() const { return plan_.kernel == AttentionKernel::flash_2; }
+  /// The key at the place of a query: causal masks end there.
+  int place_of(int query) const { return query + (is_flash() ? shape_.keys - shape_.queries : 0); }
+
+  /// The exponents of a row: scores less the largest so far, in units of ln 2. `rescale` becomes what earlier sums are
   /// multiplied by.
-  void weigh(const Matrix& scores, Matrix& p, int i, int first_key, int keys, float& rescale) {
+  void weigh(std::span<const uint32_t> scores, std::span<uint32_t> p, int i, int first_key, int keys, float& rescale) {
     Row& row = rows_[static_cast<size_t>(i)];
-    const std::span<const uint32_t> from = scores.row(i);
-    const std::span<uint32_t> to = p.row(i);
-    const int place = first_ + i + shape_.keys - shape_.queries - first_key;
-    const int begin = plan_.window_left < 0 ? 0 : std::max(0, place - plan_.window_left);
-    const int end = plan_.window_right < 0 ? keys : std::min(keys, place + plan_.window_right + 1);
-    float largest = row.largest;
-    for (int j = begin; j < end; ++j) largest = std::fmax(largest, value(from[static_cast<size_t>(j)]));
-    const float base = plan_.masks && largest == minus_infinity ? 0.0F : largest;
-    if (!is_first_) rescale = value(exp2_of((row.largest - base) * scale2()));
-    row.largest = largest;
-    // A row of masked scores alone has the base 0 in every kernel.
-    const float offset = largest == minus_infinity ? 0.0F : largest * scale2();
-    const uint32_t masked = word(minus_infinity * scale2() - offset);
-    for (int j = 0; j < plan_.tile_keys; ++j) {
-      const auto at = static_cast<size_t>(j);
-      to[at] = j >= begin && j < end ? word(value(from[at]) * scale2() - offset) : masked;
+    const int place = place_of(first_ + i) - first_key;
+    const auto begin = static_cast<size_t>(plan_.window_left < 0 ? 0 : std::clamp(place - plan_.window_left, 0, keys));
+    const auto end =
+        static_cast<size_t>(plan_.window_right < 0 ? keys : std::clamp(place + plan_.window_right + 1, 0, keys));
+
+    if (!is_flash()) {
+      for (size_t j = begin; j < end; ++j) p[j] = word(value(scores[j]) * plan_.scale * log2_e);
+      scores = p;
+    }
+    const float before = row.largest;
+    for (size_t j = begin; j < end; ++j) row.largest = std::fmax(row.largest, value(scores[j]));
+    const float unit = is_flash() ? scale2() : 1.0F;
+    if (!is_first_) {
+      const float base = plan_.masks && row.largest == minus_infinity ? 0.0F : row.largest;
+      rescale = value(exp2_of((before - base) * unit));
+    }
+    // Of a row of masked scores alone nothing is subtracted.
+    const float offset = row.largest == minus_infinity ? 0.0F : row.largest * unit;
+    for (size_t j = begin; j < end; ++j) p[j] = word(value(scores[j]) * unit - offset);
+    const uint32_t masked = word(minus_infinity);
+    std::ranges::fill(p.first(begin), masked);
+    std::ranges::fill(p.subspan(end), masked);
+  }
+
+  /// Lane c has columns 8 j + 2 c and 8 j + 2 c + 1.
+  void add_up(std::span<const uint32_t> p, Row& row, float rescale) const {
+    if (!is_flash()) return add_warps(p, row, rescale);
+    for (size_t lane = 0; lane < 4; ++lane) {
+      const float first = value(p[2 * lane]);
+      const float sum = is_first_ ? first : std::fma(row.sums[lane], rescale, first);
+      row.sums[lane] = lane_sum(p, lane, sum + value(p[2 * lane + 1]), 1);
     }
   }
 
-  /// The sums of the lanes: lane c has columns 8 j + 2 c and 8 j + 2 c + 1.
-  void add_up(std::span<const uint32_t> p, Row& row, float rescale) const {
-    for (size_t lane = 0; lane < 4; ++lane) {
-      const float first = value(p[2 * lane]);
-      float sum = is_first_ ? first : std::fma(row.sums[lane], rescale, first);
-      sum += value(p[2 * lane + 1]);
-      for (size_t j = 8 + 2 * lane; j < p.size(); j += 8) {
-        sum += value(p[j]);
-        sum += value(p[j + 1]);
-      }
-      row.sums[lane] = sum;
+  /// The rest of a lane's columns, from its pair `from` on.
+  static float lane_sum(std::span<const uint32_t> p, size_t lane, float sum, size_t from) {
+    for (size_t j = 8 * from + 2 * lane; j < p.size(); j += 8) {
+      sum += value(p[j]);
+      sum += value(p[j + 1]);
+    }
+    return sum;
+  }
+
+  /// Each warp adds up its 32 columns, and the row's one sum takes the warps one after the other.
+  void add_warps(std::span<const uint32_t> p, Row& row, float rescale) const {
+    float& sum = row.sums[0];
+    sum *= rescale;
+    for (size_t warp = 0; warp < p.size(); warp += 32) {
+      const auto columns = p.subspan(warp, 32);
+      std::array<float, 4> lanes;
+      for (size_t lane = 0; lane < 4; ++lane) lanes[lane] = lane_sum(columns, lane, 0, 0);
+      sum += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     }
   }
 
   TileResult finished(bool is_empty) {
     TileResult result{.out = Matrix(Format::f32, count_, shape_.head_size),
                       .lse = std::vector<float>(static_cast<size_t>(count_))};
-    const float nothing = plan_.splits > 1 ? minus_infinity : -minus_infinity;
     for (int i = 0; i < count_; ++i) {
       const Row& row = rows_[static_cast<size_t>(i)];
-      const float sum = (row.sums[0] + row.sums[2]) + (row.sums[1] + row.sums[3]);
-      const bool has_none = is_empty || sum == 0 || sum != sum;
-      result.lse[static_cast<size_t>(i)] = has_none ? nothing : std::fma(row.largest, plan_.scale, fast_log(sum));
+      const float sum = is_flash() ? (row.sums[0] + row.sums[2]) + (row.sums[1] + row.sums[3]) : row.sums[0];
+      const bool has_none = is_empty || sum == 0 || (is_flash() && sum != sum);
+      result.lse[static_cast<size_t>(i)] = lse_of(row.largest, sum, has_none);
       if (is_empty) continue;
       const float inverse = has_none ? 1.0F : 1.0F / sum;
       for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
     }
     return result;
+  }
+
+  /// A row without keys has +infinity, in a part of the keys -infinity, and 0 in the memory-efficient kernel.
+  float lse_of(float largest, float sum, bool has_none) const {
+    if (!is_flash()) return (largest == minus_infinity ? 0.0F : largest) / log2_e + log_of(has_none ? 1.0F : sum);
+    if (has_none) return plan_.splits > 1 ? minus_infinity : -minus_infinity;
+    return std::fma(largest, plan_.scale, fast_log(sum));
   }
 
   float scale2() const { return static_cast<float>(static_cast<double>(plan_.scale) * 1.4426950408889634); }
@@ -329,23 +367,31 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
 
 }  // namespace
 
-AttentionPlan flash_attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
+AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
   require_shape(shape);
+  AttentionPlan plan{.kernel = options.kernel,
+                     .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(shape.head_size)))};
+  if (options.kernel == AttentionKernel::memory_efficient) {
+    if (shape.head_size > 128)
+      throw Error(
+          {.field = "head_size", .seen = std::to_string(shape.head_size), .expected = "a multiple of 8 up to 128"});
+    if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
+      throw Error(
+          {.field = "window or splits", .seen = "given", .expected = "none: the memory-efficient kernel has neither"});
+    plan.tile_queries = 64, plan.tile_keys = shape.head_size <= 64 ? 64 : 128;
+    if (options.causal) plan.window_right = 0;
+    plan.masks = options.causal;
+    return plan;
+  }
   const TileRow& row = tiles_of(shape.head_size);
-  AttentionPlan plan{
-      .tile_queries = row.queries,
-      .tile_keys = row.keys,
-      .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)))),
-      .window_left = options.window_left >= shape.keys ? -1 : options.window_left,
-      .window_right = options.window_right >= shape.keys ? -1 : options.window_right};
+  plan.tile_queries = row.queries, plan.tile_keys = row.keys;
+  plan.window_left = options.window_left >= shape.keys ? -1 : options.window_left;
+  plan.window_right = options.window_right >= shape.keys ? -1 : options.window_right;
   // A single query sees all keys before it: the kernel then runs without the mask.
   if (options.causal && shape.queries > 1) plan.window_right = 0;
   plan.masks = plan.window_left >= 0 || plan.window_right >= 0;
-  const int key_tiles = ceil_div(shape.keys, row.split_keys);
-  plan.splits =
-      options.splits.value_or(options.always_whole ? 1
-                                                   : splits_for(shape.heads * ceil_div(shape.queries, split_queries),
-                                                                options.multiprocessors, key_tiles));
+  const int key_tiles = ceil_div(shape.keys, row.split_keys), query_tiles = ceil_div(shape.queries, split_queries);
+  plan.splits = options.splits.value_or(splits_for(shape.heads * query_tiles, options.multiprocessors, key_tiles));
   if (plan.splits < 1 || plan.splits > 128)
     throw Error({.field = "splits",
                  .seen = std::to_string(plan.splits),

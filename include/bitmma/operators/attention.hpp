@@ -3,7 +3,7 @@
 // (backend FLASH_ATTENTION of scaled_dot_product_attention).
 //
 //   const AttentionShape shape{.heads = 8, .kv_heads = 8, .queries = 1024, .keys = 1024, .head_size = 128};
-//   const Attention result = attention(flash_attention_plan(shape, {.causal = true}), shape, q, k, v);
+//   const Attention result = attention(attention_plan(shape, {.causal = true}), shape, q, k, v);
 //
 // A thread block takes a tile of queries and goes through tiles of keys, the last ones first. For one query:
 //
@@ -31,20 +31,27 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
+/// Backends of scaled_dot_product_attention.
+enum class AttentionKernel : uint8_t {
+  flash_2,           // FLASH_ATTENTION: pytorch_flash::flash_fwd_kernel, flash_fwd_splitkv_kernel
+  memory_efficient,  // EFFICIENT_ATTENTION: fmha_cutlassF_*_aligned_*_rf_sm80, of head sizes up to 128
+};
+
 struct AttentionOptions {
+  AttentionKernel kernel = AttentionKernel::flash_2;
   bool causal = false;              // query i sees the keys up to i + keys - queries
   std::optional<float> scale = {};  // default: 1 / sqrt(head_size), in f64, rounded to f32
   int window_left = -1;             // keys that a query sees before its own; -1: all
   int window_right = -1;            // and after it
   std::optional<int> splits = {};   // parts of the keys; default: the library's choice
   int multiprocessors = 132;        // of the GPU: an H100 SXM and an H200 have 132. The choice of splits reads it
-  bool always_whole = false;        // the kernel without splits: that of sequences of several lengths
 
   bool operator==(const AttentionOptions&) const = default;
 };
 
-/// What FlashAttention-2 chooses for a shape.
+/// What a kernel chooses for a shape.
 struct AttentionPlan {
+  AttentionKernel kernel = AttentionKernel::flash_2;
   int tile_queries = 128, tile_keys = 64;
   int splits = 1;
   float scale = 1;
@@ -62,7 +69,7 @@ struct Attention {
 };
 
 /// Throws Error when the shape is none of the kernel's: head sizes are multiples of 8 up to 256.
-AttentionPlan flash_attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
+AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
 
 /// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16. The same bits for
 /// any number of threads. Throws Error when shapes or types do not agree.
