@@ -18,7 +18,7 @@ import sys
 import ml_dtypes
 import numpy as np
 
-import bitmma
+from bitmma import operators
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 WORDS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16, "I32": np.int32}
@@ -76,7 +76,7 @@ def attention(call, seed, tensors):
         out, lse, at = np.empty((queries, heads, d), q.dtype), np.empty((heads, queries), np.float32), 0
         for length in call["lengths"]:
             part = slice(at, at + length)
-            one = bitmma.operators.attention(q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True)
+            one = operators.attention(q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True)
             out[part], lse[:, part], at = np.swapaxes(one[0], 0, 1), one[1], at + length
         return {"out": out, "lse": lse}
     batch = call["batch"]
@@ -85,20 +85,74 @@ def attention(call, seed, tensors):
     options = {"window": tuple(call["window"])} if "window" in call else {}
     if call["api"] == "efficient":
         options["backend"] = "efficient"
-    out, lse = bitmma.operators.attention(q, k, v, is_causal=call["causal"], return_lse=True, threads=0, **options)
+    out, lse = operators.attention(q, k, v, is_causal=call["causal"], return_lse=True, threads=0, **options)
     if call["api"] == "efficient":  # PyTorch fills rows up to multiples of 32
         lse = np.pad(lse, ((0, 0), (0, 0), (0, -queries % 32)), constant_values=np.inf)
     return {"out": out, "lse": lse}
 
 
+def rows_of(call, stream, seed, rows, shape=None):
+    """Rows of an input."""
+    shape, dtype = shape or call["shape"], TYPES[call["dtype"]]
+    made = np.empty((len(rows), shape[-1]), dtype)
+    for i, row in enumerate(rows):
+        first = int(row) * shape[-1]
+        if call.get("input") in ("bits", "all"):
+            word = element_words(stream, seed, first, shape[-1]) if call["input"] == "bits" else np.arange(first, first + shape[-1])
+            bits = np.uint32 if dtype == np.float32 else np.uint16
+            made[i] = (word & np.iinfo(bits).max).astype(bits).view(dtype)
+        else:
+            made[i] = values(stream, seed, first, shape[-1], dtype, call.get("gain", 1.0))
+    if call.get("special") and stream == X:
+        for i, row in enumerate(rows):
+            make_special(made[i], int(row))
+    return made
+
+
+def make_special(x, row):
+    """All -inf, one +inf, one NaN, half -inf, as they are."""
+    kind = row % 5
+    if kind == 0:
+        x[:] = -np.inf
+    elif kind in (1, 2):
+        x[row % len(x)] = np.inf if kind == 1 else np.nan
+    elif kind == 3:
+        x[:len(x) // 2] = -np.inf
+
+
+def row_operator(call, seed, tensors):
+    op, rows = call["op"], tensors["out.rows"]
+    shape, to = call["shape"], {"dtype": TYPES[call["to"]]} if "to" in call else {}
+    if op in ("softmax", "log_softmax"):
+        return {"out": getattr(operators, op)(rows_of(call, X, seed, rows), rows=rows, whole=shape[0], **to)}
+    if op in ("layer_norm", "rms_norm"):
+        affine = [rows_of({**call, "special": False}, s, seed, [0], [1, shape[1]])[0] for s in (WEIGHT, BIAS)] if call["affine"] else []
+        x = rows_of(call, X, seed, rows)
+        if op == "rms_norm":
+            return {"out": operators.rms_norm(x, *affine[:1], eps=call["eps"])}
+        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, *affine, eps=call["eps"], return_moments=True)))
+    if op in ("sum", "mean", "amax", "argmax", "mean_f32"):
+        x = rows_of(call, X, seed, range(shape[0]))
+        if op == "mean_f32":
+            x, op = operators.elementwise("square", x.astype(np.float32)), "mean"
+        return {"out": getattr(operators, op)(x, dim=call.get("dim", -1), threads=0, **to)[None]}
+    if op == "cross_entropy" and call["reduction"] == "none":
+        target = (element_words(OTHER, seed, 0, shape[0]) % shape[1]).astype(np.int64)
+        return {"out": operators.cross_entropy(rows_of(call, X, seed, range(shape[0])), target, threads=0)[None]}
+    if op in operators.elementwise_functions():
+        other = rows_of(call, OTHER, seed, rows) if op in ("add", "sub", "mul", "div") else None
+        return {"out": operators.elementwise(op, rows_of(call, X, seed, rows), other)}
+    return None
+
+
 def computed(call, seed, tensors):
     """{name: array of the sampled rows}, or None for an operator that bitmma does not claim."""
-    if call["op"] == "attention":
-        found = attention(call, seed, tensors)
-        if found is None:
-            return None
-        return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
-    return None
+    if call["op"] != "attention":
+        return row_operator(call, seed, tensors) if "shape" in call else None
+    found = attention(call, seed, tensors)
+    if found is None:
+        return None
+    return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
 
 
 def kernel_of(about):

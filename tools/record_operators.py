@@ -9,12 +9,13 @@ Needs PyTorch and a GPU, nothing else. Writes one safetensors file a call and in
   record_operators.py -o more --random 200 --seed 7   other shapes, drawn at random
   record_operators.py --list                          the families and how many calls each has
 
-Inputs come from the generator of record_products.py: element i of stream s, multiplied in f32 by the call's `gain` (a
-power of two), then rounded to the type. Inputs of the kind "bits" are the low bits of word i, of the kind "all" the
+Inputs come from the generator of record_products.py: element i of stream s, multiplied in f32 by the call's `gain`,
+then rounded to the type. Inputs of the kind "bits" are the low bits of word i, of the kind "all" the
 words 0, 1, 2, ... A file holds sampled rows of each output, where `rows` counts in the output as a matrix of its last
 dimension.
 """
 import argparse
+import functools
 import json
 import os
 import random
@@ -41,6 +42,7 @@ UNARY = {"exp": torch.exp, "exp2": torch.exp2, "log": torch.log, "log2": torch.l
          "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
          "relu": torch.relu, "softplus": F.softplus, "log1p": torch.log1p, "expm1": torch.expm1, "square": torch.square}  # fmt: skip
 BINARY = {"add": torch.add, "mul": torch.mul, "sub": torch.sub, "div": torch.div}
+SPREADS = [(1, 1000003), (1, 4194304), (3, 1048577), (2, 300000), (7, 128256), (33, 50257), (333, 100), (2048, 129), (5, 8193)]
 COLUMNS = [1, 5, 32, 33, 100, 128, 200, 512, 777, 1000, 1024, 1025, 1536, 2048, 3000, 4096, 5120, 8192, 8193, 11008, 32000, 50257, 128256]
 
 
@@ -62,6 +64,12 @@ def softmax():
                 yield call(op, dtype, to=to, shape=[37, cols], gain=2.0)
         yield call(op, "f32", to="f32", shape=[16, 1000], gain=16.0)
         yield call(op, "f32", to="f32", shape=[4096, 96], gain=1.0)
+        for cols in (100, 1024, 1025, 2048, 3000, 8193, 11008, 24000, 32000, 50257):
+            yield call(op, "f16", to="f32", shape=[37, cols], gain=2.0)
+        for i, cols in enumerate((50257, 50258, 50259, 128255, 12001) * 3):
+            yield call(op, "f32", to="f32", shape=[37 + i, cols], gain=2.0)
+        for cols in (100, 3000, 12000):
+            yield call(op, "f32", to="f32", shape=[5, cols], special=True)
 
 
 def norms():
@@ -71,6 +79,11 @@ def norms():
                 yield call(op, dtype, shape=[19, cols], affine=True, eps=1e-5)
         yield call(op, "f32", shape=[300, 768], affine=False, eps=1e-6)
         yield call(op, "bf16", shape=[300, 4096], affine=False, eps=1e-6)
+        for cols in (33, 777, 1024):
+            for dtype in TYPES:
+                yield call(op, dtype, shape=[19, cols], affine=False, eps=1e-5)
+        for cols in (33, 64):
+            yield call(op, "f32", shape=[5, cols], affine=True, eps=1e-5, special=True)
 
 
 def reductions():
@@ -80,9 +93,14 @@ def reductions():
                 if rows == 2048 and cols > 8193:
                     continue
                 for dtype in ("f32", "bf16") if op in ("sum", "mean") else ("bf16",):
-                    yield call(op, dtype, shape=[rows, cols])
-        yield call(op, "f32", shape=[333, 64], dim=0)
-        yield call(op, "f32", shape=[5000, 3], dim=0)
+                    yield call(op, dtype, shape=[rows, cols], gain=1.1)  # not a power of two: sums are rounded
+        for shape in ([333, 64], [5000, 3], [100000, 64], [700, 1000], [31, 130], [4097, 33]):
+            yield call(op, "f32", shape=shape, dim=0, gain=1.1)
+        yield call(op, "f32", shape=[10, 64], special=True)
+        for rows, cols in SPREADS if op in ("sum", "mean") else ():
+            yield call(op, "f32", shape=[rows, cols], gain=1.1)
+            for dtype in ("f16", "bf16"):
+                yield call(op, dtype, to="f32", shape=[rows, cols], gain=1.1)
     for cols in COLUMNS:
         yield call("mean_f32", "bf16", shape=[33, cols])  # x.float().pow(2).mean(-1), as norms written by hand have it
 
@@ -143,7 +161,7 @@ def drawn(count, seed):
             yield call(chosen.choice(["layer_norm", "rms_norm"]), dtype, shape=[extent(7), chosen.choice([extent(13), 4 * extent(11), 64 * extent(7)])],
                        affine=chosen.random() < 0.8, eps=chosen.choice([1e-5, 1e-6]))
         elif family == "reductions":
-            yield call(chosen.choice(["sum", "mean", "amax", "argmax", "mean_f32"]), dtype, shape=shape)
+            yield call(chosen.choice(["sum", "mean", "amax", "argmax", "mean_f32"]), dtype, shape=shape, gain=1.1)
         elif family == "losses":
             yield call("cross_entropy", dtype, shape=shape, reduction=chosen.choice(["none", "mean"]))
         else:
@@ -174,7 +192,22 @@ def tensor(c, stream, shape, seed, device, gain=None, dtype=None):
         words = words - ((words >> (bits - 1)) << bits)
         return words.to(integers).view(dtype).reshape(shape)
     gain = c.get("gain", 1.0) if gain is None else gain
-    return (values(stream, seed, 0, count, torch.float32, device) * gain).to(dtype).reshape(shape)
+    made = (values(stream, seed, 0, count, torch.float32, device) * gain).to(dtype).reshape(shape)
+    if c.get("special") and stream == X:
+        for i, row in enumerate(made):
+            make_special(row, i)
+    return made
+
+
+def make_special(x, row):
+    """All -inf, one +inf, one NaN, half -inf, as they are."""
+    kind = row % 5
+    if kind == 0:
+        x[:] = -torch.inf
+    elif kind in (1, 2):
+        x[row % len(x)] = torch.inf if kind == 1 else torch.nan
+    elif kind == 3:
+        x[: len(x) // 2] = -torch.inf
 
 
 def run_attention(c, seed, device):
@@ -231,7 +264,8 @@ def runner(c, seed, device):
     if op == "cross_entropy":
         target = (element_words(OTHER, seed, 0, c["shape"][0], device) % cols).to(torch.int64)
         return lambda: (F.cross_entropy(x, target, reduction=c["reduction"]),), ("out",)
-    return lambda: (getattr(torch, op)(x, dim=c.get("dim", -1)),), ("out",)
+    to = {"dtype": TYPES[c["to"]]} if "to" in c else {}
+    return lambda: (getattr(torch, op)(x, dim=c.get("dim", -1), **to),), ("out",)
 
 
 def rotate(x):
@@ -242,8 +276,10 @@ def rotate(x):
 def llama_steps(c, seed, device):
     """(name, function of the tensors so far) for every operator; a model of transformers, written out."""
     hidden, heads, kv, d, inter, tokens, cached = (c[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached"))
-    small = lambda stream, *shape: tensor(c, stream, shape, seed, device, gain=2.0**-5 if hidden <= 1024 else 2.0**-6)
-    weight = lambda stream: tensor(c, stream, [hidden], seed, device, gain=0.25)
+    # Kept: what is profiled is a step, not what makes its weights.
+    small = functools.cache(lambda stream, *shape: tensor(c, stream, shape, seed, device, gain=2.0**-5 if hidden <= 1024 else 2.0**-6))
+    weight = functools.cache(lambda stream: tensor(c, stream, [hidden], seed, device, gain=0.25))
+    cache = functools.cache(lambda stream: tensor(c, stream, [1, kv, cached, d], seed, device, gain=1.0))
     position = torch.arange(cached, cached + tokens, dtype=torch.float64)
     angle = position[:, None] * 10000.0 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)[None, :]
     cos, sin = (torch.cat((f(angle), f(angle)), -1).to(torch.bfloat16).to(device) for f in (torch.cos, torch.sin))
@@ -259,7 +295,8 @@ def llama_steps(c, seed, device):
         yield name + ".scaled", lambda t: (t[name + ".float"] * t[name + ".rsqrt"]).to(torch.bfloat16)
         yield name, lambda t: weight(stream) * t[name + ".scaled"]
 
-    yield "x0", lambda t: tensor(c, 0, [1, tokens, hidden], seed, device, gain=1.0)
+    x0 = tensor(c, 0, [1, tokens, hidden], seed, device, gain=1.0)
+    yield "x0", lambda t: x0
     for i in range(c["layers"]):
         s = 16 * (i + 1)  # the first stream of this layer
         at = f"{i}."
@@ -272,7 +309,7 @@ def llama_steps(c, seed, device):
         def attend(t, s=s, at=at):
             k, v = t[at + "k_turned"], split(t[at + "v"], kv)
             if cached:
-                k, v = (torch.cat((tensor(c, s + n, [1, kv, cached, d], seed, device, gain=1.0), one), 2) for n, one in ((10, k), (11, v)))
+                k, v = (torch.cat((cache(s + n), one), 2) for n, one in ((10, k), (11, v)))
             with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
                 return F.scaled_dot_product_attention(t[at + "q_turned"], k, v, is_causal=tokens > 1, enable_gqa=True)
 
@@ -321,6 +358,7 @@ def record(c, number, folder, about, device):
         run, names = runner(c, seed, device)
         first, kernels, again = run(), kernels_of(run, device), run()
         for name, out, other in zip(names, first, again):
+            out, other = torch.atleast_1d(out), torch.atleast_1d(other)
             same = same and torch.equal(words(out).view(torch.uint8), words(other).view(torch.uint8))
             most = 24 if c["op"] == "attention" else 256 if "input" in c else 4 if c["shape"][-1] <= 8192 else 1
             tensors[name], tensors[name + ".rows"] = sampled(words(out), number, most)

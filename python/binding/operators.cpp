@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Operators of libraries: attention.
+// Operators of libraries: attention, and those on the rows of a matrix.
 #include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <array>
 
 #include "binding.hpp"
 #include "bitmma/operators/attention.hpp"
+#include "bitmma/operators/rows.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -42,11 +46,77 @@ nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_hea
                         array_of(result.lse, {heads, shape.queries}), plan.splits);
 }
 
+nb::object array_of(const Matrix& matrix) { return array_of(matrix, {matrix.rows(), matrix.cols()}); }
+
+RowsOf rows_of_whole(std::optional<std::vector<int64_t>> rows, int64_t whole) {
+  return {.rows = std::move(rows).value_or(std::vector<int64_t>{}), .whole = whole};
+}
+
+/// `run` without the interpreter's lock.
+template <typename Run>
+auto unlocked(const Run& run) {
+  const nb::gil_scoped_release release;
+  return run();
+}
+
+nb::object softmax_rows(nb::handle x, std::string_view to, bool logarithm, std::optional<std::vector<int64_t>> rows,
+                        int64_t whole, int threads) {
+  const Matrix matrix = required_matrix_in(x, "x");
+  const SoftmaxOptions options{
+      .to = parse_format(to), .logarithm = logarithm, .of = rows_of_whole(std::move(rows), whole), .threads = threads};
+  return array_of(unlocked([&] { return softmax(matrix, options); }));
+}
+
+nb::tuple norm_rows(nb::handle x, nb::handle weight, nb::handle bias, float eps, bool rms, int threads) {
+  const Matrix matrix = required_matrix_in(x, "x");
+  const std::optional<Matrix> weights = optional_matrix_in(weight, "weight"), biases = optional_matrix_in(bias, "bias");
+  const Matrix *const w = weights ? &*weights : nullptr, *const b = biases ? &*biases : nullptr;
+  const Norm result =
+      unlocked([&] { return rms ? rms_norm(matrix, w, eps, threads) : layer_norm(matrix, w, b, eps, threads); });
+  return nb::make_tuple(array_of(result.out), result.mean ? array_of(*result.mean) : nb::none(), array_of(result.rstd));
+}
+
+nb::object reduce_rows(nb::handle x, std::string_view what, std::string_view to, bool over_rows,
+                       std::optional<std::vector<int64_t>> rows, int64_t whole, int threads) {
+  constexpr std::array<std::pair<std::string_view, RowReduction>, 4> names{{{"sum", RowReduction::sum},
+                                                                            {"mean", RowReduction::mean},
+                                                                            {"amax", RowReduction::amax},
+                                                                            {"argmax", RowReduction::argmax}}};
+  const auto found = std::ranges::find(names, what, &std::pair<std::string_view, RowReduction>::first);
+  if (found == names.end())
+    throw Error({.field = "reduction", .seen = std::string(what), .expected = "sum, mean, amax or argmax"});
+  const Matrix matrix = required_matrix_in(x, "x");
+  const ReduceOptions options{.what = found->second,
+                              .to = parse_format(to),
+                              .over_rows = over_rows,
+                              .of = rows_of_whole(std::move(rows), whole),
+                              .threads = threads};
+  return array_of(unlocked([&] { return reduce(matrix, options); }));
+}
+
+nb::object elementwise_rows(std::string_view name, nb::handle x, nb::handle y, int threads) {
+  const Matrix matrix = required_matrix_in(x, "x");
+  const std::optional<Matrix> other = optional_matrix_in(y, "y");
+  return array_of(unlocked([&] { return elementwise(name, matrix, other ? &*other : nullptr, threads); }));
+}
+
+nb::list functions() {
+  nb::list rows;
+  for (const ElementwiseFunction& one : elementwise_functions())
+    rows.append(nb::make_tuple(one.name, one.operands, one.computed_by));
+  return rows;
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& module) {
   module.def("attention", attend, "q"_a, "k"_a, "v"_a, "heads"_a, "kv_heads"_a, "efficient"_a, "causal"_a,
              "scale"_a.none(), "window_left"_a, "window_right"_a, "splits"_a.none(), "threads"_a);
+  module.def("softmax", softmax_rows, "x"_a, "to"_a, "logarithm"_a, "rows"_a.none(), "whole"_a, "threads"_a);
+  module.def("norm", norm_rows, "x"_a, "weight"_a.none(), "bias"_a.none(), "eps"_a, "rms"_a, "threads"_a);
+  module.def("reduce", reduce_rows, "x"_a, "what"_a, "to"_a, "over_rows"_a, "rows"_a.none(), "whole"_a, "threads"_a);
+  module.def("elementwise", elementwise_rows, "name"_a, "x"_a, "y"_a.none(), "threads"_a);
+  module.def("elementwise_functions", functions);
 }
 
 }  // namespace bitmma::python

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Operators as PyTorch computes them on an H100 or H200, bit for bit: attention.
+"""Operators as PyTorch 2.11 computes them eagerly on an H100 or H200, bit for bit.
 
-    out = bitmma.operators.attention(q, k, v, is_causal=True)      FlashAttention-2, as scaled_dot_product_attention runs it
+    out = bitmma.operators.attention(q, k, v, is_causal=True)      scaled_dot_product_attention, FlashAttention-2
+    p = bitmma.operators.softmax(x)                                over the last dimension
+    y = bitmma.operators.elementwise("silu", x)                    functions of single elements
 
-Arrays are NumPy's or torch's. Names and arguments are torch's where torch has the operator.
+Arrays are NumPy's or torch's, of float32, float16 or bfloat16. Names and arguments are torch's where torch has the operator.
+docs/operators.md tells what was compared with a GPU.
 """
 from __future__ import annotations
 
@@ -13,24 +16,45 @@ import numpy as np
 
 from . import _core
 from ._arguments import public, unchecked
-from ._arrays import codes_as, format_of, like, to_numpy
+from ._arrays import codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import count_of, flag_of, number_of, refuse, threads_of
 
-__all__ = ["attention"]
+__all__ = ["amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "layer_norm", "log_softmax", "mean",
+           "rms_norm", "softmax", "sum"]
+
+
+def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
+    found = format_of(array)
+    found = "f32" if found == "tf32" else found
+    if found not in formats:
+        raise refuse(name, array.dtype, " or ".join(str(dtype_of(one)) for one in formats), f"{name}.astype(np.float32)")
+    return found
+
+
+def _rows(value: Any, name: str, like_format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
+    """(format, codes as a matrix of the last axis, the array)."""
+    array = to_numpy(value, name)
+    found = _format(array, name, ("f32", "f16", "bf16"))
+    if like_format is not None and found != like_format:
+        raise refuse(name, found, f"{like_format}, as x")
+    if array.ndim == 0 or array.size == 0:
+        raise refuse(name, f"shape {array.shape}", "one element or more")
+    return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
+
+
+def _result(reference: Any, codes: np.ndarray, format: str, shape: tuple[int, ...]) -> Any:
+    return like(reference, codes.view(dtype_of("s32" if format == "s32" else format)).reshape(shape))
 
 
 def _heads(value: Any, name: str, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
     """(format, codes as a matrix of the last axis, the array): [..., heads, n, head size]."""
     array = to_numpy(value, name)
-    if array.ndim < 2:
-        raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size]")
-    found = format_of(array)
-    if found not in ("f16", "bf16"):
-        raise refuse(name, array.dtype, "float16 or bfloat16", f"{name}.astype(np.float16)")
+    if array.ndim < 2 or array.size == 0:
+        raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size], with one element or more")
+    found = _format(array, name, ("f16", "bf16"))
     if format is not None and found != format:
         raise refuse(name, found, f"{format}, as q")
-    words = np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1])
-    return found, words, array
+    return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
 
 
 def _window(value: Any) -> tuple[int, int]:
@@ -38,13 +62,14 @@ def _window(value: Any) -> tuple[int, int]:
         return -1, -1
     if not isinstance(value, tuple) or len(value) != 2:
         raise refuse("window", repr(value), "(left, right): keys before and after a query's own; -1: all")
-    return tuple(-1 if one == -1 else count_of(one, "window", 0) for one in value)  # type: ignore[return-value]
+    left, right = (-1 if one == -1 else count_of(one, "window", 0) for one in value)
+    return left, right
 
 
 @public(k=unchecked)
 def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
               splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
-    """softmax(q @ k.T * scale) @ v as FlashAttention-2 in PyTorch 2.11 gives it on an H100 or H200, in every bit.
+    """softmax(q @ k.T * scale) @ v as scaled_dot_product_attention gives it.
 
     q           [..., heads, queries, head size], float16 or bfloat16; head sizes are multiples of 8 up to 256
     k, v        [..., heads or a divisor of them, keys, head size], of the same type
@@ -53,8 +78,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     window      (left, right): keys that a query sees before and after its own; -1: all
     splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
                 1 is the kernel of sequences of several lengths
-    backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128; its causal
-                mask starts at the first key: query i sees the keys up to i
+    backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
+                window and splits; its causal mask starts at the first key: query i sees the keys up to i
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 
@@ -72,15 +97,189 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     *lead, queries, head_size = q_array.shape
     if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
         raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
-    for name, array in (("q", q_array), ("k", k_array)):
-        if array.size == 0:
-            raise refuse(name, f"shape {array.shape}", "one element or more")
     if backend not in ("flash", "efficient"):
-        raise refuse("backend", repr(backend), "flash or efficient: torch.nn.attention.SDPBackend's FLASH_ATTENTION, EFFICIENT_ATTENTION")
+        raise refuse("backend", repr(backend), "flash or efficient: torch's FLASH_ATTENTION and EFFICIENT_ATTENTION")
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, backend == "efficient", flag_of(is_causal, "is_causal"),
-                                  None if scale is None else number_of(scale, "scale"), left, right,
+    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, backend == "efficient",
+                                  flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
                                   None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
-    made = like(q, out.view(q_array.dtype).reshape(q_array.shape))
-    return (made, like(q, lse.view(np.float32).reshape(*lead, queries))) if return_lse else made
+    made = _result(q, out, format, q_array.shape)
+    return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
+
+
+def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool) -> Any:
+    format, words, array = _rows(x, "x")
+    to = format if dtype is None else _format(np.empty(0, dtype), "dtype", (format, "f32"))
+    numbers = None if rows is None else [count_of(row, "rows") for row in rows]
+    return _result(x, _core.softmax((format, words), to, logarithm, numbers, whole, threads_of(threads)), to, array.shape)
+
+
+@public(rows=unchecked)
+def softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.softmax(x, -1).
+
+    dtype    of the result: that of x, or float32
+    rows     where x has some rows of a larger matrix: the number of each there. Where rows begin in memory decides bits of
+             rows whose bytes are no multiple of 16
+    whole    rows of that matrix
+    threads  0: all cores. No bit depends on it
+
+    >>> softmax(np.zeros((1, 4), np.float32))
+    array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """
+    return _softmax(x, dtype, rows, whole, threads, False)
+
+
+@public(rows=unchecked)
+def log_softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.log_softmax(x, -1); arguments as `softmax`.
+
+    >>> log_softmax(np.zeros((1, 1), np.float32))
+    array([[0.]], dtype=float32)
+    """
+    return _softmax(x, dtype, rows, whole, threads, True)
+
+
+def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -> tuple[Any, Any, Any]:
+    format, words, array = _rows(x, "x")
+    given = []
+    for name, one in (("weight", weight), ("bias", bias)):
+        codes = None if one is None else _rows(one, name, format)[1]
+        if codes is not None and codes.shape != (1, array.shape[-1]):
+            raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
+        given.append(None if codes is None else (format, codes))
+    out, mean, rstd = _core.norm((format, words), *given, number_of(eps, "eps"), rms, threads_of(threads))
+    rest = (*array.shape[:-1], 1)
+    return (_result(x, out, format, array.shape), None if mean is None else _result(x, mean, "f32", rest), _result(x, rstd, "f32", rest))
+
+
+@public
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, return_moments: bool = False, threads: int = 1) -> Any:
+    """torch.nn.functional.layer_norm over the last dimension.
+
+    weight, bias    one number a column, of the type of x; both or none
+    return_moments  True: (out, mean, rstd), float32 [..., 1]
+
+    >>> layer_norm(np.array([[1, 3]], np.float32), eps=0)
+    array([[-1.,  1.]], dtype=float32)
+    """
+    result = _norm(x, weight, bias, eps, False, threads)
+    return result if flag_of(return_moments, "return_moments") else result[0]
+
+
+@public
+def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5, *, threads: int = 1) -> Any:
+    """torch.nn.functional.rms_norm over the last dimension; `weight` as in `layer_norm`. torch's default of eps is the
+    epsilon of the type; here it is given.
+
+    >>> rms_norm(np.array([[3, 3, 3, 3]], np.float32), eps=0)
+    array([[1., 1., 1., 1.]], dtype=float32)
+    """
+    return _norm(x, weight, None, eps, True, threads)[0]
+
+
+def _reduced(x: Any, what: str, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int) -> Any:
+    format, words, array = _rows(x, "x")
+    if dim not in (None, -1, array.ndim - 1) and not (dim in (0, -2) and array.ndim == 2):
+        raise refuse("dim", dim, "-1, None for all elements, or 0 of a matrix", "other dimensions are not measured")
+    to = format if dtype is None else _format(np.empty(0, dtype), "dtype", (format, "f32"))
+    over_rows = array.ndim == 2 and dim in (0, -2)
+    if dim is None:
+        words = words.reshape(1, -1)
+    numbers = None if rows is None else [count_of(row, "rows") for row in rows]
+    made = _core.reduce((format, words), what, to, over_rows, numbers, whole, threads_of(threads))
+    shape = () if dim is None else (array.shape[1],) if over_rows else array.shape[:-1]
+    if flag_of(keepdim, "keepdim"):
+        shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
+    return _result(x, made, "s32" if what == "argmax" else to, shape)
+
+
+@public(rows=unchecked)
+def sum(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.sum.
+
+    dim      -1, the last one; None: all elements; 0 of a matrix
+    dtype    of the result: that of x, or float32
+    rows, whole, threads: as in `softmax`
+
+    >>> sum(np.array([[1, 2, 4, 8]], np.float32))
+    array([15.], dtype=float32)
+    """
+    return _reduced(x, "sum", dim, keepdim, dtype, rows, whole, threads)
+
+
+@public(rows=unchecked)
+def mean(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.mean; arguments as `sum`.
+
+    >>> mean(np.array([[1, 2, 4, 9]], np.float32))
+    array([4.], dtype=float32)
+    """
+    return _reduced(x, "mean", dim, keepdim, dtype, rows, whole, threads)
+
+
+@public
+def amax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int = 1) -> Any:
+    """torch.amax; arguments as `sum`. A NaN wins, and of equal numbers the second: of -0 and +0 that is the last.
+
+    >>> amax(np.array([[1, 8, 4]], np.float32))
+    array([8.], dtype=float32)
+    """
+    return _reduced(x, "amax", dim, keepdim, None, None, 0, threads)
+
+
+@public
+def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int = 1) -> Any:
+    """torch.argmax, int32: the first of equal numbers, and the first NaN.
+
+    >>> argmax(np.array([[1, 8, 8]], np.float32))
+    array([1], dtype=int32)
+    """
+    return _reduced(x, "argmax", dim, keepdim, None, None, 0, threads)
+
+
+@public(target=unchecked)
+def cross_entropy(x: Any, target: Any, *, threads: int = 1) -> Any:
+    """torch.nn.functional.cross_entropy(x, target, reduction="none"): [rows] of the type of x [rows, classes].
+
+    >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]))
+    array([-0.], dtype=float32)
+    """
+    logarithms = to_numpy(log_softmax(x, threads=threads), "x")
+    classes = to_numpy(target, "target")
+    if logarithms.ndim != 2 or classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
+        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}: x is [rows, classes]")
+    if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
+        raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
+    return like(x, -logarithms[np.arange(len(classes)), classes])
+
+
+@public
+def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
+    """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two take
+    y, of the shape and type of x.
+
+    >>> elementwise("mul", np.float32([3]), np.float32([5]))
+    array([15.], dtype=float32)
+    """
+    if not isinstance(name, str):
+        raise refuse("name", repr(name), "a name of bitmma.operators.elementwise_functions()")
+    format, words, array = _rows(x, "x")
+    other = None
+    if y is not None:
+        _, y_words, y_array = _rows(y, "y", format)
+        if y_array.shape != array.shape:
+            raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, as x", "np.broadcast_to(y, x.shape)")
+        other = (format, y_words)
+    return _result(x, _core.elementwise(name, (format, words), other, threads_of(threads)), format, array.shape)
+
+
+@public
+def elementwise_functions() -> dict[str, str]:
+    """The names, and what computes each: a function of `bitmma.math.c`, as nvcc compiles it, or an instruction.
+
+    >>> elementwise_functions()["silu"]
+    'silu'
+    """
+    return {name: computed_by for name, _, computed_by in _core.elementwise_functions()}

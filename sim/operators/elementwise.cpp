@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Functions of single elements, as PyTorch's eager kernels compute them: f16 and bf16 are widened, and the result is
+// rounded once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "../math/f32.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/round.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "bitmma/math/math_instruction.hpp"
+#include "row_lanes.hpp"
+
+namespace bitmma {
+namespace {
+
+using namespace operators;
+
+const ElementwiseFunction& function_named(std::string_view name) {
+  const auto& all = elementwise_functions();
+  const auto found = std::ranges::find(all, name, &ElementwiseFunction::name);
+  if (found != all.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const ElementwiseFunction& one : all) names.push_back(one.name);
+  throw Error(
+      {.field = "function", .seen = shortened(name), .expected = fmt::format("one of {}", fmt::join(names, ", "))});
+}
+
+using Words = std::vector<uint32_t>;
+
+Words words_of(const Matrix& x, int row) {
+  const std::vector<float> values = row_of(x, row);
+  Words words(values.size());
+  std::ranges::transform(values, words.begin(), word);
+  return words;
+}
+
+void compute_all(const ElementwiseFunction& function, Words& a, const Words& b) {
+  if (function.name == "relu") {
+    for (uint32_t& one : a) one = value(one) > 0 ? one : 0;
+  } else if (function.name == "softplus") {
+    static const CFunction &expf = parse_c_function("expf@cuda_13"), &log1pf = parse_c_function("log1pf@cuda_13");
+    Words y(a.size());
+    compute(expf, a, {}, y);
+    compute(log1pf, y, {}, y);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = value(a[i]) > 20 ? a[i] : y[i];
+  } else if (function.computed_by.find('.') != std::string_view::npos) {
+    compute(parse_math_instruction(function.computed_by), a, function.operands == 1 ? a : b,
+            std::span<const uint32_t>{}, a);
+  } else {
+    compute(parse_c_function(fmt::format("{}@cuda_13", function.computed_by)), a, b, a);
+  }
+}
+
+}  // namespace
+
+const std::vector<ElementwiseFunction>& elementwise_functions() {
+  static const std::vector<ElementwiseFunction> all{
+      {.name = "exp", .computed_by = "expf"},
+      {.name = "exp2", .computed_by = "exp2f"},
+      {.name = "expm1", .computed_by = "expm1f"},
+      {.name = "log", .computed_by = "logf"},
+      {.name = "log2", .computed_by = "log2f"},
+      {.name = "log1p", .computed_by = "log1pf"},
+      {.name = "sqrt", .computed_by = "sqrtf"},
+      {.name = "rsqrt", .computed_by = "rsqrtf"},
+      {.name = "reciprocal", .computed_by = "reciprocal"},
+      {.name = "sin", .computed_by = "sinf"},
+      {.name = "cos", .computed_by = "cosf"},
+      {.name = "tanh", .computed_by = "tanhf"},
+      {.name = "erf", .computed_by = "erff"},
+      {.name = "sigmoid", .computed_by = "sigmoid"},
+      {.name = "silu", .computed_by = "silu"},
+      {.name = "gelu", .computed_by = "gelu"},
+      {.name = "gelu_tanh", .computed_by = "gelu_tanh"},
+      {.name = "relu", .computed_by = "x > 0 ? x : 0"},
+      {.name = "softplus", .computed_by = "x > 20 ? x : log1pf(expf(x))"},
+      {.name = "square", .computed_by = "mul.rn.f32"},
+      {.name = "add", .operands = 2, .computed_by = "add.rn.f32"},
+      {.name = "sub", .operands = 2, .computed_by = "sub.rn.f32"},
+      {.name = "mul", .operands = 2, .computed_by = "mul.rn.f32"},
+      {.name = "div", .operands = 2, .computed_by = "division"},
+  };
+  return all;
+}
+
+Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int threads) {
+  const ElementwiseFunction& function = function_named(name);
+  require_floats("x", x);
+  if ((function.operands == 2) != (y != nullptr))
+    throw Error(
+        {.field = "y", .seen = y ? "a matrix" : "none", .expected = y ? "none: a function of one" : "a matrix"});
+  if (y && (y->format() != x.format() || y->rows() != x.rows() || y->cols() != x.cols()))
+    throw Error({.field = "y",
+                 .seen = fmt::format("{} x {} of {}", y->rows(), y->cols(), info(y->format()).name),
+                 .expected = fmt::format("{} x {} of {}, as x", x.rows(), x.cols(), info(x.format()).name)});
+  // relu is a clamp, which gives a NaN back as it is.
+  const bool keeps_nan = function.name == "relu";
+  Matrix out(x.format(), x.rows(), x.cols());
+  for_each_row(x.rows(), threads, [&](int row) {
+    Words a = words_of(x, row);
+    const Words given = keeps_nan ? a : Words{};
+    compute_all(function, a, y ? words_of(*y, row) : Words{});
+    std::vector<float> values(a.size());
+    std::ranges::transform(a, values.begin(), value);
+    store_row(out, row, values);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (value(given[i]) != value(given[i])) out.row(row)[i] = x.row(row)[i];
+    }
+  });
+  return out;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// PersistentSoftmax.cuh and SoftMax.cu of PyTorch 2.11. Every kernel subtracts the largest number, adds up the
+// exponentials in each thread, joins the threads, and divides; they differ in which thread takes which element.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/math/c_function.hpp"
+#include "row_lanes.hpp"
+
+namespace bitmma {
+namespace {
+
+using namespace operators;
+
+/// The thread that adds element i of a row, for blocks of a row.
+struct Threads {
+  int64_t count = 0;
+  int64_t head = 0;     // elements before the first address that is a multiple of 16 bytes, one a thread
+  int64_t shift = 0;    // the thread of the first of them
+  int64_t vectors = 0;  // elements after those, in vectors
+  int64_t width = 1;    // of a vector
+
+  int64_t of(int64_t i) const {
+    if (i < head) return shift + i;
+    i -= head;
+    return i < vectors ? i / width % count : (i - vectors) % count;
+  }
+};
+
+/// Bytes of shared memory that a block has without asking for more.
+constexpr int64_t shared_bytes = 49152;
+
+Threads threads_for(int64_t cols, int64_t bytes, int64_t row, bool half_to_float) {
+  const int64_t count = std::min<int64_t>((cols + 31) / 32 * 32, 1024), width = 16 / bytes;
+  // cunn_SoftMaxForwardReg: up to nine elements a thread, in registers.
+  if (!half_to_float && (cols + count - 1) / count < 10) return {.count = count, .vectors = cols};
+  // cunn_SoftMaxForwardSmem.
+  if (cols < (shared_bytes - count / 32 * 4) / bytes && cols % width == 0)
+    return {.count = count, .vectors = cols, .width = width};
+  // cunn_SoftMaxForward.
+  const int64_t shift = row * cols * bytes % 16 / bytes;
+  const int64_t head = shift == 0 ? 0 : count - shift, rest = cols - head;
+  return {.count = count, .head = head, .shift = shift, .vectors = rest - rest % (width * count), .width = width};
+}
+
+/// The sum of a warp's kernel: element i is of lane i mod width.
+float warp_sum(std::span<const float> e) {
+  const std::size_t width = std::min<std::size_t>(std::bit_ceil(e.size()), 32);
+  std::vector<float> lanes(width, 0);
+  for (std::size_t i = 0; i < e.size(); ++i) lanes[i % width] += e[i];
+  return shuffle_down(std::span<float>(lanes), width, add);
+}
+
+float block_sum(std::span<const float> e, const Threads& threads) {
+  std::vector<float> sums(static_cast<std::size_t>(threads.count), 0);
+  for (std::size_t i = 0; i < e.size(); ++i)
+    sums[static_cast<std::size_t>(threads.of(static_cast<int64_t>(i)))] += e[i];
+  return block_reduce(std::span<float>(sums), add, 0.0F);
+}
+
+void all_of(const CFunction& function, std::vector<float>& values) {
+  std::vector<uint32_t> words(values.size());
+  std::ranges::transform(values, words.begin(), word);
+  compute(function, words, {}, words);
+  std::ranges::transform(words, values.begin(), value);
+}
+
+}  // namespace
+
+Matrix softmax(const Matrix& x, const SoftmaxOptions& options) {
+  require_floats("x", x);
+  require_rows(options.of, x);
+  const Format to = options.to.value_or(x.format());
+  if (to != x.format() && to != Format::f32)
+    throw Error({.field = "type of the result", .seen = std::string(info(to).name), .expected = "that of x, or f32"});
+  static const CFunction &expf = parse_c_function("expf@cuda_13"), &logf = parse_c_function("logf@cuda_13");
+  // f16 to f32 is one kernel; bf16 is copied to f32 first.
+  const bool half_to_float = x.format() == Format::f16 && to == Format::f32;
+  const int64_t bytes = (half_to_float || to != Format::f32) ? 2 : 4;
+  const bool is_warp = x.cols() <= (half_to_float ? 1024 : 2048);
+  Matrix out(to, x.rows(), x.cols());
+  for_each_row(x.rows(), options.threads, [&](int row) {
+    const std::vector<float> values = row_of(x, row);
+    float largest = is_warp ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::lowest();
+    for (const float one : values) largest = std::fmax(largest, one);
+    std::vector<float> e(values.size());
+    std::ranges::transform(values, e.begin(), [&](float one) { return one - largest; });
+    const std::vector<float> differences = options.logarithm ? e : std::vector<float>{};
+    all_of(expf, e);
+    const float sum =
+        is_warp ? warp_sum(e) : block_sum(e, threads_for(x.cols(), bytes, number_of(options.of, row), half_to_float));
+    if (options.logarithm) {
+      const float logarithm = value(compute(logf, word(sum)));
+      std::ranges::transform(differences, e.begin(), [&](float one) { return one - logarithm; });
+    } else {
+      for (float& one : e) one = one / sum;
+    }
+    store_row(out, row, e);
+  });
+  return out;
+}
+
+}  // namespace bitmma
