@@ -18,6 +18,7 @@ import sys
 import ml_dtypes
 import numpy as np
 
+import bitmma
 from bitmma import operators
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -136,17 +137,54 @@ def row_operator(call, seed, tensors):
         if op == "mean_f32":
             x, op = operators.elementwise("square", x.astype(np.float32)), "mean"
         return {"out": getattr(operators, op)(x, dim=call.get("dim", -1), threads=0, **to)[None]}
-    if op == "cross_entropy" and call["reduction"] == "none":
+    if op == "cross_entropy":
         target = (element_words(OTHER, seed, 0, shape[0]) % shape[1]).astype(np.int64)
-        return {"out": operators.cross_entropy(rows_of(call, X, seed, range(shape[0])), target, threads=0)[None]}
+        loss = operators.cross_entropy(rows_of(call, X, seed, range(shape[0])), target, reduction=call["reduction"], threads=0)
+        return {"out": loss.reshape(1, -1)}
     if op in operators.elementwise_functions():
         other = rows_of(call, OTHER, seed, rows) if op in ("add", "sub", "mul", "div") else None
         return {"out": operators.elementwise(op, rows_of(call, X, seed, rows), other)}
     return None
 
 
-def computed(call, seed, tensors):
+def llama(call, seed, tensors, kernels):
+    """{step: rows}: every layer from its input on, as the recording computed it."""
+    hidden, heads, kv, d, inter, tokens, cached = (call[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached"))
+    gain = 2.0**-5 if hidden <= 1024 else 2.0**-6
+    kernels = {one["step"]: one["kernels"] for one in kernels}
+    found = {"x0": whole_tensor(call, X, [tokens, hidden], seed, 1.0)}
+    for i in range(call["layers"]):
+        s = 16 * (i + 1)
+        shapes = {"q": (1, heads * d, hidden), "k": (2, kv * d, hidden), "v": (3, kv * d, hidden), "o": (4, hidden, heads * d),
+                  "gate": (6, inter, hidden), "up": (7, inter, hidden), "down": (8, hidden, inter)}
+        weights = {name: whole_tensor(call, s + n, shape, seed, gain) for name, (n, *shape) in shapes.items()}
+        weights |= {"norm": whole_tensor(call, s, [hidden], seed, 0.25), "norm2": whole_tensor(call, s + 5, [hidden], seed, 0.25)}
+        options = {"heads": heads, "kv_heads": kv, "position": cached, "threads": 0}
+        if cached:
+            options["cache"] = tuple(whole_tensor(call, s + n, [kv, cached, d], seed, 1.0) for n in (10, 11))
+        names = {name: " + ".join(one for one in kernels[f"{i}.{name}"] if "nvjet" in one or "splitK" in one) for name in shapes}
+        plans = {name: {"kernel": kernel} for name, kernel in names.items() if "splitK" not in kernel}
+        steps = bitmma.layers.llama(found[f"x{i}"], weights, plans=plans, **options)
+        for name in (name for name in shapes if name not in plans):  # the count is not in the kernel's name
+            inputs = {"q": "norm", "k": "norm", "v": "norm", "gate": "norm2", "up": "norm2", "down": "product"}
+            source = steps[inputs[name]] if name in inputs else np.ascontiguousarray(steps["attention"].swapaxes(0, 1)).reshape(tokens, -1)
+            at = f"{i}.{name}"
+            recorded = tensors[at].view(ml_dtypes.bfloat16)
+            plans[name] = bitmma.find_plans(source[tensors[at + ".rows"]], weights[name].T, recorded, kernel=names[name])[0]
+            steps = bitmma.layers.llama(found[f"x{i}"], weights, plans=plans, **options)
+        found |= {f"{i}.{name}": step for name, step in steps.items() if name != "out"}
+        found[f"x{i + 1}"] = steps["out"]
+    last = f"x{call['layers']}"
+    found["final"] = bitmma.layers._norm(found[last], whole_tensor(call, 1, [hidden], seed, 0.25), 1e-5, 0)
+    found["logits"] = bitmma.gemm(found["final"], whole_tensor(call, 2, [1000, hidden], seed, gain).T, kernel=kernels["logits"][-1], output="bf16", threads=0)
+    found["token"] = operators.argmax(found["logits"])[None]
+    return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
+
+
+def computed(call, seed, tensors, kernels):
     """{name: array of the sampled rows}, or None for an operator that bitmma does not claim."""
+    if call["op"] == "llama":
+        return llama(call, seed, tensors, kernels)
     if call["op"] != "attention":
         return row_operator(call, seed, tensors) if "shape" in call else None
     found = attention(call, seed, tensors)
@@ -178,7 +216,7 @@ def main():
         key = (call.get("api") or call["op"], kernel_of(about))
         row = rows.setdefault(key, [0, 0, 0, 0, 0])
         row[0] += 1
-        found = computed(call, int(about["seed"]), tensors)
+        found = computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
         if found is None:
             row[1] += 1
             continue

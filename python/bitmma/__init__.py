@@ -19,6 +19,7 @@ By what you have:
     one conversion      cvt: between floating formats and integers, by the name that PTX has
     a PTX kernel        kernel, tensor_map: run it on NumPy's or torch's memory, with the GPU's bits
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
+    a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
     a GPU               survey, read_survey, sealed
     nothing yet         bitmma.datasets: a recorded product of an H100
@@ -26,7 +27,7 @@ By what you have:
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.
 """
-from . import datasets, layout, math, operators, testing
+from . import datasets, layers, layout, math, operators, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Instruction, Plan
@@ -51,7 +52,7 @@ __all__ = [
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
     "all_instructions", "catalogue", "codes", "compare", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "kernel", "layers", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

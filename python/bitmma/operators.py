@@ -240,10 +240,12 @@ def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int 
 
 
 @public(target=unchecked)
-def cross_entropy(x: Any, target: Any, *, threads: int = 1) -> Any:
-    """torch.nn.functional.cross_entropy(x, target, reduction="none"): [rows] of the type of x [rows, classes].
+def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
+    """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
 
-    >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]))
+    reduction  "mean", "sum", or "none": one loss a row
+
+    >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
     array([-0.], dtype=float32)
     """
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
@@ -252,7 +254,20 @@ def cross_entropy(x: Any, target: Any, *, threads: int = 1) -> Any:
         raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}: x is [rows, classes]")
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
         raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
-    return like(x, -logarithms[np.arange(len(classes)), classes])
+    if reduction not in ("mean", "sum", "none"):
+        raise refuse("reduction", repr(reduction), "mean, sum or none")
+    picked = logarithms[np.arange(len(classes)), classes]
+    if reduction == "none":
+        return like(x, -picked)
+    # 32 threads, each with every 32nd row; the first adds up what they have.
+    threads_have, total = np.zeros(32, np.float32), np.float32(0)
+    for first in range(0, len(picked), 32):
+        part = picked[first:first + 32].astype(np.float32)
+        threads_have[:len(part)] -= part
+    for one in threads_have:
+        total += one
+    loss = total / np.float32(len(picked)) if reduction == "mean" else total
+    return like(x, np.asarray(loss, np.float32).astype(logarithms.dtype))
 
 
 @public

@@ -390,8 +390,13 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
   // A single query sees all keys before it: the kernel then runs without the mask.
   if (options.causal && shape.queries > 1) plan.window_right = 0;
   plan.masks = plan.window_left >= 0 || plan.window_right >= 0;
-  const int key_tiles = ceil_div(shape.keys, row.split_keys), query_tiles = ceil_div(shape.queries, split_queries);
-  plan.splits = options.splits.value_or(splits_for(shape.heads * query_tiles, options.multiprocessors, key_tiles));
+  // The heads that share a key head become the queries of one, where there is a single query and no window.
+  const bool joins_heads = shape.queries == 1 && plan.window_left < 0 && plan.window_right < 0;
+  const int heads = joins_heads ? shape.kv_heads : shape.heads,
+            queries = joins_heads ? shape.heads / shape.kv_heads : shape.queries;
+  const int key_tiles = ceil_div(shape.keys, row.split_keys);
+  plan.splits = options.splits.value_or(
+      splits_for(heads * ceil_div(queries, split_queries), options.multiprocessors, key_tiles));
   if (plan.splits < 1 || plan.splits > 128)
     throw Error({.field = "splits",
                  .seen = std::to_string(plan.splits),

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Whole layers of models as PyTorch computes them eagerly on an H100 or H200: the operators of `bitmma.operators` and products of
+cuBLAS, in the order and with the roundings of the model's source.
+
+    steps = bitmma.layers.llama(x, weights, heads=32, kv_heads=8)      every intermediate tensor by name; steps["out"]
+
+Arrays are NumPy's or torch's, of bfloat16.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arguments import public, unchecked
+from ._arrays import dtype_of, format_of, like, to_numpy
+from ._errors import count_of, number_of, refuse
+from ._gemm import gemm
+from .operators import attention, elementwise, mean
+
+__all__ = ["llama"]
+
+_products = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    array = to_numpy(value, name)
+    if format_of(array) != "bf16":
+        raise refuse(name, array.dtype, "bfloat16")
+    if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape)):
+        raise refuse(name, f"shape {array.shape}", f"({', '.join('any' if one is None else str(one) for one in shape)})")
+    return array
+
+
+def _norm(x: np.ndarray, weight: np.ndarray, eps: float, threads: int) -> np.ndarray:
+    """LlamaRMSNorm of transformers: f32, rounded before the weight."""
+    wide = x.astype(np.float32)
+    squares = mean(elementwise("square", wide), keepdim=True, threads=threads)
+    scale = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, eps)))
+    scaled = elementwise("mul", wide, np.broadcast_to(scale, wide.shape)).astype(x.dtype)
+    return elementwise("mul", np.broadcast_to(weight, x.shape), scaled, threads=threads)
+
+
+def _turned(x: np.ndarray, position: int, theta: float, threads: int) -> np.ndarray:
+    """Rotary embedding of [heads, tokens, head size]."""
+    heads, tokens, size = x.shape
+    angle = np.arange(position, position + tokens)[:, None] * theta ** (-np.arange(0, size, 2) / size)[None, :]
+    cos, sin = (np.broadcast_to(np.concatenate((f(angle), f(angle)), -1).astype(x.dtype), x.shape) for f in (np.cos, np.sin))
+    negative = x[..., size // 2:].copy()
+    negative.view(np.uint16)[...] ^= 0x8000
+    rotated = np.concatenate((negative, x[..., :size // 2]), -1)
+    return elementwise("add", elementwise("mul", x, cos), elementwise("mul", rotated, sin), threads=threads)
+
+
+@public(k=unchecked)
+def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
+          eps: float = 1e-5, theta: float = 10000.0, plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
+    """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2, SwiGLU, residuals,
+    as transformers' LlamaDecoderLayer has them with sdpa attention.
+
+    x         [tokens, hidden]
+    weights   norm [hidden], q [heads * size, hidden], k and v [kv_heads * size, hidden], o [hidden, heads * size], norm2 [hidden],
+              gate and up [intermediate, hidden], down [hidden, intermediate]
+    position  of the first token; with a cache: the tokens that it has
+    cache     (k, v) of earlier tokens, [kv_heads, tokens, size], keys turned already. A single token sees all of them
+    plans     how cuBLAS computed a product: {"down": plan}, a name of `bitmma.catalogue()`, a plan, or the name of the kernel as the
+              profiler shows it, as {"down": {"kernel": name}}. Default: "flat", one chain over K
+
+    Returns every step by name, in order: norm, q, k, v, q_turned, k_turned, attention, o, mid, norm2, gate, up, silu, product,
+    down, out; q_turned, k_turned and attention are [heads, tokens, size], the others [tokens, ...].
+    """
+    reference, given = x, dict(plans or {})
+    for name in given:
+        if name not in _products:
+            raise refuse("plans", repr(name), ", ".join(_products))
+    x = _bf16(x, "x", (None, None))
+    tokens, hidden = x.shape
+    heads, kv_heads = count_of(heads, "heads", 1), count_of(kv_heads, "kv_heads", 1)
+    missing = [name for name in ("norm", "norm2", *_products) if name not in weights]
+    if missing:
+        raise refuse("weights", f"no {', '.join(missing)}", "norm, q, k, v, o, norm2, gate, up, down")
+    w = {"norm": _bf16(weights["norm"], "norm", (hidden,)), "norm2": _bf16(weights["norm2"], "norm2", (hidden,)),
+         "q": _bf16(weights["q"], "q", (None, hidden))}
+    size = w["q"].shape[0] // heads
+    inter = to_numpy(weights["gate"], "gate").shape[0]
+    for name, shape in {"k": (kv_heads * size, hidden), "v": (kv_heads * size, hidden), "o": (hidden, heads * size), "gate": (inter, hidden),
+                        "up": (inter, hidden), "down": (hidden, inter)}.items():
+        w[name] = _bf16(weights[name], name, shape)
+    eps, theta = number_of(eps, "eps"), number_of(theta, "theta")
+
+    def linear(name: str, source: np.ndarray) -> np.ndarray:
+        plan = given.get(name, "flat")
+        how = {"kernel": plan["kernel"]} if isinstance(plan, dict) and set(plan) == {"kernel"} else {"plan": plan}
+        return gemm(source, w[name].T, output="bf16", threads=threads, **how)
+
+    def split(t: np.ndarray, n: int) -> np.ndarray:
+        return np.ascontiguousarray(t.reshape(tokens, n, size).swapaxes(0, 1))
+
+    s: dict[str, np.ndarray] = {}
+    s["norm"] = _norm(x, w["norm"], eps, threads)
+    for name in ("q", "k", "v"):
+        s[name] = linear(name, s["norm"])
+    s["q_turned"] = _turned(split(s["q"], heads), position, theta, threads)
+    s["k_turned"] = _turned(split(s["k"], kv_heads), position, theta, threads)
+    keys, values = s["k_turned"], split(s["v"], kv_heads)
+    if cache is not None:
+        keys, values = (np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1) for one, new in zip(cache, (keys, values)))
+    s["attention"] = attention(s["q_turned"], keys, values, is_causal=tokens > 1, threads=threads)
+    s["o"] = linear("o", np.ascontiguousarray(s["attention"].swapaxes(0, 1)).reshape(tokens, heads * size))
+    s["mid"] = elementwise("add", x, s["o"], threads=threads)
+    s["norm2"] = _norm(s["mid"], w["norm2"], eps, threads)
+    s["gate"], s["up"] = linear("gate", s["norm2"]), linear("up", s["norm2"])
+    s["silu"] = elementwise("silu", s["gate"], threads=threads)
+    s["product"] = elementwise("mul", s["silu"], s["up"], threads=threads)
+    s["down"] = linear("down", s["product"])
+    s["out"] = elementwise("add", s["mid"], s["down"], threads=threads)
+    return {name: like(reference, one) for name, one in s.items()}
