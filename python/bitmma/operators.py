@@ -259,14 +259,14 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
         return like(x, -picked)
-    # 32 threads, each with every 32nd row; the first adds up what they have.
-    threads_have, total = np.zeros(32, np.float32), np.float32(0)
+    # A warp: each lane takes every 32nd row, and shuffles join the lanes.
+    lanes, half = np.zeros(32, np.float32), 16
     for first in range(0, len(picked), 32):
         part = picked[first:first + 32].astype(np.float32)
-        threads_have[:len(part)] -= part
-    for one in threads_have:
-        total += one
-    loss = total / np.float32(len(picked)) if reduction == "mean" else total
+        lanes[:len(part)] -= part
+    while half:
+        lanes, half = lanes[:half] + lanes[half:2 * half], half // 2
+    loss = lanes[0] / np.float32(len(picked)) if reduction == "mean" else lanes[0]
     return like(x, np.asarray(loss, np.float32).astype(logarithms.dtype))
 
 

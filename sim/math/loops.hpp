@@ -26,6 +26,10 @@ using RoundedLoop = void (*)(const uint32_t* a, const uint32_t* b, const uint32_
 /// inside an IeeeEnvironment (f32.hpp).
 RoundedLoop rounded_loop_of(const MathInstruction& instruction);
 
+/// Calls the loop inside an IeeeEnvironment.
+void run(RoundedLoop loop, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* results,
+         std::size_t count);
+
 /// compute() of an instruction that is one of math_instructions(), without looking for it.
 uint64_t compute_known(const MathInstruction& instruction, uint64_t a, uint64_t b, uint64_t c);
 

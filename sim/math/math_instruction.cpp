@@ -486,6 +486,8 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     }
     return;
   }
+  if (const math::RoundedLoop loop = math::rounded_loop_of(instruction))
+    return math::run(loop, a.data(), b.data(), c.data(), results.data(), results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     results[i] =
         static_cast<uint32_t>(math::compute_known(instruction, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i]));

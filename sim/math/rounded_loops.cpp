@@ -74,4 +74,10 @@ RoundedLoop rounded_loop_of(const MathInstruction& instruction) {
   return baseline::all[row][operation];
 }
 
+void run(RoundedLoop loop, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* results,
+         std::size_t count) {
+  const IeeeEnvironment environment;
+  loop(a, b, c, results, count);
+}
+
 }  // namespace bitmma::math

@@ -12,10 +12,10 @@
 #include <limits>
 
 #include "../arithmetic/chain.hpp"
+#include "../formats/sixteen_bits.hpp"
 #include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/formats/round.hpp"
 #include "bitmma/math/c_function.hpp"
 #include "bitmma/math/math_instruction.hpp"
 
@@ -129,6 +129,15 @@ float log_of(float x) {
   return value(compute(logf, word(x)));
 }
 
+/// f32 words rounded to the type of `to`.
+void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> to) {
+  const auto each = [&](const auto& function) {
+    for (size_t i = 0; i < from.size(); ++i) to[i] = function(from[i]);
+  };
+  if (format == Format::bf16) each(bf16_code);
+  else each(f16_code);
+}
+
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
 struct Row {
   float largest = minus_infinity;
@@ -184,11 +193,7 @@ class Tile {
     exp2_all(p.words());
     for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
     Matrix rounded(q_.format(), count_, keys);
-    for (int i = 0; i < count_; ++i) {
-      for (int j = 0; j < keys; ++j)
-        rounded(i, j) = static_cast<uint32_t>(
-            convert(Format::f32, p(i, j), q_.format(), Rounding::nearest_even, Overflow::infinity));
-    }
+    for (int i = 0; i < count_; ++i) narrow(p.row(i).first(static_cast<size_t>(keys)), q_.format(), rounded.row(i));
     std::optional<Matrix> c;
     if (!is_first_) {
       for (int i = 0; i < count_; ++i) {
@@ -359,9 +364,7 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   for (int i = 0; i < tile.out.rows(); ++i) {
     const int query = first_query + i, row = head * shape.queries + query;
     result.lse(head, query) = math::canonical(word(tile.lse[static_cast<size_t>(i)]));
-    for (int j = 0; j < tile.out.cols(); ++j)
-      result.out(row, j) = static_cast<uint32_t>(
-          convert(Format::f32, tile.out(i, j), q.format(), Rounding::nearest_even, Overflow::infinity));
+    narrow(tile.out.row(i), q.format(), result.out.row(row));
   }
 }
 
@@ -395,8 +398,8 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
   const int heads = joins_heads ? shape.kv_heads : shape.heads,
             queries = joins_heads ? shape.heads / shape.kv_heads : shape.queries;
   const int key_tiles = ceil_div(shape.keys, row.split_keys);
-  plan.splits = options.splits.value_or(
-      splits_for(heads * ceil_div(queries, split_queries), options.multiprocessors, key_tiles));
+  plan.splits =
+      options.splits.value_or(splits_for(heads * ceil_div(queries, split_queries), options.multiprocessors, key_tiles));
   if (plan.splits < 1 || plan.splits > 128)
     throw Error({.field = "splits",
                  .seen = std::to_string(plan.splits),

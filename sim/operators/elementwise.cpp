@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
-#include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/formats/round.hpp"
 #include "bitmma/math/c_function.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "row_lanes.hpp"
@@ -31,28 +30,37 @@ const ElementwiseFunction& function_named(std::string_view name) {
 
 using Words = std::vector<uint32_t>;
 
-Words words_of(const Matrix& x, int row) {
-  const std::vector<float> values = row_of(x, row);
+Words words_of(std::span<const float> values) {
   Words words(values.size());
   std::ranges::transform(values, words.begin(), word);
   return words;
 }
 
-void compute_all(const ElementwiseFunction& function, Words& a, const Words& b) {
+/// results[i] of a[i] and b[i]; `results` may be `a`.
+using Loop = std::function<void(std::span<const uint32_t> a, std::span<const uint32_t> b, std::span<uint32_t> results)>;
+
+Loop loop_of(const ElementwiseFunction& function) {
   if (function.name == "relu") {
-    for (uint32_t& one : a) one = value(one) > 0 ? one : 0;
-  } else if (function.name == "softplus") {
-    static const CFunction &expf = parse_c_function("expf@cuda_13"), &log1pf = parse_c_function("log1pf@cuda_13");
-    Words y(a.size());
-    compute(expf, a, {}, y);
-    compute(log1pf, y, {}, y);
-    for (std::size_t i = 0; i < a.size(); ++i) a[i] = value(a[i]) > 20 ? a[i] : y[i];
-  } else if (function.computed_by.find('.') != std::string_view::npos) {
-    compute(parse_math_instruction(function.computed_by), a, function.operands == 1 ? a : b,
-            std::span<const uint32_t>{}, a);
-  } else {
-    compute(parse_c_function(fmt::format("{}@cuda_13", function.computed_by)), a, b, a);
+    return [](auto a, auto, auto results) {
+      for (std::size_t i = 0; i < a.size(); ++i) results[i] = value(a[i]) > 0 ? a[i] : 0;
+    };
   }
+  if (function.name == "softplus") {
+    return [&expf = parse_c_function("expf@cuda_13"), &log1pf = parse_c_function("log1pf@cuda_13")](auto a, auto,
+                                                                                                    auto results) {
+      Words y(a.size());
+      compute(expf, a, {}, y);
+      compute(log1pf, y, {}, y);
+      for (std::size_t i = 0; i < a.size(); ++i) results[i] = value(a[i]) > 20 ? a[i] : y[i];
+    };
+  }
+  if (function.computed_by.find('.') != std::string_view::npos) {
+    return [instruction = parse_math_instruction(function.computed_by), is_square = function.operands == 1](
+               auto a, auto b, auto results) { compute(instruction, a, is_square ? a : b, {}, results); };
+  }
+  return [&one = parse_c_function(fmt::format("{}@cuda_13", function.computed_by))](auto a, auto b, auto results) {
+    compute(one, a, b, results);
+  };
 }
 
 }  // namespace
@@ -97,18 +105,20 @@ Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int 
     throw Error({.field = "y",
                  .seen = fmt::format("{} x {} of {}", y->rows(), y->cols(), info(y->format()).name),
                  .expected = fmt::format("{} x {} of {}, as x", x.rows(), x.cols(), info(x.format()).name)});
+  const Loop loop = loop_of(function);
   // relu is a clamp, which gives a NaN back as it is.
   const bool keeps_nan = function.name == "relu";
   Matrix out(x.format(), x.rows(), x.cols());
   for_each_row(x.rows(), threads, [&](int row) {
-    Words a = words_of(x, row);
-    const Words given = keeps_nan ? a : Words{};
-    compute_all(function, a, y ? words_of(*y, row) : Words{});
+    const std::vector<float> given = row_of(x, row);
+    const Words a = words_of(given), b = y ? words_of(row_of(*y, row)) : Words{};
+    Words results(a.size());
+    loop(a, b, results);
     std::vector<float> values(a.size());
-    std::ranges::transform(a, values.begin(), value);
+    std::ranges::transform(results, values.begin(), value);
     store_row(out, row, values);
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (value(given[i]) != value(given[i])) out.row(row)[i] = x.row(row)[i];
+    for (std::size_t i = 0; keeps_nan && i < given.size(); ++i) {
+      if (given[i] != given[i]) out.row(row)[i] = x.row(row)[i];
     }
   });
   return out;

@@ -2,6 +2,7 @@
 // layer_norm_kernel.cu of PyTorch 2.11, as nvcc joins its products and sums (SASS for sm_90).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -43,16 +44,26 @@ Moments joined(const Moments& own, const Moments& other) {
 
 Scale vectorized(std::span<const float> x, float eps, bool rms) {
   std::array<Moments, vector_threads> threads{};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    Moments& own = threads[i / 4 % vector_threads];
-    if (rms) {
-      own.squares = std::fma(x[i], x[i], own.squares);
-      continue;
+  // All threads but those behind the end have seen as many numbers: of each its place in a vector of four.
+  float count = 0;
+  for (std::size_t first = 0; first < x.size(); first += 4 * vector_threads) {
+    const std::size_t last = std::min(vector_threads, (x.size() - first) / 4);
+    for (std::size_t place = 0; place < 4; ++place) {
+      count += 1;
+      const float inverse = 1.0F / count;
+      for (std::size_t thread = 0; thread < last; ++thread) {
+        Moments& own = threads[thread];
+        const float one = x[first + 4 * thread + place];
+        if (rms) {
+          own.squares = std::fma(one, one, own.squares);
+          continue;
+        }
+        const float delta = one - own.mean;
+        own.count = count;
+        own.mean = std::fma(delta, inverse, own.mean);
+        own.squares = std::fma(delta, one - own.mean, own.squares);
+      }
     }
-    const float delta = x[i] - own.mean;
-    own.count += 1;
-    own.mean = std::fma(delta, 1.0F / own.count, own.mean);
-    own.squares = std::fma(delta, x[i] - own.mean, own.squares);
   }
   const auto join = [&](const Moments& own, const Moments& other) {
     return rms ? Moments{.squares = own.squares + other.squares} : joined(own, other);

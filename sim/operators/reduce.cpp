@@ -77,14 +77,26 @@ float reduced(std::span<const float> x, const Spread& spread, int64_t shift, flo
     float& sum = sums[static_cast<std::size_t>(accumulator * threads + thread)];
     sum = op(sum, x[static_cast<std::size_t>(i)]);
   };
+  // Elements [first, last), one after the other: `width` of a thread, each for an accumulator of its own.
+  const auto take_rounds = [&](int64_t first, int64_t last, int64_t width) {
+    for (; first < last; first += threads * width) {
+      const int64_t busy = std::min(threads, (last - first) / width);
+      for (int64_t thread = 0; thread < busy; ++thread) {
+        for (int64_t place = 0; place < width; ++place) take(place, thread, first + thread * width + place);
+      }
+    }
+  };
   if (spread.vector > 0) {
     const int64_t head = shift == 0 ? 0 : spread.vector - shift;
     const int64_t tail = count - (count - head) % spread.vector;
     for (int64_t i = 0; i < head; ++i) take(0, shift + i, i);
-    for (int64_t i = head; i < tail; ++i) take((i - head) % spread.vector, (i - head) / spread.vector % threads, i);
+    take_rounds(head, tail, spread.vector);
     for (int64_t i = tail; i < count; ++i) take(0, i - tail, i);
   } else {
-    for (int64_t i = 0; i < count; ++i) take(i / threads % plain_accumulators, i % threads, i);
+    int64_t accumulator = 0;
+    for (int64_t first = 0; first < count; first += threads, accumulator = (accumulator + 1) % plain_accumulators) {
+      for (int64_t i = first; i < std::min(first + threads, count); ++i) take(accumulator, i - first, i);
+    }
   }
   for (int64_t accumulator = 1; accumulator < each; ++accumulator) {
     for (int64_t i = 0; i < threads; ++i) {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "../formats/sixteen_bits.hpp"
 #include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/formats/round.hpp"
 
 namespace bitmma::operators {
 
@@ -22,36 +22,26 @@ void require_floats(std::string_view name, const Matrix& x) {
                  .expected = "one element or more"});
 }
 
-namespace {
-
-/// An f16 code as f32; a NaN keeps its payload, which amax and relu pass on.
-uint32_t widened(uint32_t code) {
-  if ((code & 0x7C00) == 0x7C00) return (code & 0x8000) << 16 | 0x7F800000 | (code & 0x3FF) << 13;
-  return static_cast<uint32_t>(convert(Format::f16, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
-}
-
-}  // namespace
-
 std::vector<float> row_of(const Matrix& x, int row) {
-  std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(x.cols()));
-  for (const uint32_t code : x.row(row)) {
-    uint32_t wide = code;
-    if (x.format() == Format::bf16) wide = code << 16;
-    if (x.format() == Format::f16) wide = widened(code);
-    values.push_back(value(wide));
-  }
+  const std::span<const uint32_t> codes = x.row(row);
+  std::vector<float> values(codes.size());
+  const auto widen = [&](const auto& function) {
+    for (std::size_t i = 0; i < codes.size(); ++i) values[i] = value(function(codes[i]));
+  };
+  if (x.format() == Format::f32) widen([](uint32_t code) { return code; });
+  else if (x.format() == Format::bf16) widen(f32_of_bf16);
+  else widen(f32_of_f16);
   return values;
 }
 
 void store_row(Matrix& out, int row, std::span<const float> values) {
   const std::span<uint32_t> to = out.row(row);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const uint32_t canonical = math::canonical(word(values[i]));
-    to[i] = out.format() == Format::f32 ? canonical
-                                        : static_cast<uint32_t>(convert(Format::f32, canonical, out.format(),
-                                                                        Rounding::nearest_even, Overflow::infinity));
-  }
+  const auto narrow = [&](const auto& function) {
+    for (std::size_t i = 0; i < values.size(); ++i) to[i] = function(word(values[i]));
+  };
+  if (out.format() == Format::f32) narrow(math::canonical);
+  else if (out.format() == Format::bf16) narrow(bf16_code);
+  else narrow(f16_code);
 }
 
 void require_rows(const RowsOf& of, const Matrix& x) {

@@ -21,12 +21,6 @@ struct Threads {
   int64_t shift = 0;    // the thread of the first of them
   int64_t vectors = 0;  // elements after those, in vectors
   int64_t width = 1;    // of a vector
-
-  int64_t of(int64_t i) const {
-    if (i < head) return shift + i;
-    i -= head;
-    return i < vectors ? i / width % count : (i - vectors) % count;
-  }
 };
 
 /// Bytes of shared memory that a block has without asking for more.
@@ -54,9 +48,21 @@ float warp_sum(std::span<const float> e) {
 }
 
 float block_sum(std::span<const float> e, const Threads& threads) {
-  std::vector<float> sums(static_cast<std::size_t>(threads.count), 0);
-  for (std::size_t i = 0; i < e.size(); ++i)
-    sums[static_cast<std::size_t>(threads.of(static_cast<int64_t>(i)))] += e[i];
+  const auto count = static_cast<std::size_t>(threads.count), width = static_cast<std::size_t>(threads.width),
+             head = static_cast<std::size_t>(threads.head), shift = static_cast<std::size_t>(threads.shift),
+             tail = head + static_cast<std::size_t>(threads.vectors);
+  std::vector<float> sums(count, 0);
+  for (std::size_t i = 0; i < head; ++i) sums[shift + i] += e[i];
+  for (std::size_t first = head; first < tail; first += count * width) {
+    const std::size_t last = std::min(tail - first, count * width) / width;
+    for (std::size_t thread = 0; thread < last; ++thread) {
+      for (std::size_t i = 0; i < width; ++i) sums[thread] += e[first + thread * width + i];
+    }
+  }
+  for (std::size_t first = tail; first < e.size(); first += count) {
+    for (std::size_t thread = 0; thread < std::min(count, e.size() - first); ++thread)
+      sums[thread] += e[first + thread];
+  }
   return block_reduce(std::span<float>(sums), add, 0.0F);
 }
 
