@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The coefficients of the GPU's special function unit: c0, c1 and c2 of 627 quadratics. c0 counts units of the result.
-// Determined from the outputs of an NVIDIA H100 and an NVIDIA H200 for all 2^32 inputs; where several values of c0 give
-// the same outputs, one of them stands here. data/math tells how, and what was compared with them.
+// They were determined from the outputs of an NVIDIA H100 and an NVIDIA H200 for all 2^32 inputs; if several values of
+// c0 give the same outputs, the table holds one of them. data/math describes the method and the comparisons.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace bitmma::math {
 
 // clang-format off
-// 2^f: the upper 6 of 23 bits of f choose the quadratic, the lower 17 are its argument. Unit 2^-58.
+// 2^f: the upper 6 of 23 bits of f choose the quadratic, the lower 17 bits are its argument. Unit 2^-58.
 inline constexpr auto ex2_quadratics = std::to_array<Quadratic>({
     {0x40000077e200000, 90852, 988}, {0x40b26957e200000, 91840, 1002}, {0x4166c3d7e200000, 92840, 1012},
     {0x421d14b7e200000, 93852, 1022}, {0x42d56257e200000, 94872, 1036}, {0x438fb137e200000, 95908, 1042},
@@ -37,7 +37,7 @@ inline constexpr auto ex2_quadratics = std::to_array<Quadratic>({
     {0x7e9f0697e200000, 179744, 1960},
 });
 
-// 1 / m of a mantissa m from 1 to 2, by its upper 7 bits. Unit 2^-59.
+// 1 / m of a mantissa m from 1 to 2; its upper 7 bits choose the quadratic. Unit 2^-59.
 inline constexpr auto rcp_quadratics = std::to_array<Quadratic>({
     {0x80000007e700000, -262136, 8104}, {0x7f01fc47e700000, -258088, 7912}, {0x7e07e0c7e700000, -254132, 7728},
     {0x7d1196a7e700000, -250268, 7560}, {0x7c1f07c7e700000, -246488, 7384}, {0x7b301f07e700000, -242796, 7216},
