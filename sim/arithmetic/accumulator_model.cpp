@@ -28,7 +28,7 @@ constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_
 // clang-format off
 constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = hopper, .family = wgmma, .inputs = {tf32}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
-    // Floor not observable: no f16 product lies below 2^-28.
+    // Floor not observable: no f16 product is below 2^-28.
     {.targets = hopper, .family = wgmma, .inputs = {f16}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
     {.targets = hopper, .family = wgmma, .inputs = {bf16}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
     {.targets = hopper, .family = wgmma, .inputs = {f16}, .output = f16, .fraction_bits = 25, .floor_exponent = -21,

@@ -153,7 +153,7 @@ struct Warp {
   Mask active = 0, live = 0;
   int reconverge = -1;
   WarpStatus status = WarpStatus::ready;
-  int instruction = -1;  // where a waiting warp stands
+  int instruction = -1;  // at which a waiting warp is
   std::vector<Level> levels = {};
   std::vector<Parked> parked = {};
   std::vector<std::vector<AsyncCopy>> groups = {};  // committed groups of cp.async, oldest first

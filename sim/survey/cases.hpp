@@ -25,7 +25,7 @@ const Question& question_of(const SurveyUnit& unit);
 /// The number of rows of D that a rule's case compares and a report keeps: about 32 outputs. Random cases cover the
 /// rest of D.
 int rows_kept(const Mma& mma);
-/// Extracts these rows of a case as a case of its own.
+/// Extracts these rows of a case as a separate case.
 RuleObservation seen_in(const RuleRows& rows, const Operands& operands, const Matrix& d);
 
 /// The words of D as bytes, as many per code as the format has.

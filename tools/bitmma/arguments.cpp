@@ -167,7 +167,7 @@ std::string other_word_for(const CLI::App& command, const std::string& word) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// True if an argument asks for help or the version; then the other words are not checked as flags.
+/// True if an argument requests help or the version; then nothing checks the other words as flags.
 bool asks_for_help(std::span<const std::string> arguments) {
   return std::ranges::any_of(arguments, [](const std::string& word) {
     return word == "--help" || word == "-h" || word == "--help-all" || word == "--version";

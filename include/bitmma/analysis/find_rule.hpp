@@ -39,7 +39,7 @@ std::string print(const RuleCase& one);
 /// The operands of the case, including C. Throws Error if the instruction moves data.
 Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
 
-/// `rows` rows of a case with all of its columns as a case of its own, different rows in each case: for callers that
+/// `rows` rows of a case with all of its columns as a separate case, different rows in each case: for callers that
 /// keep only a part of D. At most the rows of A; 0 means all.
 struct RuleRows {
   int first = 0, count = 0;

@@ -77,7 +77,7 @@ struct AccumulatorModel {
   Arithmetic arithmetic = Arithmetic::fused_sum;
   Scaling scaling = Scaling::none;
   int group_terms = 16;     // for exact_groups: products per group, which has one scale of A and one of B
-  bool quad_pairs = false;  // m8n8k4 of f16, which has rows of its own
+  bool quad_pairs = false;  // m8n8k4 of f16, which has separate rows
   int terms_per_step = 0;   // terms of K that are fused; D of a step is C of the next. 0: all terms of the instruction
   StepOrder step_order = StepOrder::ascending;
   bool c_last = false;    // steps start from zero, and one IEEE addition in D's format adds C to their result

@@ -82,7 +82,7 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
      .sparsity_selectors = 4},
 });
 
-/// Returns the first row for a cast number that is no kind; legality checks refuse it.
+/// Returns the first row for a cast number that is not a kind; legality checks refuse it.
 constexpr const MmaKindInfo& info(MmaKind kind) {
   return mma_kinds[static_cast<size_t>(kind) < mma_kinds.size() ? static_cast<size_t>(kind) : 0];
 }

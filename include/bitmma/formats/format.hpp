@@ -234,7 +234,7 @@ constexpr const FormatInfo& info(Format format) { return formats[static_cast<siz
 
 static_assert(are_in_enum_order(formats));
 
-/// Bits of a code; 0 for a cast number that is no format, which legality checks refuse.
+/// Bits of a code; 0 for a cast number that is not a format, which legality checks refuse.
 constexpr int bits_of(Format format) { return static_cast<size_t>(format) < formats.size() ? info(format).bits : 0; }
 
 /// The format with this PTX name, or nothing.

@@ -126,7 +126,7 @@ enum class Miss : uint8_t { stay, skip, stop };
 
 struct Part {
   PartKind kind = PartKind::literal;
-  std::string_view word = {};  // of a choice or a number: what stands before the spelling or the digits, "kind::"
+  std::string_view word = {};  // of a choice or a number: the text before the spelling or the digits, "kind::"
   Member value = {};
   std::array<Member, 3> shape = {};  // m, n, k
   std::span<const Spelling> spellings = {};
