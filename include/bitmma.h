@@ -27,7 +27,7 @@
 // required pointer is such an error; the memory that a pointer points to is not checked.
 //
 // Ownership. The caller owns what a function returns through a `bitmma_x** x` and frees it with bitmma_x_destroy(x),
-// which also takes NULL. No function but bitmma_state_borrow_array keeps a pointer that it is given.
+// which also accepts NULL. Only bitmma_state_borrow_array keeps a pointer from its caller.
 //
 // Threads. You may call all functions from several threads at once. Several threads may read one object (`const`) at
 // once; while one changes or destroys it, no other may use it. A function with a parameter `threads` uses that many
@@ -36,14 +36,14 @@
 // Text goes into the caller's memory as with snprintf: at most `size` bytes with the closing 0 are written to `text`,
 // and `*length` becomes the length of all of it without that 0. `text` may be NULL with size 0, `length` may be NULL.
 //
-// Codes are raw bits of a bitmma_format. Each takes an element of bitmma_format_bytes bytes with the code in the lowest
-// bits; higher bits are ignored when read and written as 0.
+// Codes are raw bits of a bitmma_format. Each code is in the lowest bits of an element of bitmma_format_bytes bytes;
+// functions ignore higher bits when they read and write them as 0.
 //
-// Versions. Enumerations are int32_t, whatever type a compiler uses for an enum. A structure has the same members as
-// long as the minor version is the same; a new member comes last, with a new minor version. The name of the shared
-// library has the major and minor version, libbitmma.so.0.2, so a program never loads a library with other structures:
-// it must be compiled again for the new one. Members that an initialiser of C does not name are 0,
-// and 0 of a new member is what the older version did.
+// Versions. Enumerations are int32_t, regardless of the type that a compiler uses for an enum. A structure has the same
+// members as long as the minor version is the same; a new member comes last, with a new minor version. The shared
+// library's name contains the major and minor version, libbitmma.so.0.2, so a program never loads a library with other
+// structures: recompile the program for the new one. Members that a C initialiser does not name are 0, and a new member
+// of 0 keeps the older version's behaviour.
 #ifndef BITMMA_H
 #define BITMMA_H
 
@@ -63,29 +63,29 @@ extern "C" {
 typedef int32_t bitmma_status;
 enum {
   BITMMA_OK = 0,
-  BITMMA_ERROR_INVALID = 1,   // a bad request: what is illegal, missing or of the wrong size
-  BITMMA_ERROR_MEMORY = 2,    // no memory for it. D may be written in part
-  BITMMA_ERROR_INTERNAL = 3,  // a mistake of this library, or no threads to be had. D may be written in part
+  BITMMA_ERROR_INVALID = 1,   // a bad request: a value is illegal, missing or of the wrong size
+  BITMMA_ERROR_MEMORY = 2,    // not enough memory. D may be partly written
+  BITMMA_ERROR_INTERNAL = 3,  // a bug in this library, or no thread available. D may be partly written
 };
 
-// One problem. Printed as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
+// One problem. It prints as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
 typedef struct bitmma_violation {
-  const char* field;   // what was looked at, in PTX's words or those of this header
-  const char* seen;    // the value found there
-  const char* legal;   // what may stand there
-  const char* fix;     // what to do
-  const char* source;  // where the rule is written
+  const char* field;   // the checked item, in the terms of PTX or of this header
+  const char* seen;    // the value of the item
+  const char* legal;   // the legal values
+  const char* fix;     // how to fix it
+  const char* source;  // the source of the rule
 } bitmma_violation;
 
-// All violations of the last failure of this thread, one a line; "" before any failure. The text is valid until the
+// All violations of the last failure of this thread, one per line; "" before any failure. The text is valid until the
 // next failure of this thread.
 const char* bitmma_last_error(void);
-// The same one by one: the number of violations, and violation `index`; the texts are valid as long. If there is no
-// such violation: BITMMA_ERROR_INVALID, which does not replace the recorded failure.
+// The same violations one by one: their number, and violation `index`; the texts stay valid equally long. If there is
+// no such violation, the function returns BITMMA_ERROR_INVALID, which does not replace the recorded failure.
 size_t bitmma_error_count(void);
 bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation);
 
-// "0.2.0": the version of the library that runs. The macros are those of the header that was compiled.
+// "0.2.0": the version of the running library. The macros are those of the header at compile time.
 const char* bitmma_version(void);
 
 // ------------------------------------------------------------------------------------------------------------ formats
@@ -109,7 +109,7 @@ enum {
   BITMMA_U8,
   BITMMA_S4,
   BITMMA_U4,
-  BITMMA_B1,  // every byte that is not 0 counts as 1
+  BITMMA_B1,  // every non-zero byte counts as 1
   BITMMA_S32,
   BITMMA_U32,
   BITMMA_UE5M3,
@@ -120,7 +120,7 @@ enum {
 const char* bitmma_format_name(bitmma_format format);
 // The format that PTX calls `name`.
 bitmma_status bitmma_format_named(const char* name, bitmma_format* format);
-// Bytes that hold one code: 1 for all of up to 8 bits, else 2, 4 or 8; 0 if there is no such format.
+// Bytes that hold one code: 1 for codes of up to 8 bits, else 2, 4 or 8; 0 if there is no such format.
 size_t bitmma_format_bytes(bitmma_format format);
 
 // `count` floats as codes, each rounded once to nearest even. A value that is too large becomes infinity, or NaN or
@@ -131,27 +131,27 @@ bitmma_status bitmma_to_floats(bitmma_format format, size_t count, const void* c
 
 // ----------------------------------------------------------------------------------------------- functions of words
 
-// What a GPU gives for a floating-point instruction of PTX: "ex2.approx.ftz.f32", "rcp.approx.f32", "fma.rn.f32",
-// "tanh.approx.bf16". Each operand of the instruction has `count` words; the others are NULL. A 16-bit code
-// is in the lower half of its word. `results` may be one of the operands. `bitmma math --list` prints the names for
-// this function and the three below. BITMMA_ERROR_INVALID: there is no such name (the error has near ones), an operand
-// is missing or too many, or a code has more than 32 bits.
+// The GPU's results for a floating-point instruction of PTX: "ex2.approx.ftz.f32", "rcp.approx.f32", "fma.rn.f32",
+// "tanh.approx.bf16". Each operand of the instruction has `count` words; the others are NULL. A 16-bit code is in the
+// lower half of its word. `results` may be one of the operands. `bitmma math --list` prints the names for this function
+// and the three below. BITMMA_ERROR_INVALID: the name does not exist (the error lists similar names), an operand is
+// missing or superfluous, or a code has more than 32 bits.
 bitmma_status bitmma_math(const char* instruction, size_t count, const uint32_t* a, const uint32_t* b,
                           const uint32_t* c, uint32_t* results);
-// The same in words of 64 bits: those of f64, "rcp.approx.ftz.f64" and "rsqrt.approx.ftz.f64", and all others.
+// The same with 64-bit words: for f64, "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", and all other instructions.
 bitmma_status bitmma_math_64(const char* instruction, size_t count, const uint64_t* a, const uint64_t* b,
                              const uint64_t* c, uint64_t* results);
 
 // A conversion of PTX: "cvt.rn.satfinite.e4m3x2.f32", "cvt.rzi.s32.f32", "cvt.rs.bf16x2.f32". `operands` are
-// `operand_count` arrays of `count` words, in PTX's order: a and b of a packed result, a alone of others; then the
-// random bits of .rs; then the scale of .scaled. A packed source is one word. A packed result has the value of a in its
+// `operand_count` arrays of `count` words, in PTX's order: a and b of a packed result, otherwise a; then the random
+// bits of .rs; then the scale of .scaled. A packed source is one word. A packed result has the value of a in its
 // uppermost lane; bits above a result are 0. `results` may be one of the operands.
 bitmma_status bitmma_cvt(const char* instruction, size_t count, size_t operand_count, const uint64_t* const* operands,
                          uint64_t* results);
 
-// What a compiler makes of a function of C on float: "expf@cuda_13" (nvcc 13.0), "expf@cuda_13_fast_math"
-// (-use_fast_math), "tl.exp@triton_3_6"; a name without a compiler is the first of them that has it. `b` is NULL unless
-// the function has two operands, as powf and division have.
+// A compiler's implementation of a C function on float: "expf@cuda_13" (nvcc 13.0), "expf@cuda_13_fast_math"
+// (-use_fast_math), "tl.exp@triton_3_6"; a name without a compiler means the first compiler that has it. `b` is NULL
+// unless the function has two operands, as powf and division do.
 bitmma_status bitmma_c_function(const char* function, size_t count, const uint32_t* a, const uint32_t* b,
                                 uint32_t* results);
 
@@ -161,8 +161,8 @@ bitmma_status bitmma_c_function(const char* function, size_t count, const uint32
 typedef struct bitmma_instruction bitmma_instruction;
 
 // Reads PTX: a mnemonic with all its qualifiers ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), or a statement
-// with operands, whose immediates are used. A statement also tells whether A is in registers or Tensor Memory; with a
-// mnemonic alone A is in shared memory, which matters only to bitmma_execute. bitmma_instruction_check checks whether
+// with operands, from which it takes the immediates. A statement also tells whether A is in registers or Tensor Memory;
+// for a mnemonic A is in shared memory, which matters only to bitmma_execute. bitmma_instruction_check checks whether
 // the numbers are legal.
 bitmma_status bitmma_instruction_parse(const char* text, bitmma_instruction** instruction);
 bitmma_status bitmma_instruction_copy(const bitmma_instruction* instruction, bitmma_instruction** copy);
@@ -177,8 +177,8 @@ void bitmma_instruction_destroy(bitmma_instruction* instruction);
 bitmma_status bitmma_instruction_set(bitmma_instruction* instruction, const char* name, int64_t value);
 bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, const char* name, int64_t* value);
 
-// Sets shape and types of a tcgen05.mma without an instruction descriptor. k = 0: the K of the types; 96 is the other
-// K of sm_103a. `scale` is read if there are block scales. Any other instruction is an error, because its mnemonic has
+// Sets shape and types of a tcgen05.mma without an instruction descriptor. k = 0 means the K of the types; sm_103a also
+// has 96. If there are block scales, `scale` is their type. Any other instruction is an error, because its mnemonic has
 // shape and types.
 typedef struct bitmma_tcgen05 {
   int m, n, k;
@@ -189,62 +189,62 @@ bitmma_status bitmma_instruction_set_tcgen05(bitmma_instruction* instruction, co
 typedef int32_t bitmma_family;
 enum { BITMMA_WGMMA, BITMMA_TCGEN05_MMA, BITMMA_MMA_SYNC, BITMMA_TMEM_MOVE };
 
-// A field of an instruction by its name: a word ("e4m3"), or if that is NULL a number (flags: 0 or 1).
+// A field of an instruction by its name: a word ("e4m3"), or a number (flags: 0 or 1) if the word is NULL.
 typedef struct bitmma_named_value {
   const char* name;
-  const char* word;  // NULL: the number
+  const char* word;  // NULL: use the number
   int64_t number;
 } bitmma_named_value;
 
 // The instruction of a bitmma_family with these fields: {"kind", "mxf8f6f4", 0}, {"m", NULL, 128}, {"n", NULL, 64}.
-// Fields that are left out follow from the others, K from the types; docs/instruction_fields.md lists them.
+// Omitted fields follow from the others, K from the types; docs/instruction_fields.md lists all fields.
 // BITMMA_ERROR_INVALID: the family lacks a field, a value is illegal, or no target has the instruction.
 bitmma_status bitmma_instruction_make(int family, const bitmma_named_value* fields, size_t count,
                                       bitmma_instruction** instruction);
-// Changes these fields; fields at their default follow. bitmma_instruction_check checks whether the result is legal.
+// Changes these fields; fields with default values adapt. bitmma_instruction_check tells whether the result is legal.
 bitmma_status bitmma_instruction_set_fields(bitmma_instruction* instruction, const bitmma_named_value* fields,
                                             size_t count);
 
 // The mnemonic, as PTX writes it.
 bitmma_status bitmma_instruction_print(const bitmma_instruction* instruction, char* text, size_t size, size_t* length);
 
-// D[m x n] = A[m x k] * B[k x n] + C[m x n]. The moves of Tensor Memory have a family, and 0 everywhere else.
+// D[m x n] = A[m x k] * B[k x n] + C[m x n]. Moves of Tensor Memory have a family, and 0 in all other members.
 typedef struct bitmma_instruction_info {
   bitmma_family family;
   int m, n, k;          // m8n8k4 of f16 stacks its four products: m = 32, k = 16
-  int products;         // that are stacked: 1, or 4. A is m x (k / products); product p meets rows p k / products of B
+  int products;         // stacked products: 1, or 4. A is m x (k / products); product p uses rows p k / products of B
   int sparse;           // 1: A is sparse
-  int stored_k;         // columns of A as it is stored: k / 2 when sparse
-  int metadata_chunks;  // nibbles of metadata of a row of A; 0 when dense
-  int scale_count;      // block scales of a row of A and of a column of B; 0 without
+  int stored_k;         // columns of the stored A: k / 2 if A is sparse
+  int metadata_chunks;  // nibbles of metadata per row of A; 0 if A is dense
+  int scale_count;      // block scales per row of A and per column of B; 0 without block scales
   bitmma_format d, a, b, c, scale;
-  size_t d_bytes;  // of one D, as bitmma_mma writes it
+  size_t d_bytes;  // size of one D, as bitmma_mma writes it
 } bitmma_instruction_info;
 bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction, bitmma_instruction_info* info);
 
-// Targets are GPUs by their PTX names, "sm_90a", or as people name them: "H100", "9.0". NULL stands for the
-// instruction's usual target, which this returns: sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; NULL
-// for NULL.
+// Targets are GPUs by their PTX names, "sm_90a", or by their usual names: "H100", "9.0". NULL means the default target
+// of the instruction, which this function returns: sm_90a for wgmma, sm_100a for tcgen05, ... The text is constant; for
+// NULL the result is NULL.
 const char* bitmma_instruction_target(const bitmma_instruction* instruction);
 // BITMMA_OK if the target has the instruction; otherwise the error lists everything that is illegal about it.
 bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, const char* target);
 
-// How sure the result of an instruction is, surest first.
+// The strength of the evidence for an instruction's result, strongest first.
 typedef int32_t bitmma_evidence;
 enum {
   BITMMA_MEASURED,            // this project compared the instruction with the GPU
   BITMMA_PUBLISHED_WORDS,     // published result words of this GPU, these types and this K decide the rule
   BITMMA_MEASURED_BY_OTHERS,  // others state that they measured the rule; their words are not public
-  BITMMA_CONSISTENT_WORDS,    // published words agree with the rule, but are too simple to decide it
+  BITMMA_CONSISTENT_WORDS,    // published words agree with the rule, but are too simple to prove it
   BITMMA_PUBLISHED_MODEL,     // a published model, or the PTX ISA, gives the rule
-  BITMMA_MODEL_CHOICE,        // no source decides it
+  BITMMA_MODEL_CHOICE,        // no source determines the rule
 };
 // `choices` (may be NULL) becomes the number of model choices; bitmma_choice_print describes each.
 bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,
                                           bitmma_evidence* evidence, size_t* choices);
 bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const char* target, size_t index, char* text,
                                   size_t size, size_t* length);
-// The rule by which the target adds, "F = 25, RZ-23, floor -133".
+// The rule by which the target adds, such as "F = 25, RZ-23, floor -133".
 bitmma_status bitmma_rule_print(const bitmma_instruction* instruction, const char* target, char* text, size_t size,
                                 size_t* length);
 
@@ -252,52 +252,52 @@ bitmma_status bitmma_rule_print(const bitmma_instruction* instruction, const cha
 
 // A matrix of each product: element (row, col) of product i is at
 //   data + i * batch_stride + row * row_stride + col * col_stride            strides in bytes, of any sign
-// row_stride and col_stride both 0: row by row without gaps; then batch_stride 0, too, is without gaps. With
-// other strides, batch_stride 0 means that all products read the same matrix: {b, 0, 2 * n, 2} of f16. data NULL:
-// absent. Addresses need no alignment.
+// If row_stride and col_stride are both 0, elements follow row by row without gaps; then batch_stride 0 also means no
+// gaps. With other strides, batch_stride 0 means that all products read the same matrix: {b, 0, 2 * n, 2} for f16. data
+// NULL: absent. Addresses need no alignment.
 typedef struct bitmma_view {
   const void* data;
   int64_t batch_stride, row_stride, col_stride;
 } bitmma_view;
 
-// Shapes and formats as in bitmma_instruction_info.
+// Shapes and formats are those in bitmma_instruction_info.
 typedef struct bitmma_operands {
-  bitmma_view a;         // m x (k / products). Sparse: with zeros, or m x stored_k where there is metadata
+  bitmma_view a;         // m x (k / products). Sparse: with zeros, or m x stored_k with metadata
   bitmma_view b;         // k x n
-  bitmma_view c;         // m x n of format c; not there: D = A * B
-  bitmma_view scale_a;   // m x scale_count of format scale; of instructions with block scales, and only those
+  bitmma_view c;         // m x n of format c; absent: D = A * B
+  bitmma_view scale_a;   // m x scale_count of format scale; only for instructions with block scales
   bitmma_view scale_b;   // scale_count x n
-  bitmma_view metadata;  // m x metadata_chunks bytes, each with the nibble of a chunk of a sparse A as PTX has it
+  bitmma_view metadata;  // m x metadata_chunks bytes; each holds the PTX nibble of one chunk of a sparse A
 } bitmma_operands;
 
 // D of `count` independent products, as the target computes them: m x n codes each, row by row, without gaps, one
-// product after the other; count * d_bytes bytes. `d` may be the memory of C if C is laid out as D with codes of the
-// same size, but not that of another operand. BITMMA_ERROR_INVALID: the target lacks the instruction; an operand is
-// missing or too many; without metadata, a chunk of a sparse A has too many codes that are not 0; sizes or strides do
+// product after the other; count * d_bytes bytes. `d` may be the memory of C if C has the layout of D and codes of the
+// same size, but not the memory of another operand. BITMMA_ERROR_INVALID: the target lacks the instruction; an operand
+// is missing or superfluous; without metadata, a chunk of a sparse A has too many non-zero codes; sizes or strides do
 // not fit 64 bits.
 bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* target, int64_t count,
                          const bitmma_operands* operands, void* d, int threads);
 
 // -------------------------------------------------------------------------------------------------- machines' state
 
-// What an instruction reads and writes on a machine, by the names that docs/vectors.md has: "smem", "tmem", "a_desc",
-// "a_regs", "c_regs", ... Numbers or arrays. For emulators: execute() decodes descriptors, walks shared memory, takes
-// fragments from registers, multiplies, and writes D where the instruction writes it.
+// The buffers that an instruction reads and writes, by their names in docs/vectors.md: "smem", "tmem", "a_desc",
+// "a_regs", "c_regs", ... Each is a number or an array. For emulators: bitmma_execute decodes descriptors, reads shared
+// memory, takes fragments from registers, multiplies, and writes D where the instruction writes it.
 typedef struct bitmma_state bitmma_state;
 
 bitmma_status bitmma_state_create(bitmma_state** state);
 bitmma_status bitmma_state_copy(const bitmma_state* state, bitmma_state** copy);
 void bitmma_state_destroy(bitmma_state* state);
 
-// One of the buffers of an instruction.
+// One buffer of an instruction.
 typedef struct bitmma_field {
-  const char* name;        // before the instruction
+  const char* name;        // the name before the instruction
   const char* name_after;  // of what it leaves, "d_regs"; NULL where it only reads
   int is_number;           // 1: one number; 0: an array
   int is_read, is_written;
   int is_required;       // 0: it may be missing
   size_t element_bytes;  // 1, 4 or 8
-  size_t rank;           // extents of an array, the first running slowest
+  size_t rank;           // number of extents of an array; the first extent varies slowest
   int64_t extents[4];    // -1: any positive number
 } bitmma_field;
 bitmma_status bitmma_instruction_field_count(const bitmma_instruction* instruction, size_t* count);
@@ -305,25 +305,25 @@ bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction,
 
 // Sets a number: a descriptor, an address, a warp.
 bitmma_status bitmma_state_set_number(bitmma_state* state, const char* field, uint64_t number);
-// Sets an array of elements of `element_bytes` bytes: 1 for smem, 8 for registers of f64, otherwise 4. `rank` is 1
-// to 4. The elements are copied.
+// Sets an array of elements of `element_bytes` bytes: 1 for smem, 8 for registers of f64, otherwise 4. `rank` is 1 to
+// 4. The function copies the elements.
 bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, const void* elements, size_t element_bytes,
                                      size_t rank, const int64_t* extents);
-// The same without a copy: `elements` must exist unchanged while the state is read. They are aligned to 4 bytes, except
-// smem, and are never written: an instruction that writes the field makes a copy first.
+// The same without a copy: `elements` must exist unchanged as long as the state is read. They are aligned to 4 bytes
+// (smem to any address). The library never writes them: an instruction that writes the field first makes a copy.
 bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, const void* elements,
                                         size_t element_bytes, size_t rank, const int64_t* extents);
 bitmma_status bitmma_state_erase(bitmma_state* state, const char* field);
 
-// An array of a state. `elements` is valid until the state is changed or destroyed; elements of 8 bytes may be aligned
-// to 4.
+// An array of a state. `elements` is valid until the state changes or is destroyed; 8-byte elements may be aligned to
+// only 4 bytes.
 typedef struct bitmma_array {
   const void* elements;
   size_t element_bytes;
   size_t rank;
   int64_t extents[4];
 } bitmma_array;
-// Reads by name, before or after an instruction: "c_regs" and "d_regs" are one buffer with the latest values.
+// Reads an array by its name before or after an instruction: "c_regs" and "d_regs" share one buffer (latest values).
 bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* field, bitmma_array* array);
 bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* field, uint64_t* number);
 
@@ -333,24 +333,24 @@ bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* 
 
 // ------------------------------------------------------------------------------------------------------ whole products
 
-// How a library adds up K: instructions, additions between them, the epilogue. docs/plan_fields.md has its JSON.
+// How a library sums along K: instructions, additions between them, the epilogue. docs/plan_fields.md has its JSON.
 typedef struct bitmma_plan bitmma_plan;
-// Some plans.
+// A list of plans.
 typedef struct bitmma_plans bitmma_plans;
 
 bitmma_status bitmma_plan_parse(const char* json, bitmma_plan** plan);
-// One chain over K of the target's instruction for these types, nothing else. target NULL: sm_90a.
+// One chain over K with the target's instruction for these types, and nothing else. target NULL means sm_90a.
 bitmma_status bitmma_plan_flat(const char* target, bitmma_format a, bitmma_format b, bitmma_format output,
                                bitmma_plan** plan);
 void bitmma_plan_destroy(bitmma_plan* plan);
-// The plan as JSON; in a few words.
+// Print the plan: as JSON, and in a few words.
 bitmma_status bitmma_plan_print_json(const bitmma_plan* plan, char* text, size_t size, size_t* length);
 bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size, size_t* length);
 // The format of D.
 bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output);
 
-// A matrix with a shape of its own. Element (row, col) is at data + row * row_stride + col * col_stride, in bytes; both
-// strides 0: row by row without gaps. data NULL: absent.
+// A matrix with a shape. Element (row, col) is at data + row * row_stride + col * col_stride, in bytes; if both strides
+// are 0, elements follow row by row without gaps. data NULL: absent.
 typedef struct bitmma_matrix {
   const void* data;
   bitmma_format format;
@@ -363,12 +363,12 @@ typedef struct bitmma_gemm_inputs {
   bitmma_matrix b;     // K x N
   bitmma_matrix c;     // M x N: f32, f16 or bf16
   bitmma_matrix bias;  // 1 x N
-  // f32. Of A 1 x 1, M x 1 or M x blocks of K; of B 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
+  // f32. A: 1 x 1, M x 1 or M x blocks of K; B: 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
   bitmma_matrix scale_a, scale_b;
   // Block scales of the instruction: M x K / size and K / size x N.
   bitmma_matrix sfa, sfb;
   // For a part of a larger product: the indices of its rows (M numbers) and columns (N numbers), or NULL; and the size
-  // of the whole, or 0. Plans whose output tiles differ need them.
+  // of the whole product, or 0. Plans whose output tiles differ need them.
   const int64_t *row_numbers, *col_numbers;
   int64_t whole_m, whole_n;
 } bitmma_gemm_inputs;
@@ -381,29 +381,29 @@ bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inp
 // {.split_count = 4}, mean 1 and 1.
 typedef struct bitmma_call {
   const char*
-      target;       // NULL: that of the catalogue's row, or sm_90a; for what it does not multiply the first that does
-  int split_count;  // slices of K; 0: not known, and there is a plan for every number
+      target;       // NULL: that of the catalogue's row, or sm_90a; if it lacks the types, the first target with them
+  int split_count;  // slices of K; 0: unknown, so the result has a plan for every possible number
   float alpha, beta;
-  int relu;  // 1: relu at the end
+  int relu;  // 1: apply relu at the end
 } bitmma_call;
 
-// The plans of a name in the catalogue ("nvjet-algo2"), and those of a kernel name as a profiler prints it. Types,
-// scales, bias and C come from the inputs. The name may also be a plan as JSON, or NULL: one chain over K. f32 (tf32)
-// operands need a name, because libraries multiply them in three ways: "sgemm", "xmma-tf32" and "flat". A kernel name
-// contains types: operands or an output of other types are an error.
+// The plans of a name in the catalogue ("nvjet-algo2"), or of a kernel name as profilers print it. Types, scales, bias
+// and C come from the inputs. The name may also be a plan as JSON, or NULL: one chain over K. f32 (tf32) operands need
+// a name, because libraries multiply them in three ways: "sgemm", "xmma-tf32" and "flat". A kernel name contains types:
+// operands or an output of other types are an error.
 bitmma_status bitmma_plans_named(const char* name, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                  const bitmma_call* call, bitmma_plans** plans);
 bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_inputs* inputs, bitmma_format output,
                                      const bitmma_call* call, bitmma_plans** plans);
-// The plans that give all bits of a recorded D: measured families first, and the simplest first among them; there may
-// be none. Takes seconds, for a large D minutes.
+// The plans that reproduce all bits of a recorded D: measured families first, and among them the simplest first. There
+// may be none. The search takes seconds, or minutes for a large D.
 bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                 int threads, bitmma_plans** plans);
-// Called before each plan with the number of plans tried and the number known so far; from any thread, one call at a
-// time. A result other than 0 ends the search.
+// The search calls this function before each plan with the number of plans tried and the number known so far; from any
+// thread, one call at a time. A non-zero result ends the search.
 typedef int (*bitmma_search_progress)(int64_t tried, int64_t of, void* context);
-// The same, but ends after timeout_s seconds (0: never) or when progress (may be NULL) returns other than 0. *complete
-// (may be NULL) becomes 1 if all plans were tried.
+// The same, but ends after timeout_s seconds (0: never) or when progress (may be NULL) returns non-zero. *complete (may
+// be NULL) becomes 1 if the search tried all plans.
 bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                       int threads, double timeout_s, bitmma_search_progress progress, void* context,
                                       bitmma_plans** plans, int* complete);
@@ -417,24 +417,24 @@ void bitmma_plans_destroy(bitmma_plans* plans);
 
 // ---------------------------------------------------------------------------------------------------------- quantisers
 
-// Names of the recipes by which libraries quantise a matrix, "te_nvfp4"; NULL after the last one. `bitmma list
-// recipes` prints what each is.
+// The names of the recipes by which libraries quantise a matrix, such as "te_nvfp4"; NULL after the last one. `bitmma
+// list recipes` describes each recipe.
 const char* bitmma_recipe_name(size_t index);
 
-// What a recipe gives for a matrix of rows x cols.
+// The results of a recipe for a matrix of rows x cols.
 typedef struct bitmma_quantized_info {
   bitmma_format element, scale;
   int64_t block_rows, block_cols;  // elements that share a scale
-  int64_t scale_rows, scale_cols;  // a scale a block
-  int has_tensor_scale;            // 1: a second scale, of the whole matrix
-  int depends_on_torch_device;     // 1: PyTorch divides in another way on a CPU
+  int64_t scale_rows, scale_cols;  // one scale per block
+  int has_tensor_scale;            // 1: a second scale, for the whole matrix
+  int depends_on_torch_device;     // 1: PyTorch divides differently on a CPU
 } bitmma_quantized_info;
 bitmma_status bitmma_quantize_get_info(const char* recipe, int64_t rows, int64_t cols, bitmma_quantized_info* info);
 
-// `codes`, rows x cols of the element format, and `scales`, both row by row without gaps, and `tensor_scale`, which is
-// NULL where the recipe has none. x: f32, f16 or bf16. torch_device: "cuda" or "cpu" for a recipe that depends on it;
-// NULL: cuda. BITMMA_ERROR_INVALID: a format or shape that the recipe does not take, infinity or NaN in x, and where
-// the library's arithmetic ends in NaN that its element format does not have.
+// Writes `codes`, rows x cols of the element format, and `scales`, both row by row without gaps, and `tensor_scale`,
+// which is NULL if the recipe has none. x: f32, f16 or bf16. torch_device: "cuda" or "cpu" for a recipe that depends on
+// it; NULL: cuda. BITMMA_ERROR_INVALID: the recipe does not support the format or shape; x has infinity or NaN; or the
+// library's arithmetic gives a NaN that the element format cannot hold.
 bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const char* torch_device, int threads,
                               void* codes, void* scales, float* tensor_scale);
 
@@ -455,52 +455,52 @@ typedef struct bitmma_kernel bitmma_kernel;
 typedef struct bitmma_kernel_options {
   const char* entry;   // NULL: the only one of the module
   const char* target;  // NULL: the module's .target
-  const char* sass;    // what nvdisasm -gp writes of the cubin of ptxas -lineinfo; NULL: rules decide what ptxas joins
+  const char* sass;    // output of nvdisasm -gp for the cubin of ptxas -lineinfo; NULL: rules decide what ptxas joins
   int no_fmad;         // 1: as ptxas -fmad=false
 } bitmma_kernel_options;
-// Reads a module of PTX and decodes one entry. options: NULL is all zeros. BITMMA_ERROR_INVALID: text that is not PTX,
-// and instructions that are not run here, each by its line.
+// Reads a module of PTX and decodes one entry. options NULL means all zeros. BITMMA_ERROR_INVALID: the text is not PTX,
+// or the library does not support some of its instructions; the error gives the line of each.
 bitmma_status bitmma_kernel_create(const char* ptx, const bitmma_kernel_options* options, bitmma_kernel** kernel);
 void bitmma_kernel_destroy(bitmma_kernel* kernel);
 
 size_t bitmma_kernel_parameter_count(const bitmma_kernel* kernel);
-// Its size in bytes, 0 where there is no such parameter.
+// The size of a parameter in bytes, 0 if there is no such parameter.
 size_t bitmma_kernel_parameter_bytes(const bitmma_kernel* kernel, size_t index);
-// Static shared memory of a block.
+// The static shared memory of a block in bytes.
 int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel);
-// Where its bits are uncertain, one a line; empty where they are not.
+// The places where the result's bits are uncertain, one per line; empty if there are none.
 bitmma_status bitmma_kernel_warnings(const bitmma_kernel* kernel, char* text, size_t size, size_t* length);
 
-// As cuTensorMapEncodeTiled takes it, the innermost dimension first.
+// The arguments of cuTensorMapEncodeTiled, the innermost dimension first.
 typedef struct bitmma_tensor_map {
   int rank, element_bytes;
   int64_t sizes[5], strides_bytes[4], box[5];
-  int64_t element_strides[5];  // 0: 1
+  int64_t element_strides[5];  // 0 means 1
   int swizzle_bytes;           // 0, 32, 64 or 128
   int fills_with_nan;
 } bitmma_tensor_map;
 
-// What a parameter gets: a number, or else memory, whose address it becomes.
+// The argument for a parameter: a number, or memory, whose address the parameter becomes.
 typedef struct bitmma_kernel_argument {
   const void* value;  // as many bytes as the parameter has; NULL: memory
-  void* memory;       // read and written in place. The same memory twice has the same addresses
+  void* memory;       // read and written in place. The same memory has the same addresses in all arguments
   int64_t memory_bytes;
   int64_t offset_bytes;          // from the start of the memory to the address
   int is_unwritten;              // 1: reading it before the kernel writes it is a fault
-  const bitmma_tensor_map* map;  // of the memory: the parameter is the map
+  const bitmma_tensor_map* map;  // over the memory: the parameter is this map
 } bitmma_kernel_argument;
 
 typedef struct bitmma_launch {
-  int64_t grid[3], block[3];  // 0: 1
-  int64_t cluster[3];         // blocks of a cluster; all 0: what the kernel's .reqnctapercluster says, or 1
+  int64_t grid[3], block[3];  // 0 means 1
+  int64_t cluster[3];         // blocks of a cluster; all 0: from the kernel's .reqnctapercluster, or 1
   int64_t dynamic_shared_bytes;
   const bitmma_kernel_argument* arguments;
   size_t argument_count;
-  int threads;    // of the host; 0: all cores
-  int no_checks;  // 1: do not look for reads of unwritten memory and for races
+  int threads;    // host threads; 0: all cores
+  int no_checks;  // 1: do not check for reads of unwritten memory and for races
 } bitmma_launch;
-// Runs the grid. BITMMA_ERROR_INVALID: arguments that are not the kernel's, and what the kernel does wrong, with the
-// block, the thread and the line of the PTX; memory is then as the kernel left it. thread_instructions may be NULL.
+// Runs the grid. BITMMA_ERROR_INVALID: wrong arguments, or an error of the kernel, with its block, thread and line of
+// the PTX. Memory is then as the kernel left it. thread_instructions may be NULL.
 bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_launch* launch,
                                    uint64_t* thread_instructions);
 

@@ -26,7 +26,7 @@ def output_of(*command):
 
 
 def newest_version():
-    """Of PTX, that this ptxas takes: a module's own may be later, and says nothing of its instructions."""
+    """The newest PTX version that this ptxas accepts. A module may name a later one than its instructions need."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "k.ptx")
         with open(path, "w") as file:

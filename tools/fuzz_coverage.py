@@ -1,4 +1,4 @@
-"""Reads what `llvm-cov export -summary-only` writes and prints the lines reached, by folder of the project."""
+"""Reads the output of `llvm-cov export -summary-only` and prints the covered lines per folder of the project."""
 import collections
 import json
 import pathlib

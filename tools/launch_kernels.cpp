@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Runs kernels on a GPU through the CUDA driver, for record_kernels.py. Needs no toolkit:
+// Runs kernels on a GPU through the CUDA driver, for record_kernels.py. Needs no CUDA toolkit:
 //
 //   g++ -std=c++20 -O1 launch_kernels.cpp -o launch_kernels -ldl && ./launch_kernels JOBS
 //
-// JOBS is a file of lines: "module FILE", "launch ENTRY GX GY GZ BX BY BZ SHARED", "memory FILE" (read before, written
-// to FILE.gpu after), "map FILE NUMBERS" (the same memory as a tensor map: see map_line there), "value HEX BYTES",
-// "run". Files are relative to the folder of JOBS.
+// JOBS is a file of lines: "module FILE", "launch ENTRY GX GY GZ BX BY BZ SHARED", "memory FILE" (read before the
+// launch, written to FILE.gpu after it), "map FILE NUMBERS" (the same memory as a tensor map: see map_line there),
+// "value HEX BYTES", "run". Files are relative to the folder of JOBS.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace {
 
 void* library = nullptr;
-int line_of_jobs = 0;  // that is being read
+int line_of_jobs = 0;  // the current line
 
 template <typename... Arguments>
 void call(const char* name, Arguments... arguments) {
@@ -47,10 +47,10 @@ struct Memory {
 };
 
 struct alignas(64) Value {
-  uint64_t words[16] = {};  // of a tensor map all 128 bytes
+  uint64_t words[16] = {};  // for a tensor map all 128 bytes
 };
 
-/// What cuTensorMapEncodeTiled makes of the numbers of a line.
+/// The result of cuTensorMapEncodeTiled for the numbers of a line.
 Value tensor_map(std::istringstream& numbers, uint64_t address) {
   Value map;
   int type = 0, swizzle = 0, fill = 0;

@@ -3,7 +3,7 @@
     python3 tools/picture.py > docs/assets/h100_numpy.svg
 
 The H100's bits are the recorded ones, data/products/nvjet_fast_e4m3_k2560.safetensors: 8 x 16 outputs of an fp8 product
-with K = 2560, by cuBLAS. Below: how many outputs `bitmma.gemm` gives as the H100 did.
+with K = 2560, by cuBLAS. Below: how many outputs of `bitmma.gemm` equal those of the H100.
 """
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ DIRECTED = [
 
 
 def random_body(rng):
-    """Straight code of mul, add, sub, fma and rounded ones; recent values are used more often."""
+    """Straight-line code of mul, add, sub, fma and rounded operations; it uses recent values more often."""
     values, at, lines, used = list(range(1, INPUTS + 1)), 10, [], set()
     seen = set()
     for _ in range(rng.randint(3, 16)):
@@ -98,7 +98,7 @@ def sass(path):
 
 
 def outputs_of(instructions):
-    """What is stored where, as expressions of what is loaded."""
+    """The stored values by address, as expressions of the loaded values."""
     registers, found = {"RZ": "0"}, {}
 
     def value(text):

@@ -110,7 +110,7 @@ def reduce_launches():
 
 
 def tma_launches():
-    """Boxes drawn at random: some reach over the edges of the tensor, or skip elements."""
+    """Random boxes: some extend beyond the edges of the tensor, or skip elements."""
     rng = np.random.default_rng(3)
     for _ in range(400):
         rank, kind = int(rng.integers(1, 6)), str(rng.choice(list(DRIVER_TYPES)))
@@ -148,7 +148,7 @@ def triton_launches(folder):
 
 
 def all_launches(triton):
-    """Every launch, numbered: its number is the seed of its inputs. `triton`: a folder of Triton's modules, or "-"."""
+    """Every launch with its number, the seed of its inputs. `triton`: a folder of Triton's modules, or "-"."""
     yield from enumerate([*cuda_launches(), *fusion_launches(), *([] if triton == "-" else triton_launches(triton))])
     yield from enumerate(drawn_launches(), 1000)
     yield from enumerate([*bulk_launches(), *tma_launches()], 3000)
@@ -156,7 +156,7 @@ def all_launches(triton):
 
 
 def operands_of(number, entry, arguments, how):
-    """What the parameters get: arrays, those of tensor maps too, and numbers of 32 bits as np.uint32."""
+    """The arguments: arrays (also those of tensor maps), and 32-bit numbers as np.uint32."""
     rng, operands = np.random.default_rng(number), []
     for i, argument in enumerate(arguments):
         if isinstance(argument, list):
@@ -171,7 +171,7 @@ def operands_of(number, entry, arguments, how):
 
 
 def run(kernel, grid, block, shared, operands, arguments, extra):
-    """Runs a launch with bitmma; arrays are written in place. `extra`: hidden parameters behind those of the launch."""
+    """Runs a launch with bitmma, which writes arrays in place. `extra`: hidden parameters after those of the launch."""
     import bitmma
 
     given = []
@@ -189,7 +189,7 @@ def digest_of_all(operands):
 
 
 def map_line(file, argument, operand):
-    """The line of a tensor map for tools/launch_kernels.cpp: what cuTensorMapEncodeTiled takes, the innermost dimension first."""
+    """A tensor map's line for tools/launch_kernels.cpp: cuTensorMapEncodeTiled's arguments, innermost first."""
     rank = operand.ndim
     numbers = [DRIVER_TYPES[argument["map"].split("[")[0]], rank, *operand.shape[::-1], *operand.strides[-2::-1], *argument["box"][::-1],
                *argument.get("element_strides", [1] * rank)[::-1], SWIZZLES[argument.get("swizzle", "none")],
@@ -198,7 +198,7 @@ def map_line(file, argument, operand):
 
 
 def parameters_of(ptx, entry):
-    """How many parameters an entry has, without bitmma."""
+    """The number of parameters of an entry, found without bitmma."""
     text = ptx.split(f".entry {entry}(")[1].split(")")[0]
     return text.count(".param")
 
@@ -280,7 +280,7 @@ def compare(folder):
 
 
 def digests(folder, gpu):
-    """A row for each launch: digests of its inputs, and of the memory that the GPU left."""
+    """A row for each launch: digests of its inputs, and of the memory after the GPU's launch."""
     with open(os.path.join(DATA, gpu + ".csv"), "w") as out:
         out.write("module,entry,inputs,operands before,operands after\n")
         for row in read_launches(folder):

@@ -37,7 +37,7 @@ def make():
             return (unit["table"], unit["index"]) if unit else None
 
         def walk(low, high, of_low, of_high):
-            """Puts the words on both sides of every change between low and high into `words`."""
+            """Adds the words on both sides of every change between low and high to `words`."""
             if of_low == of_high:
                 words.add((low + high) // 2)
                 return

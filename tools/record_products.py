@@ -243,7 +243,7 @@ FAMILIES = {
 
 
 class Inputs:
-    """Operands of calls. Those of the last shape are kept: the rows of a smaller M are the first of a larger one."""
+    """Operands of calls. Caches those of the last shape: the rows of a smaller M are the first rows of a larger one."""
 
     def __init__(self, device):
         self.device, self.kept = device, {}
@@ -294,7 +294,7 @@ def column_major(t):
 
 
 def laid_out(c, a, b):
-    """A [M, K] and B [K, N] with the strides that the layout asks for; `tn`-like B is K-contiguous by default."""
+    """A [M, K] and B [K, N] with the strides of the layout; by default B is K-contiguous, as in `tn`."""
     layout = c.get("layout", "nt")
     a = column_major(a) if layout[0] == "t" else a
     b = b.t() if layout[1] == "t" else b.t().contiguous()
@@ -316,7 +316,7 @@ def run_scaled(c, a, b, sa, sb, bias):
 
 
 def runner(c, inputs, seed):
-    """A function that makes the call, and what else the file holds."""
+    """Returns a function that makes the call, and the other contents of the file."""
     m, n, k, batch, device = c["m"], c["n"], c["k"], c.get("batch", 1), inputs.device
     api = c["api"]
     a = inputs.get(A, seed, batch * m, k, TYPES[c["a"]])
@@ -364,7 +364,7 @@ TRITON = None
 
 
 def import_triton():
-    """The kernels lie in a file of their own beside the recordings: Triton reads their source."""
+    """Imports the kernels from a separate file beside the recordings: Triton reads their source."""
     global TRITON
     if TRITON is not None:
         return
@@ -418,7 +418,7 @@ def kernels_of(run, device):
 
 
 def set_switch(switch):
-    """Sets what PyTorch lets its libraries do, as far as this release knows it."""
+    """Sets the switches of PyTorch's libraries that this release supports."""
     reduced = switch != "no reduced precision reduction"
     for name, value in (("allow_tf32", switch != "no tf32"), ("allow_bf16_reduced_precision_reduction", reduced),
                         ("allow_fp16_reduced_precision_reduction", reduced),
@@ -431,7 +431,7 @@ def set_switch(switch):
 
 
 def sample(c, seed):
-    """Rows and columns of D. A D of few bits hides wrong plans: more outputs then."""
+    """Rows and columns of D. A D with few bits hides wrong plans, so it gets more outputs."""
     rows, cols = (8, 16) if c["d"] in ("f32", "f64", "s32") else (16, 32)
     chosen = random.Random(seed)
     m, n = c["m"], c["n"]
@@ -439,7 +439,7 @@ def sample(c, seed):
 
 
 def part(t, rows, cols, c):
-    """What the file holds of a tensor of the whole product."""
+    """The part of a whole product's tensor that the file holds."""
     if t.shape[0] == c["m"] and t.dim() == 2 and c["m"] > 1:
         t = t[rows]
     if t.dim() == 2 and t.shape[1] == c["n"] and c["n"] > 1:

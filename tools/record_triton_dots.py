@@ -108,7 +108,7 @@ def run_all(out: str, kernels: str | None) -> None:
 
 
 def launch_cubin(cubin: bytes, about: dict, grid: tuple, warps: int, tensors: list) -> None:
-    """Triton 3.9's kernels take two pointers more: scratch memory, which these do not use."""
+    """Triton 3.9's kernels have two more pointers, to scratch memory that these kernels do not use."""
     import cupy
 
     module = cupy.cuda.function.Module()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a user begins. One include for everything that most programs need.
+// Start here: one include for everything that most programs need.
 //
 //   using namespace bitmma;
 //   const Instruction mma = wgmma({.n = 8, .d = Format::f32, .a = Format::f16, .b = Format::f16});   K = 16 follows
@@ -10,10 +10,10 @@
 //   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands
-//                       scan_ptx, parse_support_instruction, parse_cutlass_atom   .ptx files; alloc, fence, wait;
-//                       CUTLASS names
+//                       scan_ptx, parse_support_instruction     .ptx files; alloc, fence, wait
+//                       parse_cutlass_atom                      CUTLASS names
 //   a descriptor        decode_smem_descriptor, decode_instruction_descriptor, encode, meaning_of
-//   a layout            descriptors_of, plan_tmem                       the descriptors that say it; Tensor Memory
+//   a layout            descriptors_of, plan_tmem               descriptors of the layout; a plan of Tensor Memory
 //   an instruction      wgmma, mma_sync, tcgen05, tmem_move; require_legal, violations_of, all_instructions
 //   a result            evidence_of, choices_of                           how sure it is
 //   a vector file       read_vector_file, case_at, verify, compare, write_golden
@@ -23,8 +23,8 @@
 //   a whole product     parse_plan, flat_plan, gemm, find_plans; read_product_file   with the bits of a library
 //
 // Every function that takes data checks it and throws Error, which holds all violations. All functions may be called
-// from many threads at once. Global to the process is the choice of an instruction set alone
-// (bitmma/arithmetic/cpu_target.hpp): the library handles no signals.
+// from many threads at once. The only process-wide state is the choice of a CPU instruction set
+// (bitmma/arithmetic/cpu_target.hpp); the library installs no signal handlers.
 #pragma once
 
 #include "bitmma/core/error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the files of the binding share: buffers of Python objects as views of codes, errors, JSON.
+// Shared by the files of the binding: buffers of Python objects as views of codes, errors, JSON.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -30,18 +30,18 @@ namespace bitmma::python {
 
 namespace nb = nanobind;
 
-/// The memory of an object that has the buffer protocol, for as long as this lives. It stays where it is made: some
-/// exporters point into the view.
+/// Holds the memory of an object that supports the buffer protocol. It cannot move, because some exporters keep a
+/// pointer to the view.
 class Buffer {
  public:
-  /// `name` is for messages. Throws Error when the object has no such memory.
+  /// Messages use `name`. Throws Error if the object has no such memory.
   Buffer(nb::handle object, std::string_view name, bool writable = false);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   int rank() const { return view_.ndim; }
-  /// Axes count from the last with negative numbers.
+  /// A negative axis counts from the last one.
   int64_t extent(int axis) const { return view_.shape[axis < 0 ? axis + view_.ndim : axis]; }
   int64_t stride(int axis) const { return view_.strides[axis < 0 ? axis + view_.ndim : axis]; }
   int64_t item_bytes() const { return view_.itemsize; }
@@ -54,32 +54,32 @@ class Buffer {
   Py_buffer view_ = {};
 };
 
-/// A matrix in an array of two axes. Throws Error when it has another number, or too many elements.
+/// A matrix from an array with two axes. Throws Error for another number of axes, or too many elements.
 Matrix matrix_in(nb::handle array, Format format, std::string_view name);
 /// The matrix of the last two axes that begins at `data`, inside the buffer.
 Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::string_view name);
-/// The same of nothing where the object is None.
+/// The same; nothing if the object is None.
 std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name);
 Matrix required_matrix_in(nb::handle pair, std::string_view name);
 
-/// repr of an object for a message, short; its type where it has none.
+/// A short repr of an object for a message; its type if it has no repr.
 std::string shown(nb::handle object);
-/// Text of a str in UTF-8. Throws Error when it is no str, or has surrogates; `expected` is what the message asks for.
+/// The UTF-8 text of a str. Throws Error if it is not a str or has surrogates; the message names `expected`.
 std::string text_in(nb::handle object, std::string_view field, std::string_view expected);
-/// The target that Python names: text, a compute capability as a number or as two, or nothing of None.
+/// The target that Python names: text, or a compute capability as one number or two; nothing for None.
 std::optional<Target> target_in(nb::handle object);
 
-/// Looks for Ctrl-C when called on the thread that made it, which has the GIL and then releases it: long calls of
-/// Python's main thread end with KeyboardInterrupt.
+/// Makes a function that looks for Ctrl-C if the thread that made it calls it. That thread holds the GIL and then
+/// releases it: Ctrl-C ends long calls of Python's main thread with KeyboardInterrupt.
 std::function<void(int64_t)> interruptible();
 
 Format parse_format(std::string_view name);
 MmaKind parse_kind(std::string_view name);
 
-/// An instruction with what every call asks of it.
+/// An instruction with the values that every call needs.
 struct BoundInstruction {
   Instruction value = Wgmma{};
-  std::optional<Mma> mma = {};  // nothing for one that moves data
+  std::optional<Mma> mma = {};  // nothing for an instruction that moves data
 
   explicit BoundInstruction(const Instruction& instruction) : value(instruction) {
     if (is_mma(instruction)) mma = mma_of(instruction);
@@ -91,10 +91,10 @@ struct BoundInstruction {
   Target target_of(nb::handle name) const { return target_in(name).value_or(default_target(value)); }
 };
 
-/// A case with what its state looks into.
+/// A case, and the memory that its state refers to.
 struct BoundCase {
   Case value = {};
-  std::shared_ptr<const RecordedFile> file = {};  // whose memory the state looks at
+  std::shared_ptr<const RecordedFile> file = {};  // owns the memory of the state
   int64_t index = 0;
 };
 
@@ -105,30 +105,30 @@ struct BoundPlan {
   std::string pattern = {};
 };
 
-/// A fresh array of NumPy's.
+/// A new NumPy array.
 nb::object numpy_array(std::span<const int64_t> shape, const char* dtype);
 inline nb::object numpy_array(const Extents& extents, const char* dtype) {
   return numpy_array(std::span(extents.begin(), extents.end()), dtype);
 }
 
-/// A constructor's one argument, by place or by `name`, None where it is missing; and the other named ones.
+/// The only argument of a constructor, by position or by `name` (None if it is missing), and the other named ones.
 struct OnlyArgument {
   nb::object value = nb::none();
   nb::dict named = {};
 };
-/// Throws Error for more than one.
+/// Throws Error for more than one positional argument.
 OnlyArgument only_argument(std::string_view type, const char* name, const nb::args& positional,
                            const nb::kwargs& named);
 
-/// What pickle gave back, in so many parts. Throws Error for anything else.
+/// Checks that pickle returned a tuple with this many parts. Throws Error for anything else.
 inline void require_state(const nb::tuple& state, size_t parts) {
   if (nb::len(state) == parts) return;
   throw Error({.field = "state", .seen = std::to_string(nb::len(state)) + " parts", .expected = std::to_string(parts)});
 }
 
-/// Text of JSON as Python objects.
+/// JSON text as Python objects.
 nb::object from_json(const std::string& text);
-/// The tree of a report, as Python's dictionary or list.
+/// The tree of a report as a Python dict or list.
 nb::object from_report(const Report& report);
 nb::list to_list(const std::vector<Violation>& violations);
 

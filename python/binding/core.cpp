@@ -16,7 +16,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const std::bad_cast&) {
     PyErr_SetString(PyExc_TypeError, "bitmma: a value of another type than asked for");
-  } catch (const std::length_error& error) {  // more than a vector can have
+  } catch (const std::length_error& error) {  // more than a vector can hold
     PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const Error& error) {
     try {
@@ -179,7 +179,7 @@ nb::object from_json(const std::string& text) { return nb::module_::import_("jso
 nb::object from_report(const Report& report) { return from_json(to_json(report)); }
 
 nb::list to_list(const std::vector<Violation>& violations) {
-  // Long names are cut after a number of bytes, which may be inside a character.
+  // Long names are cut at a byte count, which may split a character.
   const auto text = [](const std::string& bytes) {
     return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
   };
@@ -204,7 +204,7 @@ nb::list to_list(const std::vector<Violation>& violations) {
 NB_MODULE(_core, module) {
   using namespace bitmma::python;
   nanobind::register_exception_translator(translate);
-  // Programs may keep values to their end, in caches for example, which is no fault of theirs. A test asks.
+  // Programs may keep values until they exit, for example in caches, which is legitimate. A test turns the warnings on.
   nanobind::set_leak_warnings(false);
   module.def("set_leak_warnings", nanobind::set_leak_warnings);
   module.doc() = "The C++ library; use the functions of bitmma.";

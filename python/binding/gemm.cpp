@@ -100,7 +100,7 @@ class BatchInputs {
 
 GemmInputs inputs_of(const nb::dict& from) { return BatchInputs(from).at(0); }
 
-/// D of every product, one after the other.
+/// Computes D of every product, one after the other.
 void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, int threads) {
   const BatchInputs batch(operands);
   const Buffer to(d, "d", true);
@@ -113,7 +113,7 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
     throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
   const GemmProgress look = interruptible();  // Ctrl-C ends a long product
   const nb::gil_scoped_release release;
-  const bool across = count > 1;  // threads take a product each
+  const bool across = count > 1;  // each thread takes a product
   parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t i) {
     const Matrix one = gemm(bound.plan, i == 0 ? first : batch.at(static_cast<int64_t>(i)), across ? 1 : threads, look);
     write_codes(one, static_cast<char*>(to.data()) + static_cast<int64_t>(i) * bytes);
@@ -135,7 +135,7 @@ PlanRequest request_of(std::optional<std::string_view> plan, std::optional<std::
               .target = optional_target(target), .split_count = split_k, .alpha = alpha, .beta = beta, .relu = relu}};
 }
 
-/// The plans that the arguments mean; several where the number of slices is open.
+/// The plans that the arguments describe; several if they leave the number of slices open.
 std::vector<BoundPlan> plans(std::optional<std::string_view> plan, std::optional<std::string_view> kernel,
                              const BoundPlan* value, const nb::dict& operands, std::optional<std::string_view> output,
                              std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
@@ -222,7 +222,7 @@ nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   return said;
 }
 
-/// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; the type of D where the chain has another.
+/// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; adds the type of D if the chain has another type.
 std::string repr_of(const BoundPlan& one) {
   const GemmPlan& plan = one.plan;
   std::string chain = "fma.rn.f32";
@@ -280,7 +280,7 @@ void bind_gemm(nb::module_& module) {
               if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
               try {
                 return nb::object(nb::module_::import_("json").attr("dumps")(fields));
-              } catch (const nb::python_error& error) {  // a dictionary in itself, what JSON has no word for
+              } catch (const nb::python_error& error) {  // a dictionary that contains itself, or a type that JSON lacks
                 throw Error(
                     {.field = "plan", .seen = shown(error.value()), .expected = "a dictionary, as JSON has it"});
               }

@@ -30,10 +30,10 @@ namespace {
 
 using nb::literals::operator""_a;
 
-/// One operand of all products: its buffer, and how the products find theirs.
+/// One operand of all products: its buffer, and where each product finds its part.
 class Operand {
  public:
-  /// Throws Error when the array is not [rows, cols] or [products, rows, cols] of elements of so many bytes.
+  /// Throws Error if the array is not [rows, cols] or [products, rows, cols] with elements of `bytes` bytes.
   Operand(nb::handle array, std::string_view name, int rows, int cols, int bytes, int64_t& products)
       : buffer_(array, name) {
     const int rank = buffer_.rank();
@@ -57,7 +57,7 @@ class Operand {
   BatchView view_ = {};
 };
 
-/// D of [products, m, n]; arrays of two axes are for all products.
+/// Computes D of [products, m, n]; all products share arrays that have two axes.
 void multiply_into(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle a,
                    nb::handle b, nb::handle c, nb::handle scale_a, nb::handle scale_b, nb::handle metadata,
                    nb::handle d, int threads) {
@@ -94,7 +94,7 @@ void multiply_into(const BoundInstruction& instruction, std::optional<std::strin
   multiply_batch(instruction.value, on, count, operands, of_d.data(), threads);
 }
 
-/// Python's value of a field: a flag, a number or a word.
+/// A field's value from Python: a flag, a number or a word.
 FieldValue field_value(nb::handle name, nb::handle value) {
   if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
   if (nb::isinstance<nb::str>(value)) return text_in(value, nb::cast<std::string>(name), "a word");
@@ -127,7 +127,7 @@ Family parse_family(std::string_view name) {
   throw Error({.field = "family", .seen = std::string(name), .legal = {names.begin(), names.end()}});
 }
 
-/// The mnemonic, and as keywords what it does not say; of a tcgen05.mma shape and types always.
+/// The mnemonic, and as keywords the properties that it omits; for tcgen05.mma always shape and types.
 std::string repr_of(const BoundInstruction& one) {
   const std::string text = bitmma::print(one.value);
   const std::vector<NamedValue> implied = named_fields(parse_instruction(text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole PTX kernels on the memory of Python's arrays.
+// Runs whole PTX kernels on the memory of Python arrays.
 #include "bitmma/kernel/kernel.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::vector<std::string> printed(const std::vector<Violation>& violations) {
   return texts;
 }
 
-/// Steps of a thread, kept until the launch has ended: Python's objects are made then.
+/// The steps of a thread, kept until the launch ends: Python's objects are made then.
 struct KeptStep {
   int line = 0, source_line = 0;
   std::string statement = {};
@@ -32,7 +32,7 @@ struct KeptStep {
 
 class StepKeeper {
  public:
-  /// (block, thread, first line, last line, line to stop behind or 0, how often it is run before)
+  /// (block, thread, first line, last line, line after which to stop or 0, the run of that line after which to stop)
   explicit StepKeeper(const nb::tuple& asked)
       : first_(nb::cast<int>(asked[2])),
         last_(nb::cast<int>(asked[3])),
@@ -68,7 +68,7 @@ class StepKeeper {
   bool take(const ThreadStep& step) {
     const bool stops = step.line == stop_line_ && --times_ == 0;
     if (step.line < first_ || step.line > last_) return !stops;
-    if (stop_line_ != 0 && !stops) {  // only what the registers hold at the end is asked for
+    if (stop_line_ != 0 && !stops) {  // the caller needs only the final registers
       for (const ThreadRegister& one : step.written) held_[std::string(one.name)] = {std::string(one.type), one.bits};
       return true;
     }
@@ -85,8 +85,8 @@ class StepKeeper {
   std::map<std::string, std::pair<std::string, std::array<uint64_t, 2>>> held_ = {};
 };
 
-/// Arguments are bytes of a number, or writable contiguous arrays. Returns the instructions that threads ran, warnings,
-/// whether the trace stopped it, and the steps of the trace.
+/// Arguments are the bytes of a number, or writable contiguous arrays. Returns the number of instructions that threads
+/// ran, warnings, whether the trace stopped the launch, and the steps of the trace.
 nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb::tuple& block,
                         const std::optional<nb::tuple>& cluster, int64_t shared_bytes, const nb::list& arguments,
                         int threads, bool checks, const std::optional<nb::tuple>& trace) {
@@ -104,7 +104,7 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
       call.arguments.push_back({.value = {data, data + value.size()}});
       continue;
     }
-    // Of a tensor map: its memory, then its fields.
+    // A tensor map gives its memory, then its fields.
     const bool is_map = nb::isinstance<nb::tuple>(argument);
     const nb::object memory = is_map ? nb::object(argument[0]) : nb::borrow<nb::object>(argument);
     buffers.push_back(std::make_unique<Buffer>(memory, "argument", true));

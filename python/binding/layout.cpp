@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where every element is, as integer arrays; descriptors taken apart and put together.
+// Maps of all elements as integer arrays; decodes and encodes descriptors.
 #include <fmt/format.h>
 
 #include <deque>
@@ -28,7 +28,7 @@ using nb::literals::operator""_a;
 
 constexpr int64_t most_places = int64_t{1} << 26;
 
-/// The arrays of a map, by the names of their axes, in the shape of the elements' axes: a dict.
+/// The arrays of a map as a dict: the keys are the names of its axes, the shapes are the axes of the elements.
 nb::dict arrays_of(const Map& map) {
   std::vector<int64_t> shape;
   for (const size_t axis : map.element_axes()) shape.push_back(map.axes[axis].extent);
@@ -88,7 +88,7 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
           .cols = cols};
 }
 
-/// The places of one operand as the instruction finds it in a state.
+/// The places of one operand where the instruction reads or writes it in a state.
 Map map_in(const Case& one, std::string_view operand) {
   if (operand != "a" && operand != "b" && operand != "c" && operand != "d")
     throw Error({.field = "operand", .seen = std::string(operand), .legal = {"a", "b", "c", "d"}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Floating-point instructions of PTX, conversions, and functions of C on arrays of words.
+// Floating-point instructions of PTX, conversions, and C functions on arrays of words.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ using nb::literals::operator""_a;
 
 constexpr int64_t words_at_once = int64_t{1} << 16;
 
-/// Arrays of words, `wanted` of them, and the one that takes the results: contiguous, of one size. `compute` is called
-/// for pieces of them, with the spans of the operands and that of the results.
+/// Checks the arrays of words, `wanted` of them, and the array for the results: all must be contiguous and of one size.
+/// Calls `compute` for pieces of them, with the spans of the operands and of the result.
 template <typename Word, typename Compute>
 void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& results, int threads,
                     const Compute& compute) {
@@ -81,7 +81,7 @@ void compute_cvt(std::string_view name, const nb::list& operands, const nb::obje
                            });
 }
 
-/// A form of cvt; "operands" are pairs of a name and the bits of its register.
+/// Describes a form of cvt; "operands" are pairs of a name and the number of bits of its register.
 nb::dict described(const CvtInstruction& instruction) {
   nb::dict row;
   row["instruction"] = print(instruction);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What instructions act on: states as dictionaries of arrays, cases, vector files, and the questions people ask of
+// The data of instructions: states as dictionaries of arrays, cases and vector files, and functions that analyse
 // them.
 #include <fmt/format.h>
 
@@ -30,11 +30,11 @@ using nb::literals::operator""_a;
 
 nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()); }
 
-/// A dictionary of arrays and numbers as a state that looks into them. The buffers live as long as this.
+/// A dictionary of arrays and numbers as a state that refers to their memory. The buffers live as long as this object.
 class BorrowedState {
  public:
   explicit BorrowedState(const nb::dict& from) {
-    // Numbers may run code of Python's, which may change the dictionary.
+    // Converting a number may run Python code, which may change the dictionary.
     for (const nb::handle item : nb::list(from.items())) {
       std::string name;
       if (!nb::try_cast(nb::object(item[0]), name)) {
@@ -111,7 +111,7 @@ nb::dict dictionary_of(const State& state) {
   return all;
 }
 
-/// What the instruction writes of a state, by the names before it or after it.
+/// The part of a state that the instruction writes, with the names of fields before it or after it.
 nb::dict written_of(const Instruction& instruction, const State& state, bool after) {
   nb::dict written;
   for (const FieldRule& rule : fields_of(instruction)) {
@@ -135,7 +135,7 @@ nb::object codes_of(const Matrix& matrix) {
 }
 nb::object codes_of(const std::optional<Matrix>& matrix) { return matrix ? codes_of(*matrix) : nb::none(); }
 
-/// Runs the instruction; what it writes comes back by the names of fields before it.
+/// Runs the instruction; returns the written fields under their names before the instruction.
 nb::dict run(const BoundInstruction& instruction, std::optional<std::string_view> target, const nb::dict& state) {
   BorrowedState borrowed(state);
   const Target on = instruction.target_of(target);
@@ -146,7 +146,7 @@ nb::dict run(const BoundInstruction& instruction, std::optional<std::string_view
   return written_of(instruction.value, borrowed.state, false);
 }
 
-/// The metadata of a sparse A, four bits a chunk; nothing where it is dense, or where no such bits say it.
+/// The metadata of a sparse A, four bits per chunk; None if A is dense, or if no such bits describe it.
 nb::object metadata_of(const Mma& mma, const Operands& operands) {
   if (!mma.sparse || !operands.mixed.empty()) return nb::none();
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
@@ -162,7 +162,7 @@ nb::object metadata_of(const Mma& mma, const Operands& operands) {
   return array;
 }
 
-/// A, B, C and scales; None where there are none.
+/// A, B, C and scales; None for missing ones.
 nb::dict dictionary_of_operands(const LogicalMatrices& from) {
   nb::dict matrices;
   matrices["stored_a"] = nb::none(), matrices["metadata"] = nb::none();
@@ -179,7 +179,7 @@ nb::dict dictionary_of_logical(const LogicalMatrices& from) {
   return matrices;
 }
 
-/// Owns everything: arrays of Python may change or go.
+/// The case owns all its memory: Python's arrays may change or disappear.
 BoundCase make_case(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle state,
                     const nb::dict& logical) {
   BoundCase one{.value = {.instruction = instruction.value, .target = instruction.target_of(target)}};
@@ -208,7 +208,7 @@ BoundCase make_case(const BoundInstruction& instruction, std::optional<std::stri
   take("a", matrices.a), take("b", matrices.b), take("c", matrices.c), take("d", matrices.d);
   take("scale_a", matrices.scale_a), take("scale_b", matrices.scale_b);
   if (!one.value.has_state() && matrices.a && !matrices.c) {
-    // Without C the product alone: what an instruction that always reads C gets is +0.
+    // Without C, the case is only the product: an instruction that always reads C reads +0.
     one.value.instruction = with_enable_input_d(one.value.instruction, false);
     const Mma mma = mma_of(one.value.instruction);
     if (mma.enable_input_d) matrices.c = Matrix(mma.c, matrices.a->rows(), matrices.b ? matrices.b->cols() : mma.n);
@@ -244,7 +244,7 @@ nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& act
         diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
     Comparison comparison;
     for (int64_t index = 0; index < diagnosis.cases; ++index) {
-      const auto i = static_cast<size_t>(index);  // of a whole tile, what all its instructions give
+      const auto i = static_cast<size_t>(index);  // for a whole tile, the result of all its instructions
       comparison += compare_case(values[i].instruction, index, faulty_d(values, index, {}), wrong[i]);
     }
     return describe(diagnosis, comparison, values.front().instruction);
@@ -299,7 +299,7 @@ struct BoundFile {
 /// What pickle keeps of cases: the tensors and keys of a file.
 nb::object parts_of(const TensorFile& file) { return nb::make_tuple(tensors_of(file), metadata_of(file)); }
 
-/// The file that parts_of took apart. `instruction` and `target` are those of a file that did not name them.
+/// The file that parts_of took apart. A file that names no instruction or target uses `instruction` and `target`.
 BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_view instruction,
                    std::string_view target) {
   TensorFile file = file_of(nb::cast<nb::list>(parts[0]), nb::cast<nb::dict>(parts[1]));
@@ -328,7 +328,7 @@ TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::p
 
 void write_cases(const std::string& path, const std::vector<BoundCase>& cases, const std::string& source) {
   const TensorFile file = file_of_cases(cases, {{"source", source}});
-  static_cast<void>(RecordedFile(file));  // what cannot be read again is not written
+  static_cast<void>(RecordedFile(file));  // throws if the file could not be read again
   write_tensor_file(path, file);
 }
 

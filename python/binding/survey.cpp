@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Surveys of GPUs: run in processes of Python's own interpreter, and read.
+// Surveys of GPUs: runs them in processes of Python's own interpreter, and reads them.
 #include "bitmma/survey/survey.hpp"
 
 #include <atomic>
@@ -41,7 +41,7 @@ void run(const std::string& path, const std::vector<std::string>& command, uint6
                         .only = only,
                         .retry = retry,
                         .command = command};
-  // Ctrl-C ends it after the units that run, with a report: Python's main thread looks now and then.
+  // Ctrl-C stops the survey after the running units and still gives a report: Python's main thread checks for it.
   options.stop = [&] {
     if (std::this_thread::get_id() != caller || interrupted) return interrupted.load();
     const nb::gil_scoped_acquire acquire;

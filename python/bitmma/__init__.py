@@ -3,8 +3,8 @@
 
     import bitmma, numpy as np
     d = bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a, b)          one instruction, an H200's bits
-    d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a whole product of a library
-    plans = bitmma.find_plans(x, w.T, recorded)                                         which order of additions gives this?
+    d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a product with a library's bits
+    plans = bitmma.find_plans(x, w.T, recorded)                                         the additions that give it
 
 By what you have:
     two matrices        mma, gemm
@@ -16,7 +16,7 @@ By what you have:
     wrong bits          explain, diagnose, lint, bitmma.testing: assertions that report which bits differ, and why
     block scales        tiled, tile: cuBLAS's tiles of 128 x 4
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them, C's expf as compiled
-    one conversion      cvt: between floating formats and integers, by the name that PTX has
+    one conversion      cvt: between floating-point formats and integers, by its PTX name
     a PTX kernel        kernel, tensor_map: run it on NumPy's or torch's memory, with the GPU's bits
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor

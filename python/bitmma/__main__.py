@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""python -m bitmma: the program that the wheel brought, with the same arguments."""
+"""python -m bitmma: runs the program in the wheel with the same arguments."""
 import os
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from . import __version__
 
 
 def program() -> str:
-    """The path of the program: what this package installed, else what PATH has."""
+    """The path of the program: the one that this package installed, else the one in PATH."""
     try:
         installed = metadata.files("bitmma") or []
     except metadata.PackageNotFoundError:

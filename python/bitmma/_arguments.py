@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What every public function does with its arguments before it begins: one table, by the name of the parameter.
+"""Checks and converts the arguments of every public function: one table, keyed by the name of the parameter.
 
     @public
     def explain(case: Case, row: int, col: int) -> Explanation:      row is a whole number because `row` is in the table
 
-What does not fit raises bitmma.Error, which names the argument, what was given and what is legal.
+An illegal argument raises bitmma.Error, which names the argument, the given value and the legal values.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._core import Instruction, Plan
 from ._errors import Error, count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
 core: Any = _core
-"""The library, for what has been checked here: types of arguments are wider than the library's."""
+"""The library, for checked arguments: the public argument types are wider than the library's."""
 
 Check = Callable[[Any, str], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ _known_targets: dict[str, str] = {}
 
 
 def target_of(value: Any, field: str = "target") -> str:
-    """The PTX name of a target: of a PTX name, "H100", "9.0", 90 or (9, 0)."""
+    """The PTX name of a target that is given as a PTX name, "H100", "9.0", 90 or (9, 0)."""
     if type(value) is str and value in _known_targets:
         return _known_targets[value]
     name: str = core.target_name(value)
@@ -43,7 +43,7 @@ def instruction_of(value: Any, field: str = "instruction") -> Instruction:
 
 
 def stated(value: Any, field: str) -> Any:
-    """The same, not parsed yet."""
+    """The same, but not parsed yet."""
     if isinstance(value, Instruction):
         return value
     if not isinstance(value, str):
@@ -58,7 +58,7 @@ def stated_or_plan(value: Any, field: str) -> Any:
 
 
 def path_of(value: Any, field: str) -> str:
-    """A file's name as the library has it: UTF-8."""
+    """A file name in UTF-8, as the library takes it."""
     try:
         name = os.fsdecode(value)
         name.encode()
@@ -72,7 +72,7 @@ def path_of(value: Any, field: str) -> str:
 
 
 def word_of(value: Any, field: str) -> int:
-    """A word of 64 bits: a number, or text as it is written in C++."""
+    """A 64-bit word: a number, or text in C++ syntax."""
     if isinstance(value, str):
         digits = value.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
         if len(digits) == 16 and digits.isdigit():
@@ -105,7 +105,7 @@ def unchecked(value: Any, field: str) -> Any:
     return value
 
 
-# By the name of the parameter: one name means the same in all functions.
+# Keyed by the name of the parameter: one name has the same meaning in all functions.
 checks: dict[str, Check] = {
     "target": target_of, "rehearse": target_of, "instruction": stated, "threads": lambda value, field: threads_of(value),
     "path": path_of, "ptx": path_of, "out": path_of, "descriptor": word_of, "seed": seed_of, "text": text,
@@ -133,7 +133,7 @@ def public(**own: Check) -> Callable[[Function], Function]: ...
 
 
 def public(function: Any = None, **own: Check) -> Any:
-    """A function whose arguments are checked by the table, or by `own` for those that mean something else there."""
+    """Decorates a function: the table checks its arguments, or `own` those with another meaning in this function."""
     if function is None:
         return functools.partial(public, **own)
     signature = inspect.signature(function)
@@ -177,7 +177,7 @@ _words_of_others = {
 
 def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
            error: Exception) -> Exception:
-    """What a call that Python could not carry out got wrong: its names, its number, or the kind of a value."""
+    """The mistake of a call that Python rejected: wrong names, number of arguments, or type of a value."""
     legal = [one for one in signature.parameters if one != "self"]
     is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     for given in kwargs:
@@ -195,7 +195,7 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
 
 
 def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:
-    """Tracebacks, help and pickles name what users import, bitmma.mma, and not the file that holds it."""
+    """Makes tracebacks, help and pickles show the public name, bitmma.mma, instead of the file."""
     for name in public_names:
         if getattr(names[name], "__module__", "").startswith("bitmma."):
             names[name].__module__ = "bitmma"

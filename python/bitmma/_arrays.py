@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Arrays of other libraries as codes, and back: NumPy with ml_dtypes, torch, JAX, DLPack.
+"""Converts arrays of other libraries to codes and back: NumPy with ml_dtypes, torch, JAX, DLPack.
 
     format   f16      bf16      tf32, f32  f64      e4m3           e5m2         e2m3 ..   e2m1             s8    s32
     dtype    float16  bfloat16  float32    float64  float8_e4m3fn  float8_e5m2  float6_*  float4_e2m1fn    int8  int32
 
-Raw codes are unsigned integers of the same width: an array of uint16 where an instruction asks for f16. Where nothing
-asks for a format, `codes(array, "e4m3")` says it.
+Raw codes are unsigned integers of the same width: an array of uint16 if an instruction expects f16. If no format is
+expected, `codes(array, "e4m3")` sets it.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._errors import near, refuse, shown
 code_bytes: dict[str, int] = {name: size for name, _, size in _core.formats()}
 _raw = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
-# Natural dtypes, the first of each is what results have.
+# Natural dtypes; results have the first one of each format.
 _natural: dict[str, list[Any]] = {
     "f16": [np.float16],
     "bf16": [ml_dtypes.bfloat16],
@@ -49,7 +49,7 @@ _natural: dict[str, list[Any]] = {
 }
 _dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(kinds[0]) for name, kinds in _natural.items()}
 
-# dtype -> how to see its codes, by format. Dtypes that the buffer protocol knows need no view.
+# dtype -> how to view its codes, by format. Dtypes of the buffer protocol need no view.
 _views: dict[str, dict[Any, Any]] = {}
 for _name, _kinds in _natural.items():
     _views[_name] = {np.dtype(kind): _raw[code_bytes[_name]] for kind in _kinds}
@@ -63,16 +63,16 @@ _format_of_dtype[np.dtype(np.uint8)] = "u8"
 _format_of_dtype[np.dtype(np.bool_)] = "b1"
 
 
-# What other libraries call the formats.
+# The names of formats in other libraries.
 _aliases = {"fp16": "f16", "half": "f16", "fp32": "f32", "fp64": "f64", "fp8e4m3": "e4m3", "fp8e5m2": "e5m2",
             "fp8e4nv": "e4m3", "fp8e5": "e5m2", "e8m0": "ue8m0", "float32": "f32", "uint32": "u32", "bool": "b1"}
 
 
 def format_named(format: Any, field: str = "format") -> str:
-    """A format by its PTX name, by a dtype of NumPy, ml_dtypes, torch or JAX, or by the name that one of them has."""
+    """The format with this PTX name, or of this dtype (or dtype name) of NumPy, ml_dtypes, torch or JAX."""
     if isinstance(format, str) and format in _dtypes:
         return format
-    # torch's dtypes are known by their names, so that torch need not be there.
+    # torch's dtypes are recognised by name, so that torch need not be installed.
     is_torch = type(format).__module__.split(".")[0] == "torch"
     name = str(format).lower().rpartition(".")[2] if isinstance(format, str) or is_torch else ""
     if name in _dtypes:
@@ -105,7 +105,7 @@ def dtype_of(format: Any) -> np.dtype:
 
 @public
 def format_of(array: Any) -> str:
-    """The format of an array's dtype; float32 is "tf32", as operands of matrix instructions are.
+    """The format of an array's dtype; float32 is "tf32", as in operands of matrix instructions.
 
     >>> format_of(np.zeros(3, np.float16))
     'f16'
@@ -120,7 +120,7 @@ def format_of(array: Any) -> str:
 
 
 def _hint(dtype: np.dtype) -> str:
-    """What to do about an array that has no format."""
+    """A hint for an array without a format."""
     if not dtype.isnative:
         return "big-endian: array.astype(array.dtype.newbyteorder('=')) changes the order of bytes"
     if dtype.kind == "V" and dtype.itemsize in (1, 2):
@@ -132,7 +132,7 @@ def _hint(dtype: np.dtype) -> str:
 
 
 class Codes(NamedTuple):
-    """Raw codes with the format that gives them meaning."""
+    """Raw codes with their format."""
 
     array: np.ndarray
     format: str
@@ -201,7 +201,7 @@ def _unpacked(array: np.ndarray, format: str) -> Codes:
 
 
 def _pairs(array: np.ndarray, axis: int) -> np.ndarray:
-    """Two codes of every byte, the low one first, along `axis`."""
+    """Unpacks two codes from every byte, the low one first, along `axis`."""
     shape = list(array.shape)
     shape[axis] *= 2
     axis %= array.ndim
@@ -209,10 +209,10 @@ def _pairs(array: np.ndarray, axis: int) -> np.ndarray:
 
 
 class Tiled(NamedTuple):
-    """Block scales in the order in which cuBLAS and CUTLASS keep them: tiles of 128 rows and 4 blocks of K."""
+    """Block scales in the order of cuBLAS and CUTLASS: tiles of 128 rows and 4 blocks of K."""
 
     array: np.ndarray
-    """The image, bytes."""
+    """The image, as bytes."""
     format: str
 
     def __repr__(self) -> str:
@@ -220,7 +220,7 @@ class Tiled(NamedTuple):
 
     @public
     def scales(self, rows: int, blocks: int) -> Codes:
-        """Codes of [rows, blocks] scales, in their own order. Raises Error where the image has another size."""
+        """Codes of [rows, blocks] scales in row-major order. Raises Error if the image has another size."""
         where, size = _core.scale_map(rows, blocks)
         if self.array.size != size:
             raise refuse("scales", f"{self.array.size} bytes in tiles",
@@ -229,7 +229,7 @@ class Tiled(NamedTuple):
 
     @public(name=lambda value, field: value)
     def scales_of(self, name: str, rows: int, k: int) -> Codes:
-        """The same as sfa or sfb of a product, from its M or N and K: blocks have 32 elements, or 16."""
+        """The same as sfa or sfb of a product, by its M or N and K: a block has 32 elements, or 16."""
         fitting = [k // size for size in (16, 32) if k % size == 0
                    and -(-rows // 128) * 128 * -(-(k // size) // 4) * 4 == self.array.size]
         if not fitting:
@@ -253,11 +253,11 @@ def _scale_format(array: Any, format: Any) -> str:
 
 @public
 def tiled(scales: Any, format: Any = None) -> Tiled:
-    """Block scales that lie in tiles of 128 x 4, for `sfa` and `sfb` of gemm and `scale_a` and `scale_b` of mma.
+    """Block scales in tiles of 128 x 4, for `sfa` and `sfb` of gemm and `scale_a` and `scale_b` of mma.
 
-    `scales` is the image as cuBLAS, CUTLASS and torch.nn.functional.scaled_mm take it, of any shape; its dtype says
-    the format, or of raw bytes `format`: "ue8m0" or "ue4m3". Both operands have rows of their own (M, or N) by blocks.
-    `tiled(image).scales(rows, blocks)` are the scales in their own order, and `tile` is the way back.
+    `scales` is the image for cuBLAS, CUTLASS and torch.nn.functional.scaled_mm, in any shape. Its dtype gives the
+    format; for raw bytes `format` does: "ue8m0" or "ue4m3". Both operands have rows (M, or N) by blocks.
+    `tiled(image).scales(rows, blocks)` returns the scales in row-major order; `tile` is the inverse.
 
     >>> image = tile(np.full((128, 4), 127, np.uint8))
     >>> tiled(image, "ue8m0").scales(128, 4).shape
@@ -272,8 +272,8 @@ def tiled(scales: Any, format: Any = None) -> Tiled:
 
 @public
 def tile(scales: Any) -> np.ndarray:
-    """Block scales [rows, blocks] of A, or the transposed ones of B, as the image in tiles of 128 x 4: bytes, with
-    zeros where tiles are not full.
+    """Arranges block scales [rows, blocks] of A, or the transposed ones of B, as an image in tiles of 128 x 4: bytes,
+    with zeros in the unused part of tiles.
 
     >>> tile(np.ones((1, 1), np.uint8)).shape
     (512,)
@@ -288,7 +288,7 @@ def tile(scales: Any) -> np.ndarray:
 
 
 def _native(array: np.ndarray, name: str) -> Any:
-    """The array itself; Error where its bytes are in the other order."""
+    """Returns the array itself; raises Error if its byte order is not native."""
     if array.dtype.isnative:
         return array
     raise refuse(name, f"{array.dtype.str}, big-endian", "this machine's order of bytes",
@@ -308,7 +308,7 @@ def _is_torch(value: Any) -> bool:
 
 
 def _torch_to_numpy(tensor: Any) -> np.ndarray:
-    """The same memory where it is on the CPU. Types that NumPy lacks go as codes."""
+    """The same memory, if it is on the CPU. Types that NumPy lacks become codes."""
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_meta:
@@ -334,7 +334,7 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
 
 
 def to_numpy(value: Any, name: str) -> np.ndarray:
-    """Any array as NumPy's, without a copy where that can be."""
+    """Any array as a NumPy array, without a copy if possible."""
     if isinstance(value, np.ma.MaskedArray):
         raise refuse(name, "a masked array", "an array without a mask", "array.filled(0), or what is meant")
     if isinstance(value, np.ndarray):
@@ -357,8 +357,8 @@ def to_numpy(value: Any, name: str) -> np.ndarray:
 
 
 def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> np.ndarray:
-    """The codes of `value`, which must be of `format`, as an array that the buffer protocol knows. Codes of tf32 and of
-    f32 stand for each other, as in operands of matrix instructions, unless `is_exact`: tf32 has fewer bits."""
+    """The codes of `value`, which must have `format`, as an array for the buffer protocol. tf32 and f32 codes are
+    interchangeable, as in operands of matrix instructions, unless `is_exact`: tf32 has fewer bits."""
     if type(value) is not np.ndarray:
         if isinstance(value, Codes):
             if value.format != format and not ({value.format, format} <= {"f32", "tf32"} and not is_exact):
@@ -388,7 +388,7 @@ _narrow = {"s4": (-8, 7), "u4": (0, 15)}
 
 
 def _require_range(array: np.ndarray, format: str, name: str) -> None:
-    """Numbers of 4 bits in a wider dtype must be such numbers."""
+    """4-bit numbers in a wider dtype must be in their range."""
     if array.dtype.itemsize != 1 or array.dtype.kind not in "iu" or array.size == 0:
         return
     low, high = _narrow[format]
@@ -400,7 +400,7 @@ def _require_range(array: np.ndarray, format: str, name: str) -> None:
 
 
 def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None = None) -> tuple[str, np.ndarray]:
-    """(format, codes) of a matrix of two axes, for whole products. float32 is tf32 where it is an input of A or B."""
+    """(format, codes) of a two-dimensional matrix, for whole products. float32 is tf32 as an input A or B."""
     if isinstance(value, Codes):
         return (format_named(value.format), _native(to_numpy(value.array, name), name))
     array = to_numpy(value, name)
@@ -412,7 +412,7 @@ def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None 
 
 
 def like(reference: Any, array: np.ndarray) -> Any:
-    """`array` as the library of `reference` has it: a torch tensor for a torch tensor, else as it is."""
+    """`array` as the type of `reference`: a torch tensor for a torch tensor, else unchanged."""
     if not _is_torch(reference):
         return array
     torch = sys.modules["torch"]

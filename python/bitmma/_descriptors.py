@@ -66,8 +66,8 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
 def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> dict[str, Any]:
     """Describes the tensor-core statements of a PTX file, and names those that are illegal on its target.
 
-    `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and listings of SASS are read,
-    too. The default of `target` is the file's .target.
+    `ptx` is the path of a file, or PTX text of several lines; CUDA C++ with inline PTX and SASS listings are also
+    supported. The default `target` is the file's .target.
 
     >>> decode_ptx(".target sm_90a\\nwgmma.fence.sync.aligned;")["counts"]
     {'wgmma.fence.sync.aligned': 1}
@@ -90,8 +90,8 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
     """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05 instruction.
 
     The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute; the long names
-    are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". Fields that are not given are
-    those of a K-major tile with 128-byte swizzle: start 0, lbo 16, sbo 1024, base_offset 0, swizzle "128", absolute
+    are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". Omitted fields default to those
+    of a K-major tile with 128-byte swizzle: start 0, lbo 16, sbo 1024, base_offset 0, swizzle "128", absolute
     False. The default `target` is sm_90a. If an instruction is given, fields are an error, and so is a `target` that
     lacks the instruction.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Errors and warnings: one type for every bad request, with all violations that were found."""
+"""Errors and warnings: one type for every bad request, with all of its violations."""
 from __future__ import annotations
 
 import difflib
@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 
 class Violation(NamedTuple):
-    """One thing that is wrong, or of a warning, suspicious."""
+    """One mistake or, in a warning, one suspicious point."""
 
     field: str
-    """What was looked at, in PTX's or the file's own words."""
+    """The checked field, in PTX's or the file's own words."""
     seen: str
     legal: str
     fix: str = ""
     source: str = ""
-    """Where the rule is written."""
+    """Where the rule is documented."""
     severity: str = "error"
     """"error" or "warning"."""
     text: str = ""
-    """All of it in one line."""
+    """The whole message in one line."""
     code: str = "illegal_value"
-    """What kind of fault it is, for programs to compare; the sentences may change."""
+    """The kind of violation, for programs to compare; the sentences may change."""
 
     def __str__(self) -> str:
         return self.text or f"{self.field} = {self.seen}: legal is {self.legal}"
@@ -35,7 +35,7 @@ def violations_of(rows: list[dict[str, Any]]) -> list[Violation]:
 
 
 class Error(ValueError):
-    """A request that cannot be fulfilled. Nothing has been written when it is raised.
+    """A request that cannot be fulfilled. Nothing was written before it is raised.
 
     `violations` lists all problems, not only the first.
     """
@@ -50,7 +50,7 @@ class Error(ValueError):
 
 
 def shown(value: object, most: int = 80) -> str:
-    """A value in a message: short, and of characters that can be printed."""
+    """A value for a message: short, and with printable characters only."""
     try:
         text = value if isinstance(value, str) else repr(value)
     except Exception:  # numbers of thousands of digits, and code of users
@@ -75,7 +75,7 @@ def count_of(value: object, field: str, least: int = 0, most: int = 2**31 - 1) -
 
 
 def shown_number(number: int) -> str:
-    """Python refuses to write numbers of thousands of digits in decimal."""
+    """Prints a number: Python refuses to print numbers of thousands of digits in decimal."""
     return str(number) if number.bit_length() < 200 else f"a number of {number.bit_length()} bits"
 
 
@@ -85,7 +85,7 @@ def threads_of(value: object) -> int:
 
 
 def number_of(value: object, field: str) -> float:
-    """A number as a float; text and True are none."""
+    """A number as a float; text and True are not accepted."""
     try:
         if isinstance(value, (str, bytes, bytearray, bool)):
             raise TypeError
@@ -115,7 +115,7 @@ def text_of(value: object, field: str, example: str) -> str | None:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """A hint at the names that are meant; empty where none is near."""
+    """A hint with the names that were probably meant; empty if none is close."""
     names = list(names)
     same = [one for one in names if one.lower() == name.lower()]
     if same:
@@ -127,13 +127,13 @@ def near(name: str, names: Iterable[str]) -> str:
 
 def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "",
            code: str = "illegal_value") -> Error:
-    """An Error of one violation; for the caller to raise."""
+    """Makes an Error with one violation, for the caller to raise."""
     text = f"{field} = {seen}: legal is {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
     return Error([Violation(field, str(seen), legal, fix, source, "error", text, code)])
 
 
 def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:
-    """An Error for a keyword that the function does not have; for the caller to raise."""
+    """Makes an Error for an unknown keyword, for the caller to raise."""
     legal = ", ".join(names)
     text = f"{name}: no such argument of {function}" + (f"; {fix}" if fix else "") + f" (there are {legal})"
     return Error([Violation(name, "given", legal, fix, "", "error", text, "unknown_name")])

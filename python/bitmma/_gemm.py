@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole products with a library's own bits, and the plans that give recorded ones."""
+"""Whole products with the bits of a library, and the plans that reproduce recorded products."""
 from __future__ import annotations
 
 import json
@@ -19,12 +19,12 @@ from ._errors import count_of, flag_of, near, no_such_argument, number_of, refus
 
 
 class PlanTypes(NamedTuple):
-    """Operands and a type of D that a plan was seen with."""
+    """Types of operands and D for which a plan was observed."""
 
     operands: str
-    """"e4m3 x e4m3"; "block scales": any with them; "any": all that the target multiplies."""
+    """"e4m3 x e4m3"; "block scales": any types with block scales; "any": all types that the target multiplies."""
     d: str
-    """"bf16"; "any"; empty: the library takes these operands, and no D of them was seen."""
+    """"bf16"; "any"; empty: the library accepts these operands, but no D was observed."""
     evidence: str
     """Empty: a model choice."""
 
@@ -39,13 +39,13 @@ class CatalogueEntry(NamedTuple):
     source: str
     target: str
     open_count: bool
-    """The number of slices must be given (`split_k`) or found."""
+    """The caller must give the number of slices (`split_k`) or find it."""
     gpus: str
-    """"sm_90", "sm_90 and later" or "all": on others the plan is refused."""
+    """"sm_90", "sm_90 and later" or "all": the plan is refused on other targets."""
     types: list[PlanTypes]
     """Other operands are refused."""
     most_k: int | None
-    """K up to which the plan was seen; None: any."""
+    """The largest K for which the plan was observed; None: no limit."""
 
 
 @cache
@@ -56,7 +56,7 @@ def _catalogue() -> tuple[CatalogueEntry, ...]:
 
 @public
 def catalogue() -> list[CatalogueEntry]:
-    """The plans that have a name."""
+    """All named plans."""
     return list(_catalogue())
 
 
@@ -100,7 +100,7 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
 
 
 def _two_axes(value: Any, name: str) -> Any:
-    """Scales may be numbers, and a bias a vector, of a batch a vector each."""
+    """Scales may be numbers, and a bias a vector, or one vector per product of a batch."""
     if isinstance(value, Codes):
         return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
     array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
@@ -114,7 +114,7 @@ def _two_axes(value: Any, name: str) -> Any:
 
 def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: Any, target: str | None,
               split_k: int, alpha: float, beta: float, relu: bool) -> list[Plan]:
-    """The plans that the arguments mean; several where the number of slices is open."""
+    """The plans that the arguments select; several if the number of slices is unknown."""
     if which is not None and not isinstance(which, (str, dict, Plan)):
         raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
     if beta != 1 and operands.get("c") is None:
@@ -140,7 +140,7 @@ def _one_plan(plans: list[Plan]) -> Plan:
 
 
 def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """The operands with the batch axes that a, b and c have together."""
+    """The operands, broadcast over the batch axes of a, b and c."""
     arrays = {name: value[1] for name, value in operands.items() if name not in ("rows", "cols", "whole")}
     if all(array.ndim == 2 for array in arrays.values()):
         return operands, ()
@@ -166,12 +166,12 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
          output: Any = None, dtype: Any = None, out: Any = None, kernel: str | None = None, split_k: int = 0,
          alpha: float = 1.0, beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
          whole: tuple[int, int] | None = None, return_plan: bool = False, threads: int = 1) -> Any:
-    """A whole matrix product, with the bits of a plan.
+    """A whole matrix product with the bits of a plan.
 
     a             [M, K], float16, bfloat16, float32, float64, float8_*, int8, or codes(array, format)
     b             [K, N] with any strides: `w.T` of a weight matrix costs nothing
-    plan          a Plan, a dictionary, JSON, or a name of the catalogue. None and "flat": one chain of the instruction
-                  that the target has for these types. A dictionary without "instruction" has that one. float32 needs a
+    plan          a Plan, a dictionary, JSON, or a name of the catalogue. None and "flat": one chain of the target's
+                  instruction for these types, which is also the default of a dictionary. float32 needs a
                   plan: "sgemm" (CUDA cores), "xmma-tf32" (rounded to tf32, as cuBLAS does) or "flat" (tf32 by dropping
                   low bits, as the instruction does)
     kernel        instead of a plan: a kernel name as a profiler prints it, which also gives the types of A, B and D
@@ -180,16 +180,16 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
     target        a GPU by its PTX name. None: the plan's own, else sm_90a, an H100 with wgmma (sm_90 is the same GPU
                   without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
-    output        the type of D for plans by name: "f32" (the default; of float64 "f64"), "bf16", "f16" ...; plans and
-                  kernels name theirs. `dtype` is another name for it
+    output        the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ...; plans and
+                  kernels have their own. `dtype` is an alias
     out           an array for D, of its shape and type
     split_k       the number of slices, if a named plan leaves it open
-    rows, cols    which rows and columns of a product of `whole` = (M, N) these are, for plans with regions
-    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` say which GPU's bits these are
+    rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
+    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
 
     Returns D, [M, N], of the plan's output type; a torch tensor if A is one. Leading axes of `a`, `b`, c, bias and
     scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
-    during the computation. Raises Error with all problems; an argument that the plan does not read is one.
+    during the computation. Raises Error with all problems, including arguments that the plan does not read.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> gemm(a, b, "flat", output="f16")[0, 0]
@@ -222,7 +222,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
 
 
 class ProductTrace:
-    """One output of a whole product, operation by operation. `str` has the steps that lose most."""
+    """One output of a whole product, operation by operation. `str` shows the steps with the largest losses."""
 
     def __init__(self, fields: dict[str, Any], text: str):
         self.fields = fields
@@ -231,14 +231,14 @@ class ProductTrace:
         self.d: str = fields["d"]
         """The code of D, in hexadecimal."""
         self.exact: float | None = fields["exact"]
-        """The exact sum of exact products; None where an operand is not finite."""
+        """The exact sum of exact products; None if an operand is not finite."""
         self.error: float = fields["error"]
-        """Of all steps together."""
+        """The error of all steps together."""
         self.steps: list[dict[str, Any]] = fields["steps"]
         self.worst: int | None = fields["worst"]
-        """The step that loses most; None where no step loses anything."""
+        """The step with the largest loss; None if no step loses anything."""
         self.k = np.array(fields["curve"]["k"], np.int64)
-        """K that is added after every step."""
+        """The number of k added after every step."""
         self.errors = np.array(fields["curve"]["error"], np.float64)
         """The error after every step: plot it over `k`."""
 
@@ -259,8 +259,8 @@ class ProductTrace:
 def explain_product(a: Any, b: Any, plan: Any = None, row: int = 0, col: int = 0, *, kernel: str | None = None,
                     target: str | None = None, output: Any = None, split_k: int = 0, alpha: float = 1.0,
                     beta: float = 1.0, relu: bool = False, **operands: Any) -> ProductTrace:
-    """Output (row, col) of a product step by step: accumulators before and after each, what each loses, and the error
-    over K. Arguments are those of gemm."""
+    """Output (row, col) of a product step by step: the accumulator before and after each step, the loss of each, and
+    the error over K. Takes the arguments of gemm."""
     known = ("c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole")
     if unknown := set(operands) - set(known):
         wrong = sorted(unknown)[0]
@@ -275,28 +275,28 @@ class PlanFamily(NamedTuple):
 
     name: str
     plans: int
-    """How many give all bits."""
+    """The number of its plans that match all bits."""
     first: int
-    """The first of them in the search."""
+    """The first of them in the order of the search."""
     evidence: str
-    """How the catalogue knows it; empty: no library is known to add like this."""
+    """The catalogue's evidence for it; empty: no library is known to add like this."""
 
 
 class PlanSearch(Sequence[Plan]):
-    """The result of a search: the plans that give all bits, measured ones first.
+    """The result of a search: the plans that match all bits, those with measured evidence first.
 
-    A sequence of Plan. If no plan gives all bits and `nearest` is set, it has the nearest plans.
+    A sequence of Plan. If no plan matches all bits and `nearest` is set, it has the nearest plans.
     """
 
     def __init__(self, found: dict[str, Any], nearest: bool):
         report = found["report"]
         self.nearest: list[Plan] = found["nearest"]
-        """Where no plan gives all bits: those that miss the fewest outputs, each with `differing` and `pattern`."""
+        """If no plan matches all bits: the plans that miss the fewest outputs, each with `differing` and `pattern`."""
         self.tried: int = report["candidates"]
         self.outputs: int = report["outputs"]
         self.families = [PlanFamily(**family) for family in report["families"]]
         self.ambiguous: bool = report["ambiguous"]
-        """D cannot tell several plans apart: a D in f32, or one of more rows, tells more."""
+        """True if D cannot distinguish several plans; a D in f32, or with more rows, may distinguish them."""
         self.ended: str = report["ended"]
         """"complete", "timeout" or "max_plans": plans may exist that were not tried."""
         self._text: str = found["text"]
@@ -323,7 +323,7 @@ class PlanSearch(Sequence[Plan]):
     __hash__ = None  # type: ignore[assignment]
 
     def summary(self) -> str:
-        """What was found, in some lines."""
+        """The result in a few lines."""
         return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
@@ -347,15 +347,15 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
                max_nearest: int = 3, timeout: float | None = None, max_plans: int | None = None,
                progress: Callable[[int, int], object] | None = None, rows: Any = None, cols: Any = None,
                whole: tuple[int, int] | None = None, threads: int = 1) -> PlanSearch:
-    """The plans that give every bit of a recorded D, as a sequence: those of measured families first, the simplest first
-    among them; empty when none does.
+    """The plans that match every bit of a recorded D, as a sequence: measured families first, and the simplest plan
+    first within them; empty if no plan matches.
 
-    Operands are those of gemm, `d` is [M, N] in the type in which it was computed: bfloat16 results saved as float32 have
-    no plan. Several plans come when D cannot tell them apart (`.ambiguous`, `.families`). With `nearest` and no
-    plan for all bits, the nearest `max_nearest` come, each with `.differing` outputs and where they are (`.pattern`).
-    `among` tries these plans alone, `kernel` those that a kernel's name allows. `target` None is that of gemm.
-    The search ends after `timeout` seconds or `max_plans` plans (`.ended` says so); `progress(tried, of)` is called now
-    and then, and an exception that it raises ends the search.
+    Operands are those of gemm, `d` is [M, N] in the type in which it was computed: no plan matches bfloat16 results
+    saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
+    if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
+    `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
+    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`); it calls `progress(tried, of)`
+    occasionally, and an exception from it ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> len(find_plans(a, b, gemm(a, b))) > 0
@@ -387,7 +387,7 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
 
 
 def _hint_narrow(recorded: tuple[str, np.ndarray]) -> None:
-    """D of a narrow type that was saved as float32 has no plan: f32 results have other low bits."""
+    """Hints that no plan matches a narrow D saved as float32, because f32 results have other low bits."""
     if recorded[0] != "f32":
         return
     words = recorded[1].view(np.uint32)
@@ -406,17 +406,17 @@ class Accuracy(NamedTuple):
 
     outputs: int
     not_finite: int
-    """Outputs or operands that are NaN or infinity: left out."""
+    """Outputs left out because they or their operands are NaN or infinity."""
     max_ulp: float
     mean_ulp: float
     bias_ulp: float
-    """Mean, counted away from zero: negative where D is too small."""
+    """The mean error, positive away from zero: negative if D is too small."""
     max_relative_error: float
 
 
 @public
 def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
-    """How far D [M, N] is from the exact product of A [M, K] and B [K, N]; the sum is exact, in integers."""
+    """The error of D [M, N] against the exact product of A [M, K] and B [K, N], summed in integers."""
     return Accuracy(**_core.accuracy(_operands(a, b), matrix(d, "d"), threads_of(threads)))
 
 
@@ -424,7 +424,7 @@ def accuracy(a: Any, b: Any, d: Any, *, threads: int = 1) -> Accuracy:
 def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows: Any = None) -> np.ndarray:
     """An operand of recorded products, [rows, columns], from its seed: the same on every machine.
 
-    `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` picks rows of a larger one.
+    `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` selects rows of a larger operand.
     """
     shape = (count_of(shape[0], "rows"), count_of(shape[1], "columns"))
     picked = list(range(shape[0])) if rows is None else [count_of(row, "rows") for row in rows]

@@ -19,7 +19,7 @@ from ._state import Case
 
 _core_any: Any = _core
 
-# How a number becomes the bytes of a parameter.
+# How to convert a number to the bytes of a parameter.
 _formats = {"f32": "<f", "f64": "<d"}
 
 
@@ -32,7 +32,7 @@ def _extents(value: Any, field: str) -> tuple[int, int, int]:
 
 
 def _memory(value: Any) -> np.ndarray | None:
-    """The memory of an array of NumPy or torch, as bytes to be written; nothing of a number."""
+    """The memory of a NumPy or torch array as writable bytes; None for a number."""
     if type(value).__module__.split(".")[0] == "torch":
         import torch
         if value.device.type != "cpu":
@@ -73,7 +73,7 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
 
 
 class TensorMap(NamedTuple):
-    """A tensor map of TMA over an array: an argument of a kernel. Make one with tensor_map()."""
+    """A TMA tensor map over an array, as an argument of a kernel. Make one with tensor_map()."""
 
     array: Any
     box: tuple[int, ...]
@@ -82,7 +82,7 @@ class TensorMap(NamedTuple):
     fill: str
 
     def _given(self) -> tuple[Any, ...]:
-        """What the core takes, with the dimensions in the driver's order: the innermost first."""
+        """The arguments of the core, with dimensions in the driver's order: the innermost first."""
         memory = _memory(self.array)
         shape, size = tuple(self.array.shape), int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size())
         strides = [size * int(np.prod(shape[i + 1:])) for i in range(len(shape) - 1)]
@@ -98,15 +98,15 @@ def _numbers(value: Any, field: str) -> tuple[int, ...]:
 
 @public()
 def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero") -> TensorMap:
-    """A tensor map of TMA, as cuTensorMapEncodeTiled makes it, to be given to a kernel.
+    """A TMA tensor map as cuTensorMapEncodeTiled makes it, as an argument of a kernel.
 
-    array            NumPy's or torch's, contiguous, of 1 to 5 dimensions; the last is the innermost
+    array            a contiguous NumPy or torch array of 1 to 5 dimensions, the innermost last
     box              elements that one copy spans, in the order of the array's dimensions
-    swizzle          "none", "32", "64" or "128": of the box in shared memory, in bytes
-    element_strides  1 to 8 of each dimension, of the last 1: of n in the box, ceil(n / stride) are moved; 1 where nothing is given
-    fill             "zero" or "nan": elements outside of the array
+    swizzle          "none", "32", "64" or "128": swizzle of the box in shared memory, in bytes
+    element_strides  1 to 8 for each dimension, 1 for the last: a copy moves ceil(n / stride) of n in the box; default 1
+    fill             "zero" or "nan": the value of elements outside the array
 
-    Raises Error for what the driver refuses, when the kernel is launched.
+    The launch of the kernel raises Error for maps that the driver refuses.
 
     >>> tensor_map(np.zeros((128, 256), np.float16), (64, 64), swizzle="128").box
     (64, 64)
@@ -135,23 +135,23 @@ class Kernel:
 
     @property
     def parameters(self) -> list[tuple[str, str, int]]:
-        """Name, type and bytes of each."""
+        """Name, type and size in bytes of each parameter."""
         return list(self._core.parameters)
 
     @property
     def fusions(self) -> list[dict[str, Any]]:
-        """Which products and sums ptxas joins into one fma: lines, statements, the rule, whether it is sure, and what
-        SASS shows: joined, apart, both or none."""
+        """The products and sums that ptxas may join into one fma: lines, statements, the rule, whether it is sure, and
+        what SASS shows: joined, apart, both or none."""
         return list(self._core.fusions)
 
     @property
     def warnings(self) -> list[str]:
-        """Where its bits are uncertain: joins that no rule covers or that its SASS has otherwise, floating-point atomics."""
+        """Its uncertain points: joins that no rule covers or that SASS contradicts, and floating-point atomics."""
         return list(self._core.warnings)
 
     @property
     def shared_bytes(self) -> int:
-        """Static shared memory of a block."""
+        """Static shared memory per block."""
         return int(self._core.shared_bytes)
 
     def __repr__(self) -> str:
@@ -190,14 +190,14 @@ class Step(NamedTuple):
     """An instruction that a thread ran."""
 
     line: int
-    """Of the PTX."""
+    """Line of the PTX."""
     source_line: int
-    """By .loc, or 0."""
+    """Line of the source by .loc, or 0."""
     statement: str
     registers: dict[str, Any]
-    """Those that it wrote: np.float32 and np.float64 of .f32 and .f64, bool of .pred, else the bits as an int."""
+    """The written registers: np.float32 and np.float64 for .f32 and .f64, bool for .pred, else the bits as an int."""
     case: Case | None
-    """Of an mma, what it read: `bitmma.explain(step.case, row, col)` shows an output term by term."""
+    """For an mma, its inputs: `bitmma.explain(step.case, row, col)` shows an output term by term."""
 
     @classmethod
     def _of(cls, given: Any) -> Step:
@@ -212,7 +212,7 @@ class Stop(NamedTuple):
     step: Step
     """The last instruction that it ran."""
     registers: dict[str, Any]
-    """All that it had written until then, as in `Step`."""
+    """All registers that it wrote until then, as in `Step`."""
 
 
 class Launcher:
@@ -223,10 +223,10 @@ class Launcher:
 
     def trace(self, *arguments: Any, thread: Any = 0, block: Any = 0, lines: tuple[int, int] | None = None, cluster: Any = None,
               checks: bool = True) -> list[Step]:
-        """Runs the grid, and returns what one thread of one block did, instruction by instruction.
+        """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
         thread, block   indices: one, or up to three
-        lines           the first and the last line of the PTX that are kept; default: all
+        lines           the first and last PTX line to keep; default: all
         """
         if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
             raise refuse("lines", shown(lines), "two lines of the PTX, the first and the last")
@@ -236,13 +236,13 @@ class Launcher:
 
     def debug(self, *arguments: Any, line: int, thread: Any = 0, block: Any = 0, time: int = 1, cluster: Any = None,
               checks: bool = True) -> Stop:
-        """Runs the grid until a thread has run an instruction of a line of the PTX, and returns its registers there. Memory
-        is then as the kernel left it.
+        """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
+        Memory is then as the kernel left it.
 
         thread, block   indices: one, or up to three
-        time            stops at this time of the line: a loop's turn
+        time            stops when the line runs for this time, for instance in a loop iteration
 
-        Raises Error where the thread never runs the line.
+        Raises Error if the thread never runs the line.
         """
         asked = (_indices(block, "block"), _indices(thread, "thread"), 1, _most, count_of(line, "line", 1), count_of(time, "time", 1))
         _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked)
@@ -254,15 +254,15 @@ class Launcher:
         return Stop(Step._of(steps[-1]), registers)
 
     def __call__(self, *arguments: Any, cluster: Any = None, threads: int = 1, checks: bool = True) -> int:
-        """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers become what the
-        parameter's type says. None is a null pointer, tensor_map() a tensor map. Returns the instructions that threads ran.
+        """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers are converted to the
+        parameter's type. None is a null pointer, tensor_map() a tensor map. Returns the number of thread instructions.
 
-        cluster   blocks of a cluster, as the grid is given; default: what .reqnctapercluster of the PTX says, or one
+        cluster   blocks per cluster, in the form of the grid; default: the PTX's .reqnctapercluster, or one
         threads   of the host; 0: all cores. No bit depends on it
-        checks    look for reads of shared and local memory that nothing wrote, and for races in shared memory
+        checks    check for reads of unwritten shared and local memory, and for races in shared memory
 
-        Raises Error for arguments that do not fit, and for what the kernel does wrong: out of bounds, misaligned,
-        unwritten, a race, a deadlock, with the thread and the PTX line.
+        Raises Error for arguments that do not fit, and for faults of the kernel, with the thread and the PTX line: an
+        access that is out of bounds, misaligned or unwritten, a race, a deadlock.
         """
         instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None)
         for one in [*self.kernel.warnings, *warned]:
@@ -292,13 +292,13 @@ class Launcher:
 def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None) -> Kernel:
     """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
 
-    ptx      the text of the module, as nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"] have it
-    entry    its name; may be left out where the module has one
+    ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]
+    entry    its name; optional if the module has only one entry
     target   the GPU, "sm_90a" or "H100"; default: the .target of the module
     fmad     as ptxas -fmad: whether products and sums become fma
-    sass     what nvdisasm -gp writes of the cubin of ptxas -lineinfo: decides which products and sums become fma
+    sass     the output of nvdisasm -gp for the cubin of ptxas -lineinfo: decides which products and sums become fma
 
-    Raises Error, with every line, for instructions that are not run here.
+    Raises Error, with every line, for unsupported instructions.
 
     >>> twice = kernel('''.version 8.0
     ... .target sm_90

@@ -19,25 +19,25 @@ from ._types import ArrayLike, Target
 
 
 class Evidence(NamedTuple):
-    """How sure a result is, and on which source it rests."""
+    """The evidence for a result, with its source."""
 
     level: str
     """"measured on an NVIDIA H200", "published hardware words", "measured by others", "consistent with published words",
-    "published model" or "model choice", surest first; `meaning` defines it in a sentence."""
+    "published model" or "model choice", the strongest first; `meaning` defines it in a sentence."""
     rule: str
     """The arithmetic in a few words: "F = 25, RZ-23, floor -133"."""
     source: str
     target: str
     choices: list[str]
-    """Points that no source settles and this program had to choose, where they can show in results."""
+    """Points that no source settles and bitmma had to choose, as far as they can affect results."""
     plan: dict[str, str] = {}
-    """Of a plan: field -> how it is known."""
+    """For a plan: field -> its evidence."""
     meaning: str = ""
     """The level's definition."""
 
 
 def _refusing(of: type, name: str) -> Callable[..., Any]:
-    """A method of the library's classes whose wrong arguments are an Error, too."""
+    """Makes a method of the library's classes raise Error for wrong arguments."""
     method = getattr(of, name)
     said = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
 
@@ -92,13 +92,13 @@ FieldValue = bool | int | str
 
 @lru_cache(maxsize=None)
 def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
-    """By name: the default, what it means, the words that it may be, whether they are formats."""
+    """Keyed by name: the default, the meaning, the legal words, and whether these are formats."""
     return {name: (default, meaning, words, is_format)
             for name, default, meaning, words, is_format in _core.instruction_fields(family)}
 
 
 def _made(family: str, fields: dict[str, Any]) -> Instruction:
-    """The instruction with these fields; None, or an empty name of a format, leaves one out."""
+    """The instruction with these fields; None, or an empty format name, omits a field."""
     known = _fields_of(family)
     given = {}
     for name, value in fields.items():
@@ -109,7 +109,7 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
 
 
 def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[..., Instruction]]:
-    """Adds the family's fields to the help and the signature of its factory, as the library has them."""
+    """Adds the library's list of the family's fields to the help and signature of its factory."""
     def decorated(function: Callable[..., Instruction]) -> Callable[..., Instruction]:
         parameters = dict(inspect.signature(function).parameters)
         parameters.pop("fields")
@@ -128,7 +128,7 @@ def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[...
 @_factory("wgmma")
 @public(n=unchecked)
 def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None, **fields: FieldValue | None) -> Instruction:
-    """A legal wgmma.mma_async. M is 64, K follows from the types; D is f32, or s32 of integers and bits.
+    """A legal wgmma.mma_async. M is 64, K follows from the types; D is f32, or s32 for integers and bits.
 
     >>> wgmma(64, a="e4m3").k
     32
@@ -180,8 +180,8 @@ def all_instructions() -> list[Instruction]:
 
 @public(of=stated_or_plan)
 def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evidence:
-    """How sure results of an instruction or a plan are on a target, and what was chosen. Raises Error where the target
-    lacks the instruction. Plans of the catalogue know each of their fields' evidence, too.
+    """The evidence for results of an instruction or a plan on a target, and bitmma's choices. Raises Error if the
+    target lacks the instruction. Plans of the catalogue also have the evidence for each of their fields.
 
     >>> evidence("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").level
     'measured on an NVIDIA H200'
@@ -196,7 +196,7 @@ def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evid
 
 
 def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:
-    """A tcgen05.mma that was named by its mnemonic: M, N, K and types come from the arrays."""
+    """A tcgen05.mma given by its mnemonic: M, N, K and types come from the arrays."""
     a_format, b_format = format_of(a), format_of(b)
     if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
         raise refuse("a and b", "uint8", "arrays whose dtype says the format",
@@ -234,11 +234,11 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     b             [..., K, N]
     c             [..., M, N] in C's type; None: D = A * B
     scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales; or bitmma.tiled(...)
-    metadata      [..., M, chunks], four bits each as uint8, of a sparse A that is given as it is stored, [..., M, K/2]
+    metadata      [..., M, chunks], four bits each as uint8, for a sparse A in stored form, [..., M, K/2]
     target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: `Instruction.default_target`. For mma.sync,
                   other targets may give other bits
     threads       0: all cores
-    return_target   True: returns (D, target), the PTX name of the GPU whose bits these are
+    return_target   True: returns (D, target), with the PTX name of the GPU whose bits these are
 
     The formats are those of the instruction: float16, bfloat16, float32 (tf32 and f32), float8_*, int8 ...; arrays of
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
@@ -313,7 +313,7 @@ def _whole(one: Instruction, a: Any, b: Any) -> Error:
 
 
 def _stacked(array: np.ndarray | None, products: int, name: str, shape: tuple[int, int] | None) -> np.ndarray | None:
-    """[..., products, *shape] as the library has it: products one below the other."""
+    """[..., products, *shape] in the library's form: products stacked one below the other."""
     if array is None:
         return None
     if shape is None:
@@ -324,7 +324,7 @@ def _stacked(array: np.ndarray | None, products: int, name: str, shape: tuple[in
 
 
 def _batched(operands: tuple[np.ndarray | None, ...]) -> tuple[tuple[np.ndarray | None, ...], tuple[int, ...]]:
-    """All arrays with one batch axis, and the shape of the batch. An array without one is for all products."""
+    """All arrays with a single batch axis, and the shape of the batch. An array without batch axes applies to all."""
     shapes = [array.shape[:-2] for array in operands if array is not None and array.ndim > 2]
     try:
         batch = np.broadcast_shapes(*shapes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How results look in a notebook: tables of HTML, curves of SVG."""
+"""Displays results in a notebook: HTML tables and SVG curves."""
 from __future__ import annotations
 
 import html
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """An HTML table of texts; a cell that is Marked is red."""
+    """An HTML table of texts; Marked cells are red."""
     def cell(value: Any) -> str:
         style = " style='color:#c00'" if isinstance(value, Marked) else ""
         return f"<td{style}>{html.escape(str(value))}</td>"
@@ -22,11 +22,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "")
 
 
 class Marked(str):
-    """A text that catches the eye."""
+    """A highlighted text."""
 
 
 def explanation(said: dict[str, Any], text: str) -> str:
-    """The terms as a table, what was dropped in red; below it the sum and what other adders give."""
+    """The terms as a table, with dropped parts in red; below it the sum and the results of other adders."""
     rows = []
     for term in said.get("terms", []):
         dropped = term.get("dropped", 0)
@@ -41,7 +41,7 @@ def explanation(said: dict[str, Any], text: str) -> str:
 
 
 def curve(x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> str:
-    """An SVG of y over x with a line at y = 0; from (0, 0), as nothing is added there. Its bounds are written beside it."""
+    """An SVG of y over x with a line at y = 0; it starts at (0, 0), before the first addition, and shows its bounds."""
     xs, ys = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
     least, most, last = ys.min(), ys.max(), xs.max()
     # Scaled before it is subtracted: the span of two errors may exceed a double's greatest.
@@ -63,12 +63,12 @@ def curve(x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> str:
 
 
 def plan(text: str, fields: dict[str, Any], evidence: dict[str, str]) -> str:
-    """A plan, a row a field, with how each is known."""
+    """A plan, one row per field, with its evidence."""
     return table(("field", "value", "evidence"), ((name, value, evidence.get(name, "")) for name, value in fields.items()), text)
 
 
 def diagnosis(one: Any) -> str:
-    """What explains wrong outputs, a row a finding."""
+    """The findings that explain wrong outputs, one per row."""
     caption = f"{one.wrong} of {one.outputs} outputs in {one.cases} cases are wrong; {one.tried} faults were tried"
     rows = [(" and ".join(fault.what for fault in finding.faults), finding.wrong_explained, finding.right_broken,
              "; ".join(fault.fix for fault in finding.faults)) for finding in one.findings]
@@ -76,7 +76,7 @@ def diagnosis(one: Any) -> str:
 
 
 def arrays(name: str, fields: dict[str, Any]) -> str:
-    """A repr of a few words: of arrays type and shape, and only what is there."""
+    """A short repr: type and shape of arrays, without absent parts."""
     def short(value: Any) -> str:
         if isinstance(value, np.ndarray) and value.ndim:
             return f"{value.dtype} {list(value.shape)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Quantisers of libraries: what becomes of a matrix before it is multiplied."""
+"""Quantisers of libraries: how they round a matrix before they multiply it."""
 from __future__ import annotations
 
 import json
@@ -17,14 +17,14 @@ from ._gemm import gemm
 
 
 class Quantized(NamedTuple):
-    """A matrix as a recipe makes it: element = code * scale of its block * tensor_scale."""
+    """A quantised matrix: element = code * scale of its block * tensor_scale."""
 
     codes: Any
-    """[rows, cols] of the recipe's element format: float8_*, or float4_e2m1fn, one an element."""
+    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
     tensor_scale: Any
-    """Of recipes with two levels, float32; else None."""
+    """A float32 for recipes with two levels; else None."""
     recipe: str
     block: tuple[int, int]
     """Rows and columns of a block."""
@@ -34,7 +34,7 @@ class Quantized(NamedTuple):
 
     @property
     def packed(self) -> Any:
-        """Codes of e2m1 two a byte, the first in the lower half: [rows, cols / 2]."""
+        """Two e2m1 codes per byte, the first in the lower half: [rows, cols / 2]."""
         if format_of(self.codes) != "e2m1":
             raise refuse("codes", format_of(self.codes), "e2m1: two codes a byte")
         raw = np.asarray(self.codes).view(np.uint8)
@@ -44,7 +44,7 @@ class Quantized(NamedTuple):
 
     @property
     def tiled(self) -> Any:
-        """Scales of one byte in tiles of 128 x 4, as cuBLAS reads them, a row of scales for every row of codes."""
+        """One-byte scales in cuBLAS' tiles of 128 x 4, with a row of scales for every row of codes."""
         return like(self.scales, tile(self._scales_by_row()))
 
     def _scales_by_row(self) -> Codes:
@@ -54,7 +54,7 @@ class Quantized(NamedTuple):
         return Codes(np.repeat(scales.array, self.block[0], 0)[:self.codes.shape[0]], scales.format)
 
     def _scales_by_k(self) -> Codes:
-        """A scale for every row and every 32 elements of K, or fewer, as instructions read them."""
+        """A scale for every row and every 32 or fewer elements of K, as instructions read them."""
         scales, most = self._scales_by_row(), 32
         if self.block[1] <= most:
             return scales
@@ -65,7 +65,7 @@ class Quantized(NamedTuple):
 
 
 def _reads_f32_scales(plan: Any) -> bool:
-    """A plan that multiplies by scales between instructions, as libraries do on sm_90a."""
+    """True for a plan that multiplies by scales between instructions, as libraries do on sm_90a."""
     if isinstance(plan, Plan):
         plan = plan.json
     if isinstance(plan, str):
@@ -80,18 +80,18 @@ def _as_codes(values: Any, e4m3: str) -> Codes:
 
 @public
 def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: int = 1) -> Quantized:
-    """What a library makes of `x` before it multiplies it, bit for bit.
+    """Quantises `x` as a library does before it multiplies it, bit for bit.
 
-    x             [rows, cols], float32, bfloat16 or float16, as the recipe takes them; blocks lie along the columns, which
-                  are K: a weight [N, K] is quantised as it is
+    x             [rows, cols], float32, bfloat16 or float16, if the recipe accepts it; blocks extend along the columns,
+                  which are K: a weight [N, K] needs no transposition
     recipe        a name of `quantize_recipes()`: "te_nvfp4", "flashinfer_nvfp4", "torchao_mxfp8_e4m3", "deepgemm_1x128" ...
-    torch_device  where eager PyTorch runs recipes that are written in it: "cuda", the default, multiplies by the
-                  reciprocal of a number that it should divide by, "cpu" divides. Refused where no step does either
+    torch_device  the device for recipes in eager PyTorch: "cuda", the default, divides by a number by multiplying by
+                  its reciprocal, "cpu" divides. Refused if the recipe has no such division
     threads       0: all cores. No bit depends on it
 
-    Returns codes, scales and the tensor's scale, torch tensors where `x` is one and torch has the type. Warns of codes
-    that are NaN: the arithmetic of some projects divides 0 by 0 in blocks of zeros. Raises Error for types, shapes and
-    numbers that the recipe does not take.
+    Returns codes, scales and the tensor's scale, as torch tensors if `x` is one and torch has the type. Warns of NaN
+    codes: some projects divide 0 by 0 for blocks of zeros. Raises Error for types, shapes and numbers that the recipe
+    does not accept.
 
     >>> quantize(np.full((1, 32), 6, np.float32), "ocp_mxfp4").scales.view(np.uint8)
     array([[127]], dtype=uint8)
@@ -117,8 +117,8 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
 @public
 def quantize_recipes() -> list[dict[str, Any]]:
     """Every recipe as a dictionary: name, what, project, version, commit, path, licence, evidence, inputs, block
-    (rows and columns, 0: all), element, scale, two_levels, torch, torch_device (whether it acts), and `steps`, its f32
-    operations in their order.
+    (rows and columns, 0: all), element, scale, two_levels, torch, torch_device (whether the device matters), and
+    `steps`, its f32 operations in order.
 
     >>> [row["name"] for row in quantize_recipes() if row["project"] == "deepseek-ai/DeepGEMM"][0]
     'deepgemm_1x128'
@@ -130,9 +130,10 @@ def quantize_recipes() -> list[dict[str, Any]]:
 def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any) -> Any:
     """The product of two quantised matrices, A [M, K] and B [N, K]: `gemm` with their codes and scales.
 
-    Scales of one byte are block scales of the instruction, sfa and sfb: those of more than 32 elements of K, as DeepGEMM's
-    ue8m0 of 128, are repeated for each 32. Scales of float32 go to the plan as scale_a and scale_b, which it has to read;
-    so do scales of ue8m0 if the plan's promotion has a scale. The tensors' scales are alpha: their product in float32.
+    One-byte scales become block scales of the instruction, sfa and sfb; a scale for more than 32 elements of K, such as
+    DeepGEMM's ue8m0 for 128, is repeated for each 32. float32 scales go to the plan as scale_a and scale_b, which it
+    must read; ue8m0 scales do too if the plan's promotion has a scale. alpha is the product of the tensors' scales in
+    float32.
     `keywords` are those of gemm.
 
     >>> one = quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3")

@@ -27,10 +27,10 @@ class SealedFinding(NamedTuple):
     predicted: str | None
     """None where the file withholds it."""
     nearest: str
-    """Where no known answer has every case: the one that has the most, and then `deciding` counts them."""
+    """If no known answer matches every case: the one that matches most; `deciding` then counts these cases."""
     cases: int
     deciding: int
-    """Cases in which another answer differs from the one that was found."""
+    """Cases in which another answer differs from the found one."""
 
 
 class SealedReport(NamedTuple):
@@ -45,14 +45,14 @@ class SealedReport(NamedTuple):
     rehearsal: bool
     """The model answered in place of a GPU, so the report proves nothing."""
     sha256: str
-    """Of the file that was asked; docs/sealed.md has those of data/sealed."""
+    """Of the prediction's file; docs/sealed.md lists those of data/sealed."""
     findings: list[SealedFinding]
     text: str
     """What `bitmma survey sealed` prints."""
 
     @property
     def holds(self) -> bool:
-        """Every point was answered, and as predicted where something was predicted."""
+        """True if every point has an answer that agrees with the prediction, if there is one."""
         return all(one.verdict in ("as predicted", "named") for one in self.findings)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
     Args:
         path: The prediction; default: the built-in one for the GPU.
         out: A safetensors file for the answers, as hashes.
-        device: Which GPU.
+        device: The GPU's number.
         jobs: Processes at a time.
         unit_seconds: A point that takes longer is stopped.
         rehearse: A target, such as "sm_100a", whose model answers in place of a GPU.
@@ -82,7 +82,7 @@ def sealed(path: str | os.PathLike[str] | None = None, *, out: str | os.PathLike
 
 
 def _main(arguments: Sequence[str]) -> int:
-    """One point, in the process that was made for it."""
+    """Runs one point, in its own process."""
     device, rehearse, file, point, _, path = arguments
     try:
         _core.end_with_survey()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The machine's own way: states, cases, vector files, and what people ask of them."""
+"""States, cases, vector files, and the functions that use them."""
 from __future__ import annotations
 
 import json
@@ -63,7 +63,7 @@ def execute(instruction: str | Instruction, target: Target | None,
         smem uint8 [bytes], a_desc and b_desc (numbers), c_regs uint32 [threads, registers], a_regs, metadata,
         tmem uint32 [CTAs, 128 lanes, columns] (of one CTA [128, columns]), d_tmem, ...
     The results replace the arrays in `state`, in place if these are writable arrays of the same kind. So a sequence of
-    calls acts on one state: after a wgmma, c_regs holds D, which is C of the next one.
+    calls acts on one state: after a wgmma, c_regs holds D, which is C of the next wgmma.
 
     Arrays with one more leading axis are a batch of states; numbers are then arrays of one axis: a_regs
     [batch, 32, 4], a_desc [batch]. Arrays without that axis apply to all states; results always have it.
@@ -137,7 +137,7 @@ def _execute(instruction: str | Instruction, one: Instruction, target: Any, stat
 
 
 def _results_of(fields: list[dict[str, Any]]) -> dict[str, str]:
-    """The names of buffers -> those of what they hold after the instruction."""
+    """Maps the names of buffers to their names after the instruction."""
     return {row["name"]: row["after"] or row["name"] for row in fields}
 
 
@@ -146,12 +146,12 @@ class FieldRule(NamedTuple):
 
     name: str
     after: str
-    """The name of what it holds after the instruction; empty where it is only read."""
+    """Its name after the instruction; empty if it is only read."""
     access: str
     required: bool
     dtype: str
     shape: tuple[int, ...] | None
-    """Of an array, -1 takes any number; None: one number."""
+    """Of an array, where -1 allows any number; None: a single number."""
     meaning: str
 
 
@@ -162,10 +162,10 @@ def fields(instruction: str | Instruction) -> list[FieldRule]:
 
 
 class Case:
-    """One instruction on one target, and what it reads: a state, or logical matrices.
+    """One instruction on one target, and its inputs: a state, or logical matrices.
 
     Case("wgmma...", a=a, b=b, c=c)                    matrices
-    Case("wgmma...", state={"smem": ..., ...})         the machine's own way
+    Case("wgmma...", state={"smem": ..., ...})         the machine's state
     """
 
     @public
@@ -212,19 +212,19 @@ class Case:
 
     @property
     def after(self) -> dict[str, Any] | None:
-        """What was recorded after the instruction."""
+        """The recorded state after the instruction."""
         after: Any = self._value.after()
         return after
 
     @property
     def operands(self) -> dict[str, np.ndarray | None]:
-        """Matrices as the instruction reads them: a, b, c, scale_a, scale_b; of a sparse A also stored_a [M, K/2] and
-        metadata [M, chunks], with which its stored zeros count."""
+        """Matrices as the instruction reads them: a, b, c, scale_a, scale_b; for a sparse A also stored_a [M, K/2] and
+        metadata [M, chunks], which preserve its stored zeros."""
         return {name: pair if name == "metadata" else _typed(pair) for name, pair in self._value.operands().items()}
 
     @property
     def logical(self) -> dict[str, np.ndarray | None]:
-        """The logical matrices that the case holds, d included; None where it has none."""
+        """The logical matrices of the case, including d; None if it has none."""
         return {name: _typed(pair) for name, pair in self._value.logical().items()}
 
     def computed_d(self) -> np.ndarray:
@@ -296,7 +296,8 @@ def _cases(value: Any, field: str) -> list[Case]:
 
 @public(case=_case)
 def explain(case: Case, row: int, col: int) -> Explanation:
-    """Output (row, col) of a case: the place of each factor, the bits of its product that count, the sum, the rounding,
+    """Output (row, col) of a case: the place of each factor, the bits of its product that are kept, the sum, the
+    rounding,
     and the results of other rules of addition."""
     return Explanation(*case._value.explain(row, col))
 
@@ -331,14 +332,14 @@ class Diagnosis(NamedTuple):
     wrong: int
     tried: int
     findings: list[Finding]
-    """Best first; empty when nothing is wrong or nothing fits better than chance."""
+    """Best first; empty if nothing is wrong, or if no fault fits better than chance."""
     where: list[str] = []
-    """What all wrong outputs have in common: "only rows 8..15 of every 16"."""
+    """The pattern of all wrong outputs: "only rows 8..15 of every 16"."""
     wrong_cases: int = 0
     searched_cases: int = 0
-    """Of the wrong ones, those in which faults were searched."""
+    """The number of wrong cases in which faults were searched."""
     searched_wrong: int = 0
-    """The wrong outputs of those; `findings` count among them."""
+    """The wrong outputs of those cases, to which the counts of `findings` refer."""
 
     def _repr_html_(self) -> str:
         return _notebook.diagnosis(self)
@@ -389,7 +390,7 @@ class Comparison(NamedTuple):
     mismatches: int
     cases_with_mismatches: int
     first: str | None
-    """Where the first output differs, and both words."""
+    """The place of the first output that differs, and both words."""
 
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.
@@ -406,9 +407,9 @@ def _tensors(rows: list[Any]) -> dict[str, np.ndarray]:
 
 
 class VectorFile:
-    """Cases of one instruction, as a file holds them. `file[3]` is case 3, `len(file)` their number.
+    """A file of cases of one instruction. `file[3]` is case 3, `len(file)` their number.
 
-    Plain matrices that take several instructions, with one D after all of K, are cases, too: whole tiles.
+    Plain matrices that span several instructions, with one D after all of K, are cases too: whole tiles.
     """
 
     @public
@@ -432,12 +433,12 @@ class VectorFile:
 
     @property
     def steps(self) -> int:
-        """Instructions along K of each case: 1, or more of whole tiles."""
+        """Instructions along K per case: 1, or more for whole tiles."""
         return self._value.steps
 
     @property
     def source(self) -> str:
-        """Who computed the recorded D: a GPU, or this program."""
+        """The origin of the recorded D: a GPU, or this program."""
         return self._value.source
 
     @property
@@ -508,7 +509,7 @@ def _path_before_cases(value: Any, field: str) -> str:
 
 
 def files_in(folder: str) -> list[str]:
-    """The vector files in a folder and in the folders in it, sorted."""
+    """The vector files in a folder and its subfolders, sorted."""
     found = sorted(str(one) for one in pathlib.Path(folder).rglob("*")
                    if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists()))
     if not found:
@@ -518,7 +519,7 @@ def files_in(folder: str) -> list[str]:
 
 @public(instruction=text)
 def read(path: Path, *, instruction: str = "", target: Target | None = None) -> VectorFile:
-    """A vector file (docs/vectors.md). `instruction` and `target` stand in for keys that it lacks."""
+    """Reads a vector file (docs/vectors.md). `instruction` and `target` are defaults for keys that it lacks."""
     try:
         return VectorFile(_core.read(path, instruction, target))
     except Error as error:
@@ -531,8 +532,8 @@ def read(path: Path, *, instruction: str = "", target: Target | None = None) -> 
 
 @public(path=_path_before_cases)
 def write(path: Path, cases: Case | Sequence[Case] | VectorFile, *, source: str | None = None) -> None:
-    """Cases of one instruction on one target as a vector file, whole or not at all. `source` says who computed them,
-    default "python"; a VectorFile keeps its own."""
+    """Writes cases of one instruction on one target as a vector file, completely or not at all. `source` names their
+    origin, by default "python"; a VectorFile keeps its own."""
     if isinstance(cases, VectorFile):
         if source is not None:
             raise refuse("source", source, "none with a VectorFile, which has its own")
@@ -549,7 +550,7 @@ def _names(path: str) -> list[str]:
 def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: int | None = None) -> Comparison:
     """Recomputes every case, or `count` of them from `first` on, and compares with the recorded D, bit for bit.
 
-    `file` may be a folder: all files in it, and in folders in it, whose names end in .safetensors or .npz, together.
+    `file` may be a folder: all .safetensors and .npz files in it and its subfolders are verified together.
     """
     if isinstance(file, VectorFile):
         return Comparison(**file._value.verify(threads, first, -1 if count is None else count))
@@ -568,7 +569,7 @@ def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: 
 
 @public(expected=_file, actual=_file)
 def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Comparison:
-    """The recorded D of two files, bit for bit. bitmma.testing compares arrays."""
+    """Compares the recorded D of two files bit for bit. bitmma.testing compares arrays."""
     one, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
     return Comparison(**one._value.compare(other._value))
 
@@ -580,8 +581,8 @@ def golden(instruction: str | Instruction, *, target: Target | None = None, case
     """Random cases from a seed, with D: the same on any machine.
 
     `distribution` is "bits", "normal" (the default), "wide", "narrow", "cancel", "subnormal", "ties", "special" or
-    "integers"; layouts are as on the command line: "k-major:128", "mn-major:64". What does not act on the instruction
-    is an error: a distribution of tcgen05.ld, the layout of an operand in registers.
+    "integers"; layouts are as on the command line: "k-major:128", "mn-major:64". An argument without effect on the
+    instruction is an error: a distribution for tcgen05.ld, a layout for an operand in registers.
     """
     one = _instruction(instruction)
     state = {rule.name for rule in fields(one)}
@@ -602,7 +603,7 @@ setattr(Plan, "_repr_html_", _plan_html)
 
 
 class Product(NamedTuple):
-    """A recorded product: A [M, K], B [K, N], and what goes with them; None for what the file lacks."""
+    """A recorded product: A [M, K], B [K, N] and further operands; None for operands that the file lacks."""
 
     a: np.ndarray
     b: np.ndarray
@@ -627,12 +628,12 @@ class Product(NamedTuple):
 
     @property
     def kernel(self) -> str | None:
-        """The name of the kernel that computed it."""
+        """The name of the kernel that computed D."""
         return self.metadata.get("kernel")
 
     @public
     def find_plans(self, *, threads: int = 1) -> PlanSearch:
-        """The plans that give every bit of D: those that the kernel's name allows, else all that are known."""
+        """The plans that match every bit of D, among those for the kernel's name, else among all."""
         if self.d is None:
             raise refuse("d", "(missing)", "a recorded D")
         if self.kernel is not None:
@@ -646,8 +647,8 @@ class Product(NamedTuple):
 
     @public
     def gemm(self, plan: str | dict[str, Any] | Plan | None = None, *, threads: int = 1) -> np.ndarray:
-        """D by a plan, with everything that the file has: type of D, scales, bias, C. Without a plan, the first one
-        that gives the recorded D; Error where none does."""
+        """Computes D by a plan, with all operands of the file: type of D, scales, bias, C. Without a plan it uses the
+        first one that matches the recorded D, and raises Error if none does."""
         if plan is None:
             plans = self.find_plans(threads=threads)
             if not plans:
@@ -659,8 +660,8 @@ class Product(NamedTuple):
 
     @public
     def explain(self, row: int, col: int, plan: str | dict[str, Any] | Plan | None = None) -> ProductTrace:
-        """Output (row, col) step by step: accumulators before and after, what each step loses, the error over K. Without
-        a plan, by the first one that gives the recorded D."""
+        """Output (row, col) step by step: the accumulator before and after each step, the loss of each, and the error
+        over K. Without a plan it uses the first one that matches the recorded D."""
         if plan is None:
             plans = self.find_plans()
             if not plans:
@@ -671,7 +672,7 @@ class Product(NamedTuple):
                                output=None if is_plan else self.output, **self.operands())
 
     def operands(self) -> dict[str, Any]:
-        """What gemm and find_plans take by name, beside a and b."""
+        """The keyword arguments of gemm and find_plans besides a and b."""
         names = {name: getattr(self, name) for name in ("c", "bias", "scale_a", "scale_b", "sfa", "sfb")}
         places = {"rows": self.rows or None, "cols": self.cols or None, "whole": self.whole if self.whole[0] else None}
         return {**names, **places, "alpha": self.alpha, "beta": self.beta}
@@ -679,7 +680,8 @@ class Product(NamedTuple):
 
 @public
 def read_product(path: Path) -> Product:
-    """A file of one whole product (docs/products.md); operands of recorded calls are made from their seed."""
+    """Reads a file of one whole product (docs/products.md); generates the operands of recorded calls from their
+    seed."""
     said = _core.read_product(path)
     for name in ("a", "b", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"):
         said[name] = _typed(said[name])

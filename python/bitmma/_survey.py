@@ -31,12 +31,12 @@ class SurveyFinding(NamedTuple):
     details: list[str]
     """Facts of the model that the results refute, and facts that no case decides."""
     outputs: int
-    """That were compared with the model."""
+    """The number of outputs that were compared with the model."""
     mismatches: int
     evidence_before: str
-    """How sure this version is without the report."""
+    """The evidence of this version without the report."""
     choice: str
-    """The choice of the model that the unit settles; empty without one."""
+    """The choice of the model that the unit settles; empty if there is none."""
 
 
 class SurveyReport(NamedTuple):
@@ -75,9 +75,9 @@ def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 
     An existing report is resumed. Nothing leaves the machine. Raises Error without a GPU.
 
     Args:
-        path: The report, a file of safetensors.
+        path: The report, a safetensors file.
         seconds: Starts no unit after this time; 0 for no limit. Another call resumes.
-        device: Which GPU.
+        device: The GPU's number.
         seed: Of the random cases.
         only: Runs only units whose name contains this text.
         jobs: Processes at a time.
@@ -96,12 +96,12 @@ def survey(path: str | os.PathLike[str], *, seconds: float = 480, device: int = 
 
 @public
 def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: int = 0) -> SurveyReport:
-    """Reads a report: makes its cases again and compares the results with the model of this version.
+    """Reads a report: regenerates its cases and compares the results with the model of this version.
 
     Args:
         path: The report.
-        search: Also finds each rule from the results again. If False, results are only compared: no row becomes
-            measured, and open facts are those that the report lists.
+        search: Also searches each rule from the results again. If False, results are only compared: no row becomes
+            measured, and the open facts are taken from the report.
         threads: 0 for all cores.
     """
     said = _core.read_survey(path, search, threads_of(threads))
@@ -110,7 +110,7 @@ def read_survey(path: str | os.PathLike[str], *, search: bool = True, threads: i
 
 
 def _main(arguments: Sequence[str]) -> int:
-    """One unit, in the process that a survey made for it."""
+    """Runs one unit, in the process that a survey started for it."""
     seed, device, rehearse, unit, _, path = arguments
     try:
         _core.end_with_survey()

@@ -14,13 +14,13 @@ class SupportsArray(Protocol):
 
 
 class SupportsDLPack(Protocol):
-    """Arrays that other libraries can look into."""
+    """Arrays that other libraries can access."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 ArrayLike = Union[np.ndarray, SupportsArray, SupportsDLPack]
-"""What operands may be: arrays of NumPy, torch and JAX, bitmma.Codes, and what has DLPack."""
+"""Types of operands: arrays of NumPy, torch and JAX, bitmma.Codes, and objects with DLPack."""
 
 TargetName = Literal[
     "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a",

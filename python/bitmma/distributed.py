@@ -72,7 +72,7 @@ def _violation(field: str, seen: object, legal: str, fix: str = "") -> Violation
 
 
 def _dask_array(value: Any, name: str, chunks: Any) -> tuple[da.Array, str | None]:
-    """The operand as a dask array, and its format where it is raw codes. `chunks` is used for operands
+    """The operand as a dask array, and its format if it has raw codes. `chunks` is used for operands
     that are not dask arrays."""
     format = None
     if isinstance(value, Codes):
@@ -89,7 +89,8 @@ def _dask_array(value: Any, name: str, chunks: Any) -> tuple[da.Array, str | Non
 # ---- Products
 
 class _Operand(NamedTuple):
-    """What a task reads: a dask array, and by the letters of `axes` which part of it: i and j are D's, others whole."""
+    """The input of a task: a dask array, with a letter in `axes` per axis: i and j follow D's chunks, others are
+    whole."""
 
     array: da.Array
     format: str | None
@@ -108,7 +109,7 @@ def _block(value: np.ndarray, format: str | None) -> Any:
 
 def _gemm_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], plan: str,
                 whole: tuple[int, int] | None) -> np.ndarray:
-    """One block of D: a task."""
+    """One task: a block of D."""
     given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
     return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
 
@@ -218,8 +219,8 @@ def _chunks(of: int | tuple[int, ...], extent: int) -> tuple[int, ...]:
 def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequence[int]], whole: tuple[int, int],
                    d: tuple[int, int], plan: Any, kernel: str | None, output: str | None, target: str | None,
                    split_k: int, alpha: float, beta: float, relu: bool) -> tuple[Plan, bool]:
-    """The one plan of all blocks, and whether it asks which rows and columns a block has. A product of at most two rows
-    and columns of zeros is computed, so that whatever is wrong is said now."""
+    """The plan of all blocks, and whether it depends on a block's rows and columns. Computes a product of zeros with at
+    most two rows and columns, to raise all errors now."""
     small = {"i": min(d[0], 2), "j": min(d[1], 2)}
     zeros = {name: operand.like(small) for name, operand in operands.items()}
     where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
@@ -260,7 +261,7 @@ def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequen
 # ---- One instruction
 
 def _spelled(of: str | Instruction) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """Text and immediates, which travel where an Instruction does not."""
+    """Text and immediates: they can be pickled, an Instruction cannot."""
     if isinstance(of, str):
         return of, ()
     return str(of), tuple(sorted(of.immediates.items()))
@@ -275,7 +276,7 @@ def _instruction_of(text: str, immediates: Iterable[tuple[str, int]]) -> Instruc
 
 def _mma_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], instruction: str,
                immediates: tuple[tuple[str, int], ...], target: str | None) -> np.ndarray:
-    """Some products of a batch: a task."""
+    """One task: some products of a batch."""
     given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
     one: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
     return _mma(one, given.pop("a"), given.pop("b"), target=target, threads=1, **given)
@@ -285,7 +286,7 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
         scale_a: Any = None, scale_b: Any = None, metadata: Any = None, chunks: int = 4096) -> da.Array:
     """bitmma.mma of a batch in dask arrays: D [..., M, N] as a dask array, every chunk of the batch a task.
 
-    a             [..., M, K], b [..., K, N], c [..., M, N] and the others as of bitmma.mma, dask arrays or others.
+    a             [..., M, K], b [..., K, N], c [..., M, N] and the others as in bitmma.mma, as dask or other arrays.
                   Leading axes are the batch. They broadcast, and tasks follow their chunks; matrices are never cut
     chunks        products in a task along the first axis of the batch, for arrays that are not dask arrays
 
@@ -336,7 +337,7 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
 # ---- Units of work
 
 class Journal(UserDict[str, dict[str, Any]]):
-    """Results of finished units that outlive the process: a dictionary and a file with one line of JSON a unit.
+    """Results of finished units that outlive the process: a dictionary, and a file with one line of JSON per unit.
 
     A campaign that gets the journal of a stopped one runs only the missing units. An incomplete last line is ignored.
     Only one process at a time may write.
@@ -373,14 +374,14 @@ class Journal(UserDict[str, dict[str, Any]]):
 
 
 class Report(NamedTuple):
-    """What a verification or a campaign found. Nothing in it depends on who computed what, or in which order."""
+    """The result of a verification or a campaign. It does not depend on which worker computed what, or on the order."""
 
     total: Comparison
-    """All of it; `first` is the first mismatch of the first unit that has one."""
+    """The total; `first` is the first mismatch of the first unit that has one."""
     table: dict[str, Comparison]
     """By file, or by instruction, in the order of the request."""
     units: dict[str, dict[str, Any]]
-    """By unit, in order, as JSON has it. As `done` of another call these units are not done again."""
+    """By unit, in order, as JSON values. Pass it as `done` to another call to skip these units."""
 
 
 Progress = Callable[[int, int, str, dict[str, Any]], None]
@@ -397,7 +398,7 @@ _at_once = 1000  # units that the scheduler knows at a time
 
 def _finished(units: Iterator[_Unit], task: Callable[..., dict[str, Any]], client: Any,
               resources: Mapping[str, float] | None) -> Generator[tuple[str, dict[str, Any]], None, None]:
-    """Units and their results as they come."""
+    """Yields units with their results as they finish."""
     if client is None:
         try:
             client = distributed.default_client()
@@ -461,7 +462,7 @@ def _sum(one: Comparison, other: Comparison) -> Comparison:
 
 
 def _shifted(first: str | None, by: int) -> str | None:
-    """Case numbers of a part count from its first case; units never overlap, so a number below `by` is such a one."""
+    """Shifts case numbers of a part, which count from its first case; units do not overlap, so these are below `by`."""
     if first is None:
         return None
     return re.sub(r"^case (\d+)", lambda found: f"case {int(found[1]) + (by if int(found[1]) < by else 0)}", first)
@@ -474,7 +475,7 @@ def _named(unit: str, error: Error) -> Error:
 # ---- Verification
 
 def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The vector files, folders searched, as absolute paths; sorted inside a folder."""
+    """The vector files, including those in folders, as absolute paths; sorted within a folder."""
     found: list[str] = []
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         whole = os.path.abspath(path)
@@ -499,15 +500,15 @@ def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, 
            target: str | None = None, cases_per_unit: int = 64, client: Any = None,
            done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
            resources: Mapping[str, float] | None = None) -> Report:
-    """bitmma.verify of vector files and of folders of them, some cases of a file a task.
+    """bitmma.verify for vector files and folders of them, with some cases of a file per task.
 
-    instruction, target   for files that do not say, as of bitmma.read
-    cases_per_unit        cases of a task
-    client                a distributed.Client; None: the current one, and without one this machine alone
+    instruction, target   for files that do not name them, as in bitmma.read
+    cases_per_unit        cases per task
+    client                a distributed.Client; None: the current one, or only this machine if there is none
     done                  results of units that need not run again: `Report.units` of an earlier call, or a Journal.
                           This call adds its results to it. The files must not have changed
     progress              called with (finished units, all units, unit, its result)
-    resources             of workers, as of client.submit
+    resources             of workers, as in client.submit
 
     The client first reads every header. Returns a Report, the same for any cluster: `total`, by file, by unit. If a unit
     raises Error, the call ends and units that have not begun are dropped; finished units are in `done`.
@@ -564,7 +565,7 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
              distribution: str | Sequence[str] = distributions, client: Any = None,
              done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
              resources: Mapping[str, float] | None = None) -> Report:
-    """Random cases of instructions, made on the workers from a seed, and held against something else by `check`.
+    """Random cases of instructions, generated on the workers from a seed, and compared with another source by `check`.
 
     instructions     mnemonics, statements or Instructions; each has units first_unit .. first_unit + units - 1
     check            called on a worker with the VectorFile of a unit, including D as bitmma computes it. Returns a
@@ -573,8 +574,8 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
     cases_per_unit   unit u has cases u n .. (u + 1) n - 1 of the seed: those of bitmma.golden(instruction, seed=seed,
                      first_case=u n, cases=n, distribution=...)
     distribution     one, or several that the units use in turn; default: all nine. Moves of Tensor Memory have none
-    resources        of workers, as of client.submit: {"GPU": 1} for workers that were started with --resources GPU=1
-    others           as of verify
+    resources        of workers, as in client.submit: {"GPU": 1} for workers that were started with --resources GPU=1
+    others           as in verify
 
     Returns a Report by instruction and by unit. The name of a unit determines its cases, so a restart with `done` runs
     only the missing units, on the same cases; use the same `check`. If a check raises Error, the campaign ends; finished
@@ -632,8 +633,8 @@ def _check_by_case(file: VectorFile, compute: Callable[[Case], Any]) -> Comparis
 
 
 def by_case(compute: Callable[[Case], Any]) -> Check:
-    """The check of a function that computes D [M, N] of a Case: its bits against the recorded ones, NaN payloads and
-    signs of zeros included. D may be an array of D's type or raw codes of its width.
+    """The check for a function that computes D [M, N] of a Case: compares its bits with the recorded ones, including
+    NaN payloads and signs of zeros. D may be an array of D's type or raw codes of its width.
 
     >>> by_case(Case.computed_d)(golden("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", cases=3)).mismatches
     0
@@ -642,7 +643,7 @@ def by_case(compute: Callable[[Case], Any]) -> Check:
 
 
 def _run_program(program: str, arguments: list[str], seconds: float) -> str:
-    """What the command line program prints. Exit code 1 says that bits differ, which is no error."""
+    """The output of the command line program. Exit code 1 means that bits differ, which is not an error."""
     found = shutil.which(program)
     if found is None:
         raise refuse("program", program, "the command line program bitmma on this worker",
@@ -667,10 +668,10 @@ def _check_on_gpu(file: VectorFile, program: str, device: int, seconds: float) -
 
 
 def gpu(*, program: str = "bitmma", device: int = 0, seconds: float = 600) -> Check:
-    """The check of a worker's GPU: `bitmma gpu` runs the cases of a unit there, and D is compared bit for bit.
+    """The check for a worker's GPU: `bitmma gpu` runs the cases of a unit there, and D is compared bit for bit.
 
-    `program` is the command line program, `device` which GPU, `seconds` the time of a unit. Raises Error where the
-    worker has no such program or no GPU with the instruction.
+    `program` is the command line program, `device` the GPU's number, `seconds` the time limit of a unit. Raises Error
+    if the worker has no such program or no GPU with the instruction.
     """
     return functools.partial(_check_on_gpu, program=program, device=device, seconds=seconds)
 
@@ -702,15 +703,15 @@ def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_
     """The campaign of docs/evidence.md over many GPUs: every unit is `bitmma gpu campaign` of one unit on a worker.
 
     family             "wgmma" or "mma.sync": every legal instruction, any descriptors, all distributions
-    outputs_per_unit   about how many outputs a unit has; part of what a seed means
-    program, device    the command line program, and which GPU, on the workers
+    outputs_per_unit   approximate number of outputs per unit; the cases of a seed depend on it
+    program, device    the command line program and the GPU's number on the workers
     save               a folder for mismatching cases that the workers can access; None: they are not kept, but
-                       `total.first` is the command that makes them again
-    seconds            the time of a unit
-    others             as of campaign
+                       `total.first` is the command that regenerates them
+    seconds            the time limit of a unit
+    others             as in campaign
 
-    Returns a Report by the group of instructions and the GPU that ran. Of a unit `cases_with_mismatches` are at most
-    100; its result also names GPU, target, driver and CUDA.
+    Returns a Report by instruction group and GPU. `cases_with_mismatches` of a unit is at most 100; its result also
+    names GPU, target, driver and CUDA.
     """
     _require_positive("units", units)
     _require_positive("first_unit", first_unit, 0)

@@ -52,7 +52,7 @@ class Places:
         self._map: Any = None
 
     def _of(self, map: Any) -> Places:
-        """The same, which is drawn as `map` is."""
+        """The same, drawn like `map`."""
         self._map = map
         return self
 
@@ -68,8 +68,8 @@ class Places:
         return f"Places({', '.join(self._names)} of {' x '.join(map(str, shape))} elements)"
 
     def back(self) -> np.ndarray:
-        """The reverse: an array of the places, with a last axis of the coordinates of the element that begins there.
-        The axes before it are threads, registers and elements of a register; CTAs, lanes and columns; or bytes."""
+        """The inverse: an array over the places, whose last axis has the coordinates of the element that begins there.
+        Its other axes are threads, registers and elements of a register; CTAs, lanes and columns; or bytes."""
         where = [getattr(self, name) // width for name, width, _ in self._index]
         matrix = where[0].shape
         extents = [size or (int(values.max()) + 1 if values.size else 0)
@@ -138,8 +138,8 @@ def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool =
 @public
 def tmem_a(m: int, k: int, *, element_bits: int = 16, cta_group: int = 1, ws: bool = False, sparse: bool = False,
            address: int = 0, copy: int = 0) -> Places:
-    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `copy` of layouts that need
-    several."""
+    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `copy` selects one of the
+    copies that some layouts need."""
     arrays = _core.tmem_a_map(m, k, element_bits, cta_group, ws, sparse, address).arrays()
     copies = arrays["lane"].shape[2] if arrays["lane"].ndim == 3 else 1
     if not 0 <= copy < copies:
@@ -151,7 +151,7 @@ def tmem_a(m: int, k: int, *, element_bits: int = 16, cta_group: int = 1, ws: bo
 @public
 def ldst(shape: str, num: int = 1, *, pack_16b: bool = False) -> Places:
     """tcgen05.ld and .st of one warp: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2". Arrays [threads,
-    registers, halves] of lanes and columns, from the address on."""
+    registers, halves] of lanes and columns relative to the address."""
     arrays = _core.ldst_map(shape, num, pack_16b).arrays()
     halves = {name: array[:, :, :2 if pack_16b else 1] for name, array in arrays.items()}
     return Places("", halves, (("lane", 1, 0), ("column", 1, 0)))
@@ -165,7 +165,7 @@ def ldmatrix(count: int = 4, *, transposed: bool = False, store: bool = False) -
 
 @public
 def scales(rows: int, blocks: int) -> Places:
-    """Block scales in the image that CUTLASS and cuBLAS keep: tiles of 128 rows and 4 blocks."""
+    """Block scales in the image of CUTLASS and cuBLAS: tiles of 128 rows and 4 blocks."""
     one, size = _core.scale_map(rows, blocks)
     return Places("", {"byte": one.arrays()["image_byte"]}, (("byte", 1, size),), bytes=size)._of(one)
 
@@ -186,7 +186,7 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
 @public
 def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, major: str = "k", box_inner: int = 0,
         box_outer: int = 0, start: int = 0) -> Places:
-    """What TMA writes into shared memory: a matrix in boxes of a tensor map with this swizzle.
+    """A matrix as TMA writes it to shared memory: in boxes of a tensor map with this swizzle.
 
     >>> tma(8, 64).byte[1, 0]
     np.int64(144)
@@ -197,8 +197,8 @@ def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, m
 
 @public
 def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]:
-    """Wavefronts in which shared memory serves the byte addresses of a warp's threads, how many it would take without
-    conflicts, and the words of each bank in the request that has the most of one.
+    """The number of wavefronts in which shared memory serves the byte addresses of a warp's threads, the number without
+    conflicts, and the words per bank in the request whose maximum is largest.
 
     >>> bank_conflicts([128 * row for row in range(8)], 16)[:2]
     (8, 1)
@@ -232,7 +232,8 @@ def offsets(text: str) -> np.ndarray:
 
 @public(case=_case)
 def operand(case: Case, name: str) -> Places:
-    """An operand of a case where its instruction finds it: "a" [M, stored K], "b" [K, N], "c" or "d" [M, N]."""
+    """An operand of a case at the places where its instruction reads it: "a" [M, stored K], "b" [K, N], "c", "d" [M,
+    N]."""
     if case.state is None:
         raise refuse("case", "logical matrices alone", "a case with a state")
     arrays = _core.operand_map(case._value, name).arrays()

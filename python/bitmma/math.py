@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Floating-point instructions of PTX on arrays, bit for bit: what a GPU gives beside its tensor cores.
+"""PTX floating-point instructions outside the tensor cores, on arrays, with a GPU's bits.
 
     bitmma.math.ex2(x)                          ex2.approx.f32 of every element of a float32 array
     bitmma.math.rcp(x, ftz=True)                rcp.approx.ftz.f32
     bitmma.math.fma(a, b, c, rounding="rz")     fma.rz.f32
     bitmma.math.compute("tanh.approx.bf16", x)  by its name; bitmma.math.instructions() has all
-    bitmma.math.c("expf@cuda_13_fast_math", x)  what nvcc 13.0 -use_fast_math makes of C's expf; c_functions() has all
+    bitmma.math.c("expf@cuda_13_fast_math", x)  C's expf as nvcc 13.0 -use_fast_math compiles it; c_functions() has all
     bitmma.cvt("cvt.rn.f16.f32", x)             a conversion; bitmma.math.conversions() has all
 
-Arrays are of NumPy or torch, float32, float16 or bfloat16, of rcp and rsqrt also float64; operands are broadcast, and the
-result has their dtype. Numbers of Python are rounded to it, NumPy's scalars have a dtype of their own. Special functions
-follow the tables of the GPU's special function unit; `explain` shows how a result comes about, `evidence` how sure it is.
+Arrays are of NumPy or torch, float32, float16 or bfloat16, for rcp and rsqrt also float64; operands are broadcast, and
+the result has their dtype. Python numbers are rounded to it; NumPy scalars have their own dtype. Special functions
+follow the tables of the GPU's special function unit; `explain` shows the computation of a result, `evidence` its
+evidence.
 """
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def _format(name: str) -> str:
 
 
 def _known(instruction: Any) -> str:
-    """A name that is one; add, sub and mul may omit .rn."""
+    """The instruction with this name; add, sub and mul may omit .rn."""
     name = str(instruction)
     operation, _, rest = name.partition(".")
     known = instructions()
@@ -46,12 +47,12 @@ def _known(instruction: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """A number of Python: NumPy's scalars are arrays of their dtype."""
+    """True for a Python number: NumPy scalars are arrays of their dtype."""
     return type(value) in (int, float)
 
 
 def _rounded_number(value: Any, format: str) -> np.ndarray:
-    """The code of a number of Python, rounded once to the nearest."""
+    """The code of a Python number, rounded once to nearest."""
     words = np.array([float(value)]).view(np.uint64)
     if format != "f64":
         results = np.empty(1, np.uint64)
@@ -61,7 +62,7 @@ def _rounded_number(value: Any, format: str) -> np.ndarray:
 
 
 def _words(value: Any, format: str, name: str) -> np.ndarray:
-    """The codes of an array, one in a word of 32 bits, or of 64. Numbers of Python are rounded to the format."""
+    """The codes of an array, one per 32- or 64-bit word. Python numbers are rounded to the format."""
     if _is_number(value):
         value = Codes(np.asarray(_rounded_number(value, format)), format)
     elif not isinstance(value, Codes):
@@ -71,10 +72,10 @@ def _words(value: Any, format: str, name: str) -> np.ndarray:
 
 @public
 def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
-    """The result of an instruction of PTX for every element: `compute("fma.rn.f32", a, b, c)`.
+    """The result of a PTX instruction for every element: `compute("fma.rn.f32", a, b, c)`.
 
-    Instructions of two codes a word, such as ex2.approx.f16x2, are those of one code here. Raises Error for an unknown
-    instruction, another number of operands, or an array of another format.
+    Use the instruction for one code in place of one for two codes per word, such as ex2.approx.f16x2. Raises Error for
+    an unknown instruction, a wrong number of operands, or an array of another format.
 
     >>> compute("rcp.approx.ftz.f32", np.float32([3, 4]))
     array([0.33333334, 0.25      ], dtype=float32)
@@ -84,7 +85,7 @@ def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
 
 
 def _results(function: Any, name: str, given: list[np.ndarray], threads: int) -> np.ndarray:
-    """One result for every element of the operands, which are words of one dtype and are broadcast."""
+    """One result for every element of the broadcast operands, which are words of one dtype."""
     try:
         words = np.broadcast_arrays(*given) if given else []
     except ValueError:
@@ -95,7 +96,7 @@ def _results(function: Any, name: str, given: list[np.ndarray], threads: int) ->
 
 
 def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
-    """A torch tensor where an operand is one and torch has the type."""
+    """A torch tensor if an operand is one and torch has the type."""
     return next((made for one in operands if (made := like(one, array)) is not array), array)
 
 
@@ -110,11 +111,11 @@ def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], th
 
 @public
 def c(name: str, *operands: Any, threads: int = 1) -> Any:
-    """What a compiler makes of a function of C's <math.h>, for every element of float32 arrays.
+    """A function of C's <math.h> as a compiler compiles it, for every element of float32 arrays.
 
     `name` is the function's and its compiler's: "expf@cuda_13" (nvcc 13.0; PyTorch's eager kernels),
-    "expf@cuda_13_fast_math" (-use_fast_math), "tl.exp@triton_3_6"; without a compiler it is the first row of
-    `c_functions()` that has the name. Raises Error for an unknown function, another number of operands, or an array of
+    "expf@cuda_13_fast_math" (-use_fast_math), "tl.exp@triton_3_6"; without a compiler, the first row of
+    `c_functions()` with this name. Raises Error for an unknown function, a wrong number of operands, or an array of
     another format.
 
     >>> c("expf", np.float32([10])), c("expf@cuda_13_fast_math", np.float32([10]))
@@ -125,8 +126,8 @@ def c(name: str, *operands: Any, threads: int = 1) -> Any:
 
 @public
 def c_functions() -> list[dict[str, Any]]:
-    """Every function that `c` takes: function, operands (how many), source (what was read), and target, evidence and
-    evidence_source as `evidence` gives them.
+    """Every function that `c` accepts: function, operands (their number), source (the code that was read), and target,
+    evidence and evidence_source as in `evidence`.
 
     >>> c_functions()[0]["function"]
     'expf@cuda_13'
@@ -136,7 +137,7 @@ def c_functions() -> list[dict[str, Any]]:
 
 
 def _integer_words(value: Any, dtype: np.dtype, name: str) -> np.ndarray:
-    """Whole numbers of one dtype, or of Python in its range."""
+    """Integers of one dtype, or Python integers in its range."""
     if isinstance(value, int) and not isinstance(value, bool):
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
@@ -149,7 +150,7 @@ def _integer_words(value: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
-    """One operand of a cvt, in words of 64 bits."""
+    """One operand of a cvt, in 64-bit words."""
     if name == "scale" and bits == 8 and not isinstance(value, int):
         array = codes_as(value, "ue8m0", name)
     elif name in ("scale", "random_bits") or source.endswith("x2"):
@@ -166,13 +167,13 @@ def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
 
 @public(instruction=text)
 def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
-    """A conversion of PTX for every element: `cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)`, operands in PTX's order.
+    """A PTX conversion for every element: `cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)`, with operands in PTX's order.
 
-    Operands of f16, bf16, f32, f64 and of integer types are arrays of that dtype. Packed ones (e4m3x2, f16x2), the random
-    bits of .rs (uint32) and scales (uint8; of n2 uint16) are words, arrays of unsigned integers. So are packed results:
-    `a` is in the upper half. Other results have the dtype of their type; tf32 is float32. Numbers of Python are operands
-    too. Raises Error for an unknown form, another number of operands, an array of another dtype, or shapes that do not
-    go together.
+    Operands of f16, bf16, f32, f64 and integer types are arrays of that dtype. Packed operands (e4m3x2, f16x2), the
+    random bits of .rs (uint32) and scales (uint8; uint16 for n2) are words, arrays of unsigned integers. So are packed
+    results, with `a` in the upper half. Other results have the dtype of their type; tf32 is float32. Python numbers are
+    operands too. Raises Error for an unknown form, a wrong number of operands, an array of another dtype, or
+    incompatible shapes.
 
     >>> cvt("cvt.rn.satfinite.e4m3x2.f32", np.float32([456]), np.float32([1]))
     array([32312], dtype=uint16)
@@ -194,8 +195,8 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
 
 @public
 def conversions() -> list[dict[str, Any]]:
-    """Every form of cvt: instruction, operands (pairs of a name and its register's bits), result_bits, targets, ptx (the
-    first version that has it), source, and target, evidence and evidence_source as `evidence` gives them.
+    """Every form of cvt: instruction, operands (pairs of a name and its register's bits), result_bits, targets, ptx
+    (the first version with the form), source, and target, evidence and evidence_source as in `evidence`.
 
     >>> [one["instruction"] for one in conversions() if "sm_90" not in one["targets"]][0]
     'cvt.rn.satfinite.tf32.f32'
@@ -206,7 +207,7 @@ def conversions() -> list[dict[str, Any]]:
 
 def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "",
            threads: int = 1) -> Any:
-    """The instruction of an operation for the format that the operands have."""
+    """The instruction of an operation for the format of the operands."""
     given = [(format_of(one), isinstance(one, Codes)) for one in operands if not _is_number(one)]
     formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
     if len(formats) > 1 or not formats <= set(_formats):
@@ -225,7 +226,7 @@ def _rounded(operation: str, operands: tuple[Any, ...], rounding: str, ftz: bool
 
 @public
 def ex2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
-    """2 to the power of x: ex2.approx.f32, with ftz=True ex2.approx.ftz.f32; also of f16, and with ftz of bf16.
+    """2 to the power of x: ex2.approx.f32, with ftz=True ex2.approx.ftz.f32; also for f16, and with ftz for bf16.
 
     >>> ex2(np.float32([0.3]))
     array([1.2311444], dtype=float32)
@@ -241,8 +242,8 @@ def lg2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
 
 @public
 def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
-    """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"; of float64
-    rcp.approx.ftz.f64, with ftz=True: the unit reads and writes the upper words alone."""
+    """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"; for float64
+    rcp.approx.ftz.f64, with ftz=True: the unit reads and writes only the upper words."""
     return _named("rcp", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
@@ -254,7 +255,7 @@ def sqrt(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 
 
 @public
 def rsqrt(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
-    """1 / sqrt(x): rsqrt.approx.f32; of float64 rsqrt.approx.ftz.f64, with ftz=True."""
+    """1 / sqrt(x): rsqrt.approx.f32; for float64 rsqrt.approx.ftz.f64, with ftz=True."""
     return _named("rsqrt", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
@@ -272,7 +273,7 @@ def cos(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
 
 @public
 def tanh(x: Any, *, threads: int = 1) -> Any:
-    """The hyperbolic tangent: tanh.approx of f32, f16 or bf16."""
+    """The hyperbolic tangent: tanh.approx for f32, f16 or bf16."""
     return _named("tanh", (x,), accuracy="approx", threads=threads)
 
 
@@ -284,7 +285,7 @@ def div(a: Any, b: Any, *, rounding: str = "approx", ftz: bool = False, threads:
 
 @public
 def add(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
-    """a + b, rounded once: add.rn of f32, f16 or bf16; f32 has "rz", "rm" and "rp" too."""
+    """a + b, rounded once: add.rn for f32, f16 or bf16; f32 also has "rz", "rm" and "rp"."""
     return _rounded("add", (a, b), rounding, ftz, sat, False, threads)
 
 
@@ -318,7 +319,7 @@ def instructions() -> list[str]:
 
 
 def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[int]]:
-    """The full name of a function of words, and the words of its operands, one number each."""
+    """The full name of a word function, and the words of its operands, one number each."""
     if function.startswith("cvt."):
         form = _core.cvt_form(function)
         name, source = form["instruction"], form["instruction"].split(".")[-1]
@@ -337,10 +338,10 @@ def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[
 
 @public
 def explain(name: str, *operands: Any, target: str | None = None) -> dict[str, Any]:
-    """How a result comes about: operands, result, evidence, and of an approximate instruction under "unit" what the
-    special function unit reads, its quadratic, the truncated square and what is cut off, with the products before and
-    behind it; of a rounded one the codes "below" and "above" the exact result; of a conversion its "lanes"; of a function
-    of C its "steps", the f32 operations. Operands are numbers, arrays of one element, or `Codes`.
+    """The computation of a result: operands, result, evidence; for an approximate instruction "unit" with the input of
+    the special function unit, its quadratic, the truncated square and result, and the products before and after the
+    unit; for a rounded instruction the codes "below" and "above" the exact result; for a conversion its "lanes"; for a
+    C function its "steps", the f32 operations. Operands are numbers, arrays of one element, or `Codes`.
 
     >>> explain("ex2.approx.f32", 0.3)["unit"]["index"]
     19
@@ -356,12 +357,12 @@ def explain(name: str, *operands: Any, target: str | None = None) -> dict[str, A
 
 @public
 def evidence(name: str, target: str | None = None) -> dict[str, str]:
-    """How sure a function of words is on a target: "target", "evidence" and "evidence_source".
+    """The evidence for a word function on a target: "target", "evidence" and "evidence_source".
 
-    "measured": a GPU of the target was compared for all arguments; "sampled": for random ones; "documented": the PTX ISA
-    or IEEE 754 gives the result; "compiled": read from a compiler's instructions; "assumed": as on another target. Without
-    a target: sm_90a, or the first that has the function. Raises Error for a name that is none, and for a target that lacks
-    the function.
+    "measured": compared with a GPU of the target for all arguments; "sampled": for random ones; "documented": the PTX
+    ISA or IEEE 754 defines the result; "compiled": read from a compiler's instructions; "assumed": as on another
+    target. The default target is sm_90a, or the first that has the function. Raises Error for an unknown name, and for
+    a target that lacks the function.
 
     >>> evidence("ex2.approx.f32")["evidence"], evidence("ex2.approx.f32", "sm_100a")["evidence"]
     ('measured', 'assumed')

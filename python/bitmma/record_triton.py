@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Records what a GPU gives for the Triton kernels of a program, those of torch.compile as well: PTX, arguments, memory.
+"""Records a GPU's results for the Triton kernels of a program, including those of torch.compile: PTX, arguments,
+memory.
 
-On the machine with the GPU; this file alone is enough, with PyTorch and Triton, and bitmma need not be installed:
+Run it on the machine with the GPU; it needs only this file, PyTorch and Triton, not an installed bitmma:
 
     python record_triton.py -o launches.safetensors train.py --steps 3
 
@@ -9,7 +10,7 @@ Then, on any machine:
 
     bitmma verify launches.safetensors
 
-Each distinct kernel is recorded a few times, as long as its memory is not too large. In a program of your own:
+Each distinct kernel is recorded a few times, if its memory is not too large. In your own program:
 
     with record_triton.recording() as launches:
         layer(x)
@@ -33,12 +34,12 @@ NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "
 
 
 class Launches:
-    """What was recorded, and what was not, by its reason."""
+    """The recorded launches, and the reasons why others were not recorded."""
 
     def __init__(self, most_of_kernel: int, most_bytes: int, most_total: int) -> None:
         self.most_of_kernel, self.most_bytes, self.most_total = most_of_kernel, most_bytes, most_total
         self.label = ""
-        """Given to each launch that follows."""
+        """The label of each following launch."""
         self.is_recording = True
         self.total_bytes = 0
         self.left_out: dict[str, int] = {}
@@ -97,7 +98,7 @@ class Launches:
 
 
 class Arguments:
-    """Those of one launch on their way into a file: tensors by the memory that they lie in."""
+    """The arguments of one launch for a file: tensors are stored by their underlying memory."""
 
     def __init__(self) -> None:
         self.memories: list[Any] = []
@@ -115,7 +116,7 @@ class Arguments:
         return sum(int(one.untyped_storage().nbytes()) for one in self.memories)
 
     def add(self, value: Any, kind: Any, descriptors: Iterator[dict[str, Any]]) -> None:
-        """Raises TypeError for what is not recorded."""
+        """Raises TypeError for an argument that cannot be recorded."""
         if kind == "constexpr":
             return
         if isinstance(kind, tuple):
@@ -150,7 +151,7 @@ class Arguments:
 
 
 def _memory_of(arguments: Arguments) -> list[bytes]:
-    """All of the memory that the tensors lie in, when the GPU is done."""
+    """All memory that contains the tensors, after the GPU has finished."""
     import torch
     if any(tensor.is_cuda for tensor in arguments.memories):
         torch.cuda.synchronize()
@@ -162,13 +163,13 @@ def _memory_of(arguments: Arguments) -> list[bytes]:
 
 
 def _parameters_of(ptx: str, entry: str) -> int:
-    """How many parameters an entry has: releases of Triton differ in scratch memory."""
+    """The number of parameters of an entry: Triton releases differ in scratch memory."""
     begin = ptx.index(f".entry {entry}(")
     return ptx.count(".param ", begin, ptx.index(")", begin))
 
 
 class Recorded:
-    """Launches a compiled kernel as `run` does, and records it. Triton's and Inductor's launches come here."""
+    """Launches a compiled kernel as `run` does, and records it. Triton and Inductor both launch through it."""
 
     def __init__(self, kernel: Any, run: Any, launches: Launches) -> None:
         self.kernel, self.run, self.launches = kernel, run, launches
@@ -210,9 +211,9 @@ class Recorded:
 def recording(most_of_kernel: int = 4, most_bytes: int = 8 << 20, most_total: int = 512 << 20) -> Iterator[Launches]:
     """Records the launches of Triton's kernels, each with its memory copied from the GPU before and after.
 
-    most_of_kernel   launches of one PTX and entry
-    most_bytes       of the memory of a launch: a tensor is recorded with all of the storage that it lies in
-    most_total       bytes of all launches
+    most_of_kernel   limit of launches per PTX and entry
+    most_bytes       limit of memory per launch: a tensor is recorded with its whole storage
+    most_total       limit of bytes for all launches
     """
     import torch
     import torch._inductor.config as inductor

@@ -41,7 +41,7 @@ class Difference(NamedTuple):
     first: tuple[int, ...] | None
     """Place of the first one."""
     worst: tuple[int, ...] | None
-    """Place of the most ulp; None where no two numbers differ."""
+    """Place of the largest difference in ulp; None if no two numbers differ."""
     worst_ulp: int
     above: int
     """Numbers that are larger in magnitude than expected."""
@@ -86,7 +86,7 @@ def _both(actual: Any, expected: Any) -> tuple[str, np.ndarray, np.ndarray]:
 
 @public
 def bits_equal(actual: ArrayLike, expected: ArrayLike) -> bool:
-    """True when both arrays have one format, one shape and the same bits: +0 and -0 differ, and so do NaN payloads.
+    """True if both arrays have the same format, shape and bits: +0 and -0 differ, and so do NaN payloads.
 
     NumPy with ml_dtypes, torch, JAX, or bitmma.codes(array, format).
 
@@ -101,9 +101,9 @@ def bits_equal(actual: ArrayLike, expected: ArrayLike) -> bool:
 def assert_bits_equal(actual: ArrayLike, expected: ArrayLike, case: Case | None = None) -> None:
     """Raises AssertionError with the difference unless both arrays have the same format, shape and bits.
 
-    actual     what a program computed: NumPy, torch, JAX, or bitmma.codes(array, format)
-    expected   what it should be
-    case       a bitmma.Case whose D `actual` is: the message then names the faults that explain the wrong outputs
+    actual     the program's result: NumPy, torch, JAX, or bitmma.codes(array, format)
+    expected   the correct result
+    case       the bitmma.Case with D `actual`: the message then names the faults that explain the wrong outputs
 
     >>> assert_bits_equal(np.float16([1, 2]), np.float16([1, 2]))
     """
@@ -120,7 +120,7 @@ def assert_bits_equal(actual: ArrayLike, expected: ArrayLike, case: Case | None 
 
 
 def _faults(case: Case, actual: Any) -> str:
-    """What diagnose finds, in lines below the difference."""
+    """The result of diagnose, in lines below the difference."""
     said = diagnose(case, [actual])
     if not said.wrong:
         return "\n  actual is what the case computes: expected is another"
@@ -186,7 +186,7 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Three digits, or so many that what is not all does not read as 100 %."""
+    """Three digits, or as many as needed so that an incomplete share does not read as 100 %."""
     percent = 100 * part / whole
     texts = (f"{percent:.{digits}g}" for digits in range(3, 18))
     return next(text for text in texts if part == whole or float(text) != 100) + " %"
@@ -197,7 +197,7 @@ def _shown(value: Any) -> str:
 
 
 def _values(codes: np.ndarray, format: str) -> np.ndarray:
-    """The numbers, exact: float64 of f64, integers, and float32 of the rest."""
+    """The exact numbers: float64 for f64, integers, and float32 for the rest."""
     if format == "f64":
         return codes.view(np.float64)
     if format in _integers:
@@ -208,7 +208,7 @@ def _values(codes: np.ndarray, format: str) -> np.ndarray:
 
 
 def _order(codes: np.ndarray, format: str) -> np.ndarray:
-    """Integers in the order of the numbers, neighbours one apart; +0 and -0 are 0."""
+    """Integers in the order of the numbers, with neighbours one apart; +0 and -0 are 0."""
     if format in _integers:
         return codes.view(_dtypes[format]).astype(np.int64)
     if format in _unsigned:
@@ -219,7 +219,7 @@ def _order(codes: np.ndarray, format: str) -> np.ndarray:
 
 
 def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
-    """Which rows and columns hold differences: "rows 8..15 of every 16, all columns"."""
+    """The rows and columns with differences: "rows 8..15 of every 16, all columns"."""
     if len(shape) < 2 or not len(places):
         return []
     said = [f"{name} {_pattern(np.unique(places[:, axis]), shape[axis])}"
@@ -228,7 +228,7 @@ def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
 
 
 def _pattern(found: np.ndarray, extent: int) -> str:
-    """Indices in few words: all, a range, a step, or a range of every so many."""
+    """A short description of indices: all, a range, a step, or a periodic range."""
     if len(found) == extent:
         return "all"
     first, last = int(found[0]), int(found[-1])

@@ -16,7 +16,7 @@ namespace {
 
 using Table = std::vector<std::vector<std::string>>;
 
-/// What tells descriptors of Hopper and Blackwell apart.
+/// The bits that distinguish descriptors of Hopper and Blackwell.
 constexpr std::string_view version_bits = "bits 46-48";
 
 struct PlaceReport {
@@ -42,7 +42,7 @@ Report aligned_report(const AlignedNumber& number) {
           {"dropped", number.dropped}};
 }
 
-/// Adds what a kind of sum knows of a step to the step's report.
+/// Adds the details of a kind of sum to the report of a step.
 class SumReport {
  public:
   SumReport(const Explanation& explanation, const ExplainedStep& step, Report& report)
@@ -114,7 +114,7 @@ Report step_report(const Explanation& e, const ExplainedStep& step) {
                {"a_value", print_value(e.a, term.a_bits)},
                {"b", print_bits(e.b, term.b_bits)},
                {"b_value", print_value(e.b, term.b_bits)}};
-    // Where bits are ignored, those that are computed with.
+    // If the hardware ignores bits, shows the bits that it uses.
     if (info(e.a).ignored_bits > 0) one["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
     if (info(e.b).ignored_bits > 0) one["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
     if (term.a_place) one["a_place"] = describe(*term.a_place);
@@ -137,7 +137,7 @@ Report step_report(const Explanation& e, const ExplainedStep& step) {
   return report;
 }
 
-/// The raw numbers of a word's fields.
+/// The raw values of a word's fields.
 template <typename Rows>
 Report raw_fields(const Rows& rows, uint64_t word) {
   Report report = Report::object();
@@ -149,7 +149,7 @@ std::string bit_range(const BitField& bits) {
   return fmt::format("{}-{}", bits.low_bit, bits.low_bit + bits.width_bits - 1);
 }
 
-/// A word as its field table says it.
+/// Decodes a word by its field table.
 template <typename Rows>
 Table table_of(const Rows& rows, uint64_t word) {
   Table table{{"bits", "field", "raw", "meaning"}};
@@ -190,7 +190,7 @@ class WordReport {
     report.add("swizzle_mode", info(descriptor.swizzle).name);
     std::vector<Violation> doubtful = warnings(descriptor, type.major);
     const std::vector<Violation> doubts = doubts_about(type.target, word_);
-    // A word of other GPUs is doubted once, with its readings.
+    // Report once that the word may be for another GPU, and add those readings.
     const auto is_version = [](const Violation& one) { return one.field == version_bits; };
     if (std::ranges::any_of(doubts, is_version)) {
       std::erase_if(doubtful, [&](const Violation& one) {
@@ -295,7 +295,7 @@ std::string print_reading(const SmemDescriptor& descriptor) {
                      info(descriptor.swizzle).name);
 }
 
-/// The kinds whose instruction descriptor the word can be, by what it says: "M = 128, N = 64 of kind::f16".
+/// The kinds whose instruction descriptor the word can be, with its meaning: "M = 128, N = 64 of kind::f16".
 std::vector<std::string> readings_as_idesc(uint64_t word) {
   std::vector<std::string> found;
   for (const MmaKindInfo& kind : mma_kinds) {
@@ -311,8 +311,8 @@ std::vector<std::string> readings_as_idesc(uint64_t word) {
   return found;
 }
 
-/// Whether an instruction that reads 256 rows and `row_bytes` of K, or columns of MN-major, finds them at the same
-/// bytes.
+/// Whether an instruction that reads 256 rows and `row_bytes` of K (or that many columns of MN-major) reads the same
+/// bytes through both descriptors.
 struct Alike {
   bool same = true;
   std::string where = {};
@@ -333,7 +333,7 @@ Alike compare_reads(const SmemDescriptor& first, const SmemDescriptor& second, M
   return {};
 }
 
-/// The verdict on two descriptors of shared memory.
+/// Compares what two shared-memory descriptors read.
 Report reads_alike(const SmemWord& type, uint64_t first_word, uint64_t second_word) {
   const SmemDescriptor first = decode_smem_descriptor(type.target, first_word),
                        second = decode_smem_descriptor(type.target, second_word);

@@ -12,8 +12,8 @@
 namespace bitmma {
 namespace {
 
-/// True where the outputs that are right lie in the lines that a swizzle leaves in their place: the XOR of the first
-/// lines of every 8 is 0, in swizzle 128 of one, in 64 of two, in 32 of four.
+/// True if the correct outputs are in the lines that a swizzle does not move: in every 8 lines the XOR is 0 for the
+/// first line of swizzle 128, for the first two of swizzle 64 and for the first four of swizzle 32.
 bool looks_like_a_swizzle(const MismatchMap& map) {
   const auto is_right = [&](bool by_row, bool by_col, int lines) {
     for (int row = 0; row < map.rows; ++row) {
@@ -29,8 +29,8 @@ bool looks_like_a_swizzle(const MismatchMap& map) {
   });
 }
 
-/// "0.02 %" of 1 in 4096: with one digit behind the point, or so many that what is not nothing does not read as 0, nor
-/// what is not all as 100.
+/// "0.02 %" for 1 in 4096: one decimal, or as many as needed so that a non-zero share does not read as 0 and an
+/// incomplete one does not read as 100.
 std::string print_share(int64_t part, int64_t whole) {
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
   constexpr int most_digits = 17;
@@ -48,7 +48,7 @@ std::string what_of(const Finding& finding) {
   return text;
 }
 
-/// The findings at the top that fit exactly as well.
+/// The number of leading findings that explain the outputs equally well.
 int64_t alike(const Diagnosis& diagnosis) {
   const Finding& best = diagnosis.findings.front();
   return std::ranges::count_if(diagnosis.findings, [&](const Finding& one) {
@@ -74,7 +74,7 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
     report.add_text(fmt::format("the first {} leave the same bits in these cases", count));
   std::vector<std::string_view> fixes;
   for (const Fault& fault : diagnosis.findings.front().faults) {
-    if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // A and B of a pair may share it
+    if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // faults of A and B may share a fix
     report.add_text("look at: " + fault.fix);
     fixes.push_back(fault.fix);
   }

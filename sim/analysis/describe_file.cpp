@@ -13,13 +13,13 @@
 namespace bitmma {
 namespace {
 
-/// A kind of file that has no statements, known by its first bytes.
+/// A file type without PTX statements, recognised by its first bytes.
 struct ForeignFile {
   bool (*is)(std::string_view text);
   std::string_view what, fix;
 };
 
-/// Eight bytes with the length of a JSON object, and the object.
+/// A safetensors file starts with eight bytes, the length of a JSON object, and the object.
 bool is_safetensors(std::string_view text) {
   uint64_t length = 0;
   for (size_t i = 8; i-- > 0 && text.size() > 8;) length = length << 8 | static_cast<unsigned char>(text[i]);

@@ -14,7 +14,7 @@
 namespace bitmma {
 namespace {
 
-/// What a stride of a canonical layout leads to.
+/// What a stride of a canonical layout steps over.
 std::string meaning_of_stride(const LayoutDescriptor& found, bool leading) {
   const SwizzleInfo& swizzle = info(found.first.swizzle);
   const int64_t width = swizzle.width_bytes / 16 * found.t;
@@ -44,7 +44,7 @@ void add_stride(Report& report, const LayoutDescriptor& found, bool leading) {
 
 std::string print_descriptor(uint64_t word) { return fmt::format("{:#018x}", word); }
 
-/// The descriptor of every step: a list, and a table with what differs from step to step.
+/// The descriptor of each step: a list, and a table of the values that change between steps.
 void add_steps(Report& report, const LayoutDescriptor& found, bool has_stages, int max_lines) {
   const bool has_rows = std::ranges::any_of(found.steps, [](const DescriptorStep& step) { return step.row != 0; });
   std::vector<std::string> heading{"k", "start", "descriptor", "start field"};
@@ -91,8 +91,8 @@ void add_descriptors(Report& report, const CuteLayout& cute, const LayoutDescrip
   add_steps(report, found, cute.stages() > 1, max_lines);
 }
 
-/// True when the descriptor is what each instruction reads the layout with, 32 bytes of K at a time. Strides that do
-/// not count there may be any.
+/// True if the descriptor equals the one with which each instruction reads 32 bytes of K of the layout. Strides that
+/// have no effect are not compared.
 bool reads_by_steps(CuteLayout cute, const SmemMatrix& matrix) {
   cute.start_bytes = matrix.descriptor.start_address_bytes;
   if (cute.cols * cute.element_bits <= 256 || matrix.descriptor.leading_dim_absolute) return false;
@@ -105,7 +105,7 @@ bool reads_by_steps(CuteLayout cute, const SmemMatrix& matrix) {
   return seen == answer.found->first;
 }
 
-/// The first element that is not where the descriptor looks; `owner` says whose byte the other is.
+/// The first element at a different byte than the descriptor reads; `owner` names the source of the other byte.
 void add_first(Report& report, const PlaceDifference& difference, std::string_view owner) {
   if (!difference.first) return;
   report.add("first", {{"row", difference.first->row},
@@ -114,7 +114,7 @@ void add_first(Report& report, const PlaceDifference& difference, std::string_vi
                        {"descriptor_byte", difference.first->descriptor_byte}});
 }
 
-/// The first thread whose register 0 begins elsewhere.
+/// Names the first thread whose register 0 starts at another element.
 std::string why_no_ldmatrix(const Fragment& fragment) {
   if (fragment.is_wide()) return "the fragment's registers have 64 bits, those of ldmatrix 32";
   for (int thread = 0; thread < fragment.threads; ++thread) {
@@ -130,8 +130,8 @@ std::string why_no_ldmatrix(const Fragment& fragment) {
   return "the fragment's elements are in other registers";
 }
 
-/// The instructions that fill a fragment from a matrix whose 8 rows of 16 bytes begin at `blocks`: elements of the
-/// report's list, and a table. `rows_are` and `cols_are` are M, N or K, as memory has them.
+/// The instructions that fill a fragment from a matrix whose blocks of 8 rows of 16 bytes start at `blocks`: elements
+/// of the report's list, and a table. `rows_are` and `cols_are` name the memory's rows and columns: M, N or K.
 void add_moves(Report& report, const Fragment& fragment, const std::vector<MatrixBlock>& blocks, LdMatrix move,
                std::string_view rows_are, std::string_view cols_are) {
   const int rows = move.transposed ? fragment.cols : fragment.rows,

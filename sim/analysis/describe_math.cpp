@@ -24,7 +24,7 @@ std::string lane_value(const MathWord& type, uint64_t code) {
   return negative ? fmt::format("-{}", (0 - code) & low_mask(bits)) : fmt::format("{}", code);
 }
 
-/// The value, or of several lanes all, that of the lowest bits first.
+/// The value; for several lanes all values, lowest bits first.
 std::string value(const MathWord& type, uint64_t word) {
   const int bits = type.bits / type.lanes;
   std::vector<std::string> lanes;
@@ -50,7 +50,7 @@ std::vector<MathWord> types_of(const MathInstruction& instruction) {
   return {static_cast<size_t>(operand_count(instruction.operation)), type};
 }
 
-/// Of two results that one word holds the operands: there is no operand b.
+/// True if one result word packs two operands: then there is no operand b.
 bool is_packed(const CvtInstruction& instruction) {
   const std::vector<CvtOperand> operands = operands_of(instruction);
   return instruction.lanes == 2 && (operands.size() == 1 || operands[1].name != "b");
@@ -74,7 +74,7 @@ MathWord result_type(const MathInstruction& instruction) { return types_of(instr
 MathWord result_type(const CvtInstruction& instruction) { return type_of(instruction.to, instruction.lanes); }
 MathWord result_type(const CFunction& function) { return types_of(function)[0]; }
 
-using Words = std::array<uint64_t, 6>;  // as many as a function has at most, 0 behind them
+using Words = std::array<uint64_t, 6>;  // the most words of any function; unused ones are 0
 
 uint64_t result_of(const MathInstruction& instruction, const Words& words, size_t) {
   return compute(instruction, words[0], words[1], words[2]);
@@ -109,7 +109,7 @@ std::string print(const WordStep::Operand& operand, Format format) {
   }
 }
 
-/// "mul(a = 3, 0.25) = 0x3f400000 = 0.75", and its members; `in` and `out` are the formats of operands and result.
+/// "mul(a = 3, 0.25) = 0x3f400000 = 0.75", with its members; `in` and `out` are the formats of operands and result.
 std::pair<std::string, Report> described(const WordStep& step, Format in = Format::f32, Format out = Format::f32) {
   const auto word_of = [](Format format, uint32_t word) {
     return fmt::format("{:#0{}x}", word, 2 + bits_of(format) / 4);
@@ -176,7 +176,7 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
   return unit;
 }
 
-/// Moves the lines of a part to the whole.
+/// Appends the lines of a part to the whole report.
 void add_part(Report& found, std::string key, Report part) {
   for (const Report::Line& line : part.lines) found.add_text(line.text, line.tone);
   part.lines.clear();
@@ -227,7 +227,7 @@ std::string_view meaning_of(CvtRounding rounding) {
   }
 }
 
-/// What becomes of the value of one lane, before .sat and .relu.
+/// How the value of one lane is rounded, before .sat and .relu.
 std::string print_rounding(const CvtInstruction& instruction, const CvtLane& lane, const MathWord& to) {
   const auto code = [&](uint64_t word) { return fmt::format("{} = {}", hex(to, word), value(to, word)); };
   if (!to.format && !info(instruction.from).format) {
@@ -272,7 +272,7 @@ EvidenceOfWords evidence_on(const MathFunction& function, Target target) {
   return std::visit([&](const auto& one) { return evidence_of(one, target); }, function);
 }
 
-/// sm_90a, whose GPUs were compared, or the first target that has the function.
+/// sm_90a, for which bitmma was compared with GPUs, or the first target that has the function.
 Target usual_target(const MathFunction& function) {
   const TargetSet targets = targets_of(function);
   return targets.contains(Target::sm_90a) ? Target::sm_90a : targets.first();
@@ -285,7 +285,7 @@ MathFunction parse_math_function(std::string_view text) {
   const auto is_named = [text](const CFunction& one) { return text == one.name; };
   if (text.find('@') != std::string_view::npos || std::ranges::any_of(c_functions(), is_named))
     return parse_c_function(text);
-  // A name without dots is none of PTX's, unless it is an operation: then the error names what goes on with it.
+  // A name without dots is not PTX, unless it starts an instruction: then the error lists the words that may follow it.
   const auto has_operation = [text](const MathInstruction& one) {
     const std::string name = print(one);
     return name.substr(0, name.find('.')) == text;

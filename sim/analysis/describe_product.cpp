@@ -15,7 +15,7 @@
 namespace bitmma {
 namespace {
 
-/// A tree of JSON as a report without text.
+/// Converts a JSON tree to a report without text.
 Report report_of(const Json& json) {
   if (json.is_object()) {
     Report report = Report::object();
@@ -36,7 +36,7 @@ Report report_of(const Json& json) {
 
 Report describe(const GemmPlan& plan) { return report_of(parse_json(print_json(plan))); }
 
-/// The evidence of the plan's fields, in one piece where all are known alike.
+/// The evidence of the plan's fields: one statement if all fields have the same evidence.
 std::string print_evidence(const GemmPlan& plan) {
   const auto is_first = [&](const auto& one) { return one.second == plan.evidence.begin()->second; };
   if (plan.evidence.empty()) return "";
@@ -95,7 +95,7 @@ void add_plan_text(Report& report, const GemmPlan& plan, int64_t k) {
                               added == k ? "" : fmt::format(", as if K ended at {}", added), print_json(plan)));
 }
 
-/// What a step adds: "K 0..15", "slice 1".
+/// The products that a step adds: "K 0..15", "slice 1".
 std::string what_of(const TraceStep& step) {
   if (!step.what.empty()) return step.what;
   if (step.first < step.last)
@@ -252,7 +252,7 @@ Report describe(const ProductTrace& trace, int most_steps) {
       {"target", fmt::format("{}; {}", print(trace.plan.target), evidence_of_sums(trace.plan))},
       {"exact", trace.exact ? fmt::format("{:.17g}", *trace.exact) : "no finite number"},
       {"error", fmt::format("{:+.6g}, of {}", trace.error, counted(std::ssize(trace.steps), "step"))}});
-  // The steps that lose most, the first and the last ones, in their order.
+  // Select the steps with the largest losses, the first and the last; then restore their order.
   std::vector<size_t> order(trace.steps.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto weight = [&](size_t i) {

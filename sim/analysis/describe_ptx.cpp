@@ -20,7 +20,7 @@
 namespace bitmma {
 namespace {
 
-/// Registers of each thread that hold a field; 0 for none.
+/// The number of each thread's registers that hold a field; 0 if none do.
 int64_t registers_of(const Instruction& instruction, Field field) {
   for (const FieldRule& rule : fields_of(instruction)) {
     if (rule.field == field && !rule.extents.empty()) return rule.extents[rule.extents.size() - 1];
@@ -31,7 +31,7 @@ int64_t registers_of(const Instruction& instruction, Field field) {
 /// Describes an instruction of each family.
 class Describer {
  public:
-  /// With the operands of a statement, or of a mnemonic alone nullptr.
+  /// `operands`: the operands of a statement; nullptr for a mnemonic alone.
   Describer(Target target, const std::vector<StatementOperand>* operands) : target_(target), operands_(operands) {}
 
   Report operator()(const Wgmma& one) const {
@@ -142,7 +142,7 @@ class Describer {
                        move.shape().row_bytes, counted(move.shape().copies, "lane"), unpacked);
   }
 
-  /// An id of scales as the statement has it, a number or a register; without a statement its name.
+  /// A scale id as the statement gives it, a number or a register; without a statement, its name.
   std::string id(std::string_view name) const {
     if (!operands_) return std::string(name);
     for (const StatementOperand& operand : *operands_) {
@@ -168,7 +168,7 @@ class Describer {
   const std::vector<StatementOperand>* operands_;
 };
 
-/// What a number says where an instruction has it.
+/// The meaning of an immediate number.
 struct ImmediateMeaning {
   std::string_view name;
   int64_t value;
@@ -204,7 +204,7 @@ std::string meaning_of(const StatementOperand& operand) {
   }
 }
 
-/// As it is written; of long vectors the first registers and the last.
+/// The operand as written; a long vector shows only its first and last registers.
 std::string text_of(const StatementOperand& operand) {
   const std::vector<std::string>& all = operand.registers;
   if (all.size() <= 4) return shortened(operand.text);
@@ -223,10 +223,10 @@ Report describe_operands(const std::vector<StatementOperand>& operands) {
   return list;
 }
 
-/// One instruction of a text.
+/// One decoded PTX instruction.
 struct DecodedPtx {
   std::string guard = {}, mnemonic = {};
-  std::string alike = {};  // the same where the description is the same: the mnemonic with its immediates
+  std::string alike = {};  // equal for instructions with the same description: the mnemonic with its immediates
   Target target = Target::sm_90a;
   std::vector<Violation> violations = {};  // why it is illegal on the target
   Report report = Report::object();
@@ -268,29 +268,29 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   return decoded;
 }
 
-/// Everything that is wrong with the instruction as it is written. What an instruction descriptor says is not: it is as
-/// the kind usually has it.
+/// Every violation of the instruction as written. Fields of an instruction descriptor are not checked: they hold the
+/// default of the kind.
 std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Target target) {
-  // .ashift wants A in Tensor Memory, and only operands say where it is.
+  // .ashift needs A in Tensor Memory, which only the operands show.
   if (is_mnemonic && is_mma(instruction) && mma_of(instruction).repeats_last_rows)
     instruction = with_a_source(instruction, OperandSource::tmem);
   return violations_of(instruction, target);
 }
 
-/// The kind of an instruction with an instruction descriptor.
+/// The kind of an instruction that takes an instruction descriptor.
 std::optional<MmaKind> kind_of(const Instruction& instruction) {
   const Form* form = has_instruction_descriptor(instruction) ? find_form(instruction) : nullptr;
   return form ? form->kind : std::nullopt;
 }
 
-/// The number that stands in place of a register.
+/// The number that is given in place of a register.
 std::optional<uint64_t> number_in(const StatementOperand& operand) {
   if (operand.text.empty() || operand.text[0] < '0' || operand.text[0] > '9') return std::nullopt;
   const auto word = read_word(operand.text);
   return word ? std::optional(word->value) : std::nullopt;
 }
 
-/// What a descriptor of shared memory that is written as a number says. Throws Error where it says nothing.
+/// Decodes a shared-memory descriptor that is written as a number. Throws Error if it is invalid.
 std::string print_descriptor(Target target, uint64_t word) {
   const SmemDescriptor descriptor = decode_smem_descriptor(target, word);
   return fmt::format("start {:#x}, LBO {}, SBO {}, swizzle {}", descriptor.start_address_bytes,
@@ -298,7 +298,7 @@ std::string print_descriptor(Target target, uint64_t word) {
                      info(descriptor.swizzle).name);
 }
 
-/// The instruction descriptor, where the statement has a number, or the file moves it as a number into the register
+/// The instruction descriptor, if the statement has it as a number, or if the file moves a number into the register
 /// that the statement names.
 std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file) {
   if (!kind_of(statement.instruction)) return std::nullopt;
@@ -310,18 +310,18 @@ std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file
       return static_cast<uint32_t>(*number);
     }
     if (const auto number = file.constants.find(operand.text); number != file.constants.end())
-      return static_cast<uint32_t>(number->second);  // signed, in PTX of 32 bits
+      return static_cast<uint32_t>(number->second);  // may be negative: 32-bit PTX constants are signed
   }
   return std::nullopt;
 }
 
-/// True for what inline PTX calls an operand: "%12".
+/// True for a placeholder of inline PTX: "%12".
 bool is_placeholder(std::string_view text) {
   return text.size() > 1 && text[0] == '%' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-/// As parse_ptx_statement. The immediates of inline PTX may be placeholders for constants of C++: the last operands,
-/// whose values are then not known. In the instruction they are 1, which every immediate may be.
+/// Like parse_ptx_statement. In inline PTX the last operands may be placeholders of C++ constants, so that immediates
+/// are unknown. The instruction then has 1 for each, which is legal for every immediate.
 Statement parse_with_placeholders(const std::string& text) {
   std::vector<std::string> replaced;
   std::string changed = text;
@@ -336,7 +336,7 @@ Statement parse_with_placeholders(const std::string& text) {
       }
       return statement;
     } catch (const Error&) {
-      // The last operand that is still a placeholder: ", %12" before what is replaced.
+      // The last operand that is still a placeholder: ", %12" before the replaced ones.
       size_t end = changed.size();
       for (size_t i = 0; i < replaced.size(); ++i) end = changed.rfind(',', end - 1);
       const size_t comma = end == 0 ? std::string::npos : changed.rfind(',', end - 1);
@@ -353,7 +353,7 @@ Statement parse_with_placeholders(const std::string& text) {
   }
 }
 
-/// The names that decode reads: "wgmma.mma_async", "tcgen05.wait::ld", "ldmatrix".
+/// The instruction names that `decode` accepts: "wgmma.mma_async", "tcgen05.wait::ld", "ldmatrix".
 std::vector<std::string> names_of_instructions() {
   std::vector<std::string> names{"wgmma.mma_async", "mma.sync",   "tcgen05.mma",  "tcgen05.ld",
                                  "tcgen05.st",      "tcgen05.cp", "tcgen05.shift"};
@@ -363,8 +363,8 @@ std::vector<std::string> names_of_instructions() {
   return names;
 }
 
-/// Throws Error unless the mnemonic begins as one that decode reads: names the word that is wrong, and what was
-/// probably meant. Else the grammar of one family would speak for all.
+/// Throws Error unless the mnemonic starts with a name that `decode` accepts; the error names the wrong word and
+/// suggests the nearest. Otherwise the grammar of an arbitrary family would report it.
 void require_known_name(std::string_view mnemonic) {
   const std::string_view first = mnemonic.substr(0, mnemonic.find('.'));
   const std::string_view second = mnemonic.substr(std::min(first.size() + 1, mnemonic.size()));
@@ -384,12 +384,12 @@ void require_known_name(std::string_view mnemonic) {
   if (seconds.empty()) {
     refuse(first, fmt::format("a mnemonic that begins with {}", fmt::join(firsts, ", ")), nearest(first, firsts));
   }
-  if (first == "mma" || std::ranges::find(seconds, second_word) != seconds.end()) return;  // mma.sp.sync is one, too
+  if (first == "mma" || std::ranges::find(seconds, second_word) != seconds.end()) return;  // accepts mma.sp.sync too
   refuse(second_word, fmt::format(".{} after {}", fmt::join(seconds, ", ."), first), nearest(second_word, seconds));
 }
 
-/// Throws Error for what cannot be read; what is read and illegal is said in `violations`.
-/// The file says which registers hold numbers. A statement ends with a semicolon, which the scanner took away.
+/// Throws Error for unreadable text; `violations` lists what is readable but illegal.
+/// `file` supplies registers that hold numbers. The scanner has already removed a statement's semicolon.
 DecodedPtx decode_statement(const std::string& text, bool is_statement, std::optional<Target> target,
                             const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
@@ -409,7 +409,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
     decoded.violations =
         illegal_in(idesc ? with_immediate(instruction, "idesc", *idesc) : instruction, is_mnemonic, decoded.target);
   } catch (const Error& error) {
-    decoded.violations = error.violations();  // of the descriptor
+    decoded.violations = error.violations();  // violations of the descriptor
   }
   decoded.alike = decoded.mnemonic;
   std::vector<std::vector<std::string>> operands;
@@ -447,7 +447,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
   return decoded;
 }
 
-/// The mnemonic and the target before what the instruction says.
+/// Mnemonic and target first, then the description.
 Report report_of(const DecodedPtx& decoded) {
   Report report{{"instruction", decoded.mnemonic}, {"target", print(decoded.target)}};
   if (!decoded.guard.empty()) report.add("guard", decoded.guard);
@@ -458,19 +458,19 @@ std::string with_guard(const DecodedPtx& decoded) {
   return decoded.guard.empty() ? decoded.mnemonic : decoded.guard + " " + decoded.mnemonic;
 }
 
-/// Where the instructions of a file run, and what is to be said about it.
+/// The target of a file's instructions, and the remark to print about it.
 struct FileTarget {
-  std::optional<Target> target = {};  // nothing: what each instruction means by itself
+  std::optional<Target> target = {};  // nothing: the default of each instruction
   std::string said = {};
 };
 
-/// True where everything that can be read is legal on the target.
+/// True if every readable instruction is legal on the target.
 bool takes_all(const PtxFile& file, Target target) {
   return std::ranges::all_of(file.statements, [&](const PtxStatement& statement) {
     try {
       return decode_statement(statement.text, true, target).violations.empty();
     } catch (const Error&) {
-      return true;  // wherever it runs
+      return true;  // legal on every target
     }
   });
 }
@@ -494,7 +494,7 @@ FileTarget target_of(const PtxFile& file, std::optional<Target> asked) {
   return {.target = named, .said = fmt::format("target {}", print(*named))};
 }
 
-/// What the name of a CUTLASS atom says beside the mnemonic.
+/// The part of a CUTLASS atom's name that follows the mnemonic.
 std::string a_source_of(const Instruction& instruction) {
   const Mma mma = mma_of(instruction);
   return mma.b_source == OperandSource::registers   ? "A and B in registers"
@@ -503,8 +503,8 @@ std::string a_source_of(const Instruction& instruction) {
                                                     : "A and B in shared memory";
 }
 
-/// What the template arguments of an atom say, as it writes them: types, M and N, major-ness. The others are passed
-/// over. Wgmma has the major-ness alone: GMMA::Major of A and of B.
+/// Describes the template arguments of an atom in their order: types, M and N, major-ness; other arguments are skipped.
+/// Wgmma has only the major-ness: GMMA::Major of A and of B.
 std::string template_arguments_of(std::string_view text, const Instruction& instruction) {
   const size_t begin = text.find('<'), end = text.rfind('>');
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return "";
@@ -550,7 +550,7 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
     }
   }
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
-  if (statements.empty()) statements.emplace_back(text);  // which then is refused by name
+  if (statements.empty()) statements.emplace_back(text);  // reading it then fails with an error that names the text
   const bool has_semicolon = text.find(';') != std::string_view::npos;
   for (const std::string& one : statements) {
     const DecodedPtx decoded = decode_statement(one, has_semicolon, target);
@@ -569,8 +569,8 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
   PtxFileReport found;
   Report& report = found.report;
   Report instructions = Report::list();
-  std::map<std::string, size_t> first_line;  // of every description
-  std::map<std::string, int64_t> counts;     // by mnemonic
+  std::map<std::string, size_t> first_line;  // for each description
+  std::map<std::string, int64_t> counts;     // keyed by mnemonic
   report.add_text(fmt::format("{}: {}", printable(name), chosen.said));
   for (const PtxStatement& statement : file.statements) {
     DecodedPtx decoded;

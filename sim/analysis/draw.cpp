@@ -16,9 +16,9 @@
 namespace bitmma {
 namespace {
 
-using Entries = std::vector<MapEntry>;  // of one cell of a picture, never empty
+using Entries = std::vector<MapEntry>;  // the entries of one cell of a picture, never empty
 
-/// How one kind of map is drawn: the line and the column of each entry, and what their cell says.
+/// How to draw one kind of map: line and column of each entry, and the text of a cell.
 struct View {
   std::string corner = {};
   std::function<std::array<int64_t, 2>(const MapEntry&)> cell_of = {};
@@ -27,7 +27,7 @@ struct View {
   std::function<int(const Entries&)> color = {};
   std::function<int64_t(const Entries&)> group = {};            // heavier lines divide groups
   std::function<std::string(const Entries&, int)> legend = {};  // what the colour of a cell means
-  int64_t all_lines = 0, all_columns = 0;                       // drawn though they may be empty; 0: those in use
+  int64_t all_lines = 0, all_columns = 0;                       // extents drawn even if empty; 0: only those in use
   int64_t most_lines = 32, most_columns = 16;
 };
 
@@ -54,7 +54,7 @@ std::string thread_legend(const Entries&, int color) {
              : "";
 }
 
-/// Rows down, columns across, matrices below each other.
+/// Rows down, columns across, one matrix below the other.
 View view_of_registers(const Map& map) {
   const std::vector<size_t> own = map.element_axes();
   const size_t row = own[own.size() - 2], col = own.back(), thread = map.axis("thread");
@@ -87,7 +87,7 @@ View view_of_registers(const Map& map) {
           .most_columns = std::max<int64_t>(16, 8 * across)};
 }
 
-/// Elements that follow each other along one coordinate.
+/// Consecutive elements along one coordinate.
 struct Run {
   Extent rows = {}, cols = {};
 
@@ -102,8 +102,8 @@ struct Run {
 
 constexpr int line_bytes = 128, unit_bytes = 16, units_per_line = line_bytes / unit_bytes;
 
-/// What 16 bytes hold, in their order: "r1 k8-15|k0-7" where that is not the matrix's. A star: more than fit; a tilde:
-/// the first and last row and k of too many pieces, or of some with bytes between them.
+/// The contents of 16 bytes in order; "r1 k8-15|k0-7" if that is not the matrix's order. A star means that there are
+/// too many elements. A tilde means only the extent is shown, because there are too many pieces, or gaps between them.
 std::string unit_text(Entries cell, int64_t element_bits) {
   constexpr size_t most_runs = 4;
   const std::string all = fmt::format("r{} k{}", extent_of(cell, 0).text(), extent_of(cell, 1).text());
@@ -131,7 +131,7 @@ std::string unit_text(Entries cell, int64_t element_bits) {
 View view_of_memory(const Map& map) {
   const int64_t bits = map.axes[2].width > 1 ? 8 * map.axes[2].width : map.axes[3].width;
   const int64_t per_unit = std::max<int64_t>(1, 128 / bits);
-  // A unit holds a part of a row (K-major), or else of a column.
+  // A 16-byte unit holds part of a row (K-major) or of a column (MN-major).
   const auto is_along_k = [](const Entries& cell) { return extent_of(cell, 0).is_one(); };
   return {.corner = "byte",
           .cell_of = [](const MapEntry& e) -> std::array<int64_t, 2> {
@@ -142,12 +142,12 @@ View view_of_memory(const Map& map) {
           .line_head = [](int64_t line) { return fmt::format("{:#x}", line * line_bytes); },
           .column_head = [](int64_t unit) { return fmt::format("+{}", unit * unit_bytes); },
           .text = [=](const Entries& cell) { return unit_text(cell, bits); },
-          // The unit's place along its contiguous direction.
+          // The unit's index along its contiguous direction.
           .color =
               [=](const Entries& cell) {
                 return static_cast<int>(extent_of(cell, is_along_k(cell) ? 1 : 0).first / per_unit % picture_colors);
               },
-          // Rows go by eight in K-major, values of k in MN-major.
+          // Groups of eight rows in K-major, of eight k in MN-major.
           .group = [=](const Entries& cell) { return extent_of(cell, is_along_k(cell) ? 0 : 1).first / 8; },
           .legend =
               [=](const Entries& cell, int color) {
@@ -205,7 +205,7 @@ std::string band_legend(int64_t band, int64_t rows) {
   return fmt::format("rows {}", range(32 * band, std::min(32 * band + 31, rows - 1)));
 }
 
-/// Bands of 32 lanes and their columns down, the bytes of a cell across.
+/// Bands of 32 lanes with their columns down, the bytes of a cell across.
 View view_of_scales(const Map& map) {
   const int64_t rows = map.axes[0].extent;
   return {.corner = "lanes column",
@@ -229,7 +229,7 @@ View view_of_scales(const Map& map) {
           .most_lines = 256};
 }
 
-/// The first tile: lines of 16 bytes, which have four blocks of four rows.
+/// The first tile: each line of 16 bytes holds four blocks of four rows.
 View view_of_scale_image(const Map& map) {
   const int64_t rows = map.axes[0].extent;
   return {.corner = "byte",
@@ -257,7 +257,7 @@ View view_of(const Map& map) {
   return view_of_registers(map);
 }
 
-/// Elements of a map in a picture that has room for them.
+/// Throws Error if the picture has no room for the elements of the map.
 void require_drawable(const Map& map, const PictureSize& size) {
   constexpr int64_t most = 1 << 20;
   std::vector<Violation> found;
@@ -278,9 +278,9 @@ void require_drawable(const Map& map, const PictureSize& size) {
   if (!found.empty()) throw Error(std::move(found));
 }
 
-/// The part of the lines or columns in use that is drawn.
+/// The part of the used lines or columns that is drawn.
 struct Window {
-  std::vector<int64_t> keys;  // of all lines or columns, in order
+  std::vector<int64_t> keys;  // keys of all lines or columns, sorted
   int64_t first = 0, count = 0;
 
   Window(const std::set<int64_t>& used, int64_t all, int64_t most) {
@@ -291,13 +291,13 @@ struct Window {
     }
     count = std::min(most, std::ssize(keys));
   }
-  /// The drawn index of a key.
+  /// The drawn index of a key, if it is visible.
   std::optional<size_t> index_of(int64_t key) const {
     const int64_t index = std::ranges::lower_bound(keys, key) - keys.begin() - first;
     if (index < 0 || index >= count) return std::nullopt;
     return static_cast<size_t>(index);
   }
-  /// Moves by whole pages to a key.
+  /// Scrolls by whole pages to show a key.
   void show(int64_t key, int64_t most) {
     const int64_t index = std::ranges::lower_bound(keys, key) - keys.begin();
     if (most < 1) return;
@@ -341,7 +341,7 @@ void frame(Picture& picture, const Map& map, const View& view, const Window& lin
   if (framed.size() > most_notes) picture.notes.push_back(fmt::format("and {} more", framed.size() - most_notes));
 }
 
-/// Heavier lines: between groups, and above a line that does not follow the one before.
+/// Heavier lines: between groups, and above a line that does not follow its predecessor.
 void add_edges(Picture& picture, const View& view, const Window& lines,
                const std::map<std::pair<size_t, size_t>, Entries>& cells) {
   for (size_t line = 0; line < picture.rows.size(); ++line) {

@@ -25,7 +25,7 @@ ExplainedScales explained_scales(const BlockScales& scales, int part) {
   return {.format = scales.a.format(), .a = scales.a(0, part), .b = scales.b(part, 0)};
 }
 
-/// An aligned sum, shown as it was added (fused_sum.hpp).
+/// An aligned sum in the form in which it was added (fused_sum.hpp).
 class ShownSum {
  public:
   ShownSum(const AccumulatorModel& model, std::span<const ExactTerm> terms, const std::optional<Decoded>& c)
@@ -33,7 +33,7 @@ class ShownSum {
     step_ = sum_aligned(model, terms_, c.value_or(Decoded{}), &kept_);
   }
 
-  /// `name` names the term of a number.
+  /// `name(i)` names term i.
   template <typename Name>
   Alignment alignment(const Name& name) const {
     return {.max_exponent = step_.max_exponent,
@@ -48,7 +48,7 @@ class ShownSum {
   AlignedNumber term(size_t i, ExactSum& lost) const { return shown(terms_[i], kept_[i + 1], lost); }
 
  private:
-  /// The number with what is kept of it; the rest is added to `lost`.
+  /// The number with its kept part; the rest is added to `lost`.
   AlignedNumber shown(const AlignedTerm& term, int64_t kept, ExactSum& lost) const {
     const Exact value{
         .negative = term.negative, .magnitude = term.magnitude, .exponent = term.exponent - term.fraction};
@@ -131,7 +131,7 @@ std::optional<double> error_in_ulp(Format format, uint64_t code, const ExactSum&
   return std::ldexp(difference.approximate(), row.mantissa_bits - value.exponent);
 }
 
-/// What the step of `sum` loses: nothing for sums that do not align.
+/// The loss of the step of `sum`; nothing for sums that do not align.
 std::optional<StepLoss> loss_of(const ExplainedSum& sum, const ExactSum& lost, Format format, uint64_t d) {
   const auto loss = [&](const Alignment& alignment, int64_t kept) {
     StepLoss step{.aligning = std::ldexp(lost.approximate(), -alignment.quantum)};
@@ -150,7 +150,7 @@ std::optional<StepLoss> loss_of(const ExplainedSum& sum, const ExactSum& lost, F
   return std::nullopt;
 }
 
-/// The upper half of a 32-bit element.
+/// Selects the upper half of a 32-bit element.
 struct UpperHalf {
   Place operator()(SmemRead place) const {
     place.linear += 2, place.place.byte += 2;
@@ -163,7 +163,7 @@ struct UpperHalf {
   }
 };
 
-/// Where the operands of a case are.
+/// The places of a case's operands.
 struct Places {
   PlaceMap a, b, c;
 
@@ -182,7 +182,7 @@ struct Places {
 /// Explains one output, step by step.
 class Explainer {
  public:
-  /// `one` has the operands of output (row, col) alone.
+  /// `one` holds only the operands of output (row, col).
   Explainer(const Case& of, const AccumulatorModel& model, const Operands& one, int row, int col)
       : model_(model), one_(one), row_(row), col_(col) {
     if (of.has_state()) places_.emplace(of);
@@ -209,7 +209,7 @@ class Explainer {
 
   void put_c(ExplainedStep& step) const {
     step.c_bits = one_.c->code(0, 0), step.c_format = one_.c->format();
-    // C of f16 with D of f32 lies in other registers than D.
+    // An f16 C with an f32 D is in other registers than D.
     if (places_ && one_.c->format() == model_.output) step.c_place = places_->c.place_of(row_, col_);
   }
 
@@ -222,7 +222,7 @@ class Explainer {
     return step;
   }
 
-  /// Rows that are chains of IEEE operations, one a step.
+  /// For models that chain IEEE operations, one per step.
   std::vector<ExplainedStep> operations() const {
     std::vector<ExplainedStep> steps;
     const Format inside = model_.arithmetic == Arithmetic::fma_pairs ? Format::f32 : model_.output;
@@ -261,7 +261,7 @@ class Explainer {
     return term;
   }
 
-  /// `step` has the stored columns of `of` alone.
+  /// `step` holds only the stored columns of `of`.
   ExplainedStep explain_step(const Operands& step, const KStep& of, bool has_own_c) const {
     ExplainedStep explained{.c_format = model_.output,
                             .d_format = model_.output,
@@ -307,7 +307,7 @@ class Explainer {
   std::optional<Places> places_;
 };
 
-/// Puts the real result, and what others make of the operands, beside D.
+/// Adds the exact result, and the results of other rules for the same operands.
 void compare(Explanation& e, const AccumulatorModel& model, const Operands& one) {
   const std::vector<ExactTerm> terms = exact_terms(one, 0, 0);
   const std::optional<Decoded> c = exact_c(one, 0, 0, model.output);
@@ -352,7 +352,7 @@ std::string sum_text(const Alignment& alignment, int64_t sum) {
                      alignment.max_exponent, alignment.by, alignment.quantum, sum, alignment.quantum);
 }
 
-/// A zero changes nothing and is not shown.
+/// A zero term has no effect and is not shown.
 struct ShowsTerm {
   const ExplainedTerm& term;
   size_t j;
@@ -431,7 +431,7 @@ struct BelowTerms {
   }
 };
 
-/// "0xb193f5fe (-4.3e-09)", and where bits of it are ignored those that are used.
+/// "0xb193f5fe (-4.3e-09)"; if hardware ignores bits, also the bits that it uses.
 std::string factor_text(Format format, uint64_t bits) {
   const uint64_t used = used_bits(format, bits);
   return fmt::format("{}{} ({})", print_bits(format, bits), used == bits ? "" : ", used " + print_bits(format, used),

@@ -44,7 +44,7 @@ bool same_map(const SmemMatrix& x, const SmemMatrix& y) {
   return true;
 }
 
-/// Everything found so far.
+/// Collects the findings.
 class Findings {
  public:
   void advise(std::string field, std::string seen, std::string expected, std::string fix, std::string_view source) {
@@ -55,7 +55,7 @@ class Findings {
          .source = std::string(source),
          .severity = Severity::warning});
   }
-  /// Says nothing twice.
+  /// Drops duplicates.
   void add(const Violation& violation) {
     if (std::ranges::find(found_, violation) == found_.end()) found_.push_back(violation);
   }
@@ -78,7 +78,7 @@ void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matr
   if (matrix.descriptor.leading_dim_absolute) return;
   const Strides natural =
       minimal_strides(matrix.major, info(matrix.descriptor.swizzle), matrix.element_bits, matrix.rows, matrix.cols);
-  // Without swizzle core matrices may follow each other along K or along the rows.
+  // Without swizzle, core matrices may be ordered along K first or along the rows first.
   const bool has_two_orders = matrix.major == Major::k && info(matrix.descriptor.swizzle).bits == 0;
   const Strides along_rows{.leading_dim_byte_offset = int64_t{16} * matrix.rows, .stride_dim_byte_offset = 128};
   for (const auto& [field, member] : rows) {
@@ -94,7 +94,7 @@ void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matr
   }
 }
 
-/// The mode exists for K = 96 of 4 bits, whose rows pass the end of their 128 bytes.
+/// The mode exists for K = 96 of 4-bit elements, whose rows are longer than 128 bytes.
 void lint_leading_mode(Findings& found, std::string_view name, const SmemMatrix& matrix) {
   constexpr int documented_bytes = 48;
   const int row_bytes = matrix.cols * matrix.element_bits / 8;

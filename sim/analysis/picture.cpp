@@ -13,11 +13,11 @@ namespace {
 
 constexpr int char_width = 7, line_height = 18, cell_height = 24, padding = 8, margin = 16;
 
-/// Backgrounds that dark text reads well on, told apart also without colour vision by their brightness.
+/// Backgrounds for dark text; their brightness differs too, for readers with impaired colour vision.
 constexpr std::array<uint32_t, picture_colors> palette{0x9ecae9, 0xffbf79, 0x88d27a, 0xf2cf5b,
                                                        0xb8a0dc, 0xff9d98, 0x83bcb6, 0xd8b5a5};
 
-/// A hue as it is, lighter, darker and greyer.
+/// A hue unchanged, lighter, darker and greyer.
 std::string color_of(int color) {
   constexpr std::array<std::pair<uint32_t, int>, picture_tints> mixed_with{
       {{0x000000, 0}, {0xffffff, 55}, {0x606060, 30}, {0xc8c8c8, 60}}};  // a colour and its percentage
@@ -33,7 +33,7 @@ std::string color_of(int color) {
   return fmt::format("#{:06x}", mixed);
 }
 
-/// Text of an element. XML has no control characters, however they are written, and of Unicode not U+FFFE and U+FFFF.
+/// Text of an element. XML does not allow control characters, even escaped ones, nor U+FFFE and U+FFFF.
 std::string escaped(std::string_view text) {
   std::string visible = printable(text), result;
   for (const std::string_view not_in_xml : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
@@ -73,7 +73,7 @@ std::string to_svg(const Picture& picture) {
     return std::max(arrow.from_row, arrow.to_row) < picture.rows.size() &&
            std::max(arrow.from_column, arrow.to_column) < columns;
   };
-  // Arrows beside the table take a lane each, those above it a line each.
+  // Each arrow beside the table takes a lane; each arrow above it takes a line.
   constexpr int arrow_lane = 26;
   int beside_width = 0, lines_above = 0;
   for (const PictureArrow& arrow : picture.arrows) {
@@ -128,7 +128,7 @@ std::string to_svg(const Picture& picture) {
     x += widths[i];
   }
   y = top + cell_height;
-  std::string edges, marks;  // over the cells
+  std::string edges, marks;  // drawn over the cells
   for (const auto& [head, cells] : picture.rows) {
     svg += text_at("soft", margin, head_width, y, head);
     x = margin + head_width;

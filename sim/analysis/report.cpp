@@ -37,7 +37,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The alternative T, which a null becomes.
+/// Converts to the alternative T; null becomes its default.
 template <typename T>
 T& as(Report& report) {
   if (std::holds_alternative<std::monostate>(report.value)) report.value = T{};

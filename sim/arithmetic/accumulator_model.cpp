@@ -23,12 +23,12 @@ constexpr TargetSet volta{Target::sm_70}, turing{Target::sm_75}, ada{Target::sm_
     ampere_ada{Target::sm_80, Target::sm_89}, with_i8{Target::sm_100a, Target::sm_110a},
     but_hopper = ampere_ada | blackwell_all | consumer_blackwell;
 
-// A rule a row. Sums whose rows do not say it keep all mantissa bits of D. The floors are emin(D) - 7. Where the
-// smallest product and c lie above the floor nothing can show it; the row then carries the family's value and says so.
+// One rule per row. If a row does not set it, the sum keeps all mantissa bits of D. The floors are emin(D) - 7. If the
+// smallest product and c are above the floor, it cannot be observed; the row then has the family's value and a comment.
 // clang-format off
 constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = hopper, .family = wgmma, .inputs = {tf32}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
-    // Floor not observable: no f16 product lies below 2^-28.
+    // Floor not observable: no f16 product is below 2^-28.
     {.targets = hopper, .family = wgmma, .inputs = {f16}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
     {.targets = hopper, .family = wgmma, .inputs = {bf16}, .output = f32, .fraction_bits = 25, .floor_exponent = -133},
     {.targets = hopper, .family = wgmma, .inputs = {f16}, .output = f16, .fraction_bits = 25, .floor_exponent = -21,
@@ -36,28 +36,28 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     // "e8m13": 13 fraction bits inside and in the result, so the low 10 bits of D are zero. Floor not observable.
     {.targets = hopper, .family = wgmma, .inputs = fp8, .output = f32, .fraction_bits = 13, .floor_exponent = -133,
      .output_fraction_bits = 13},
-    // Any floor up to -19 gives the same bits.
+    // Any floor up to -19 gives equal bits.
     {.targets = hopper, .family = wgmma, .inputs = fp8, .output = f16, .fraction_bits = 13, .floor_exponent = -21,
      .rounding = nearest_even},
     {.targets = hopper, .family = wgmma, .inputs = int8, .output = s32, .arithmetic = integer},
     {.targets = hopper, .family = wgmma, .inputs = {b1}, .output = s32, .arithmetic = popcount},
 
-    // Blackwell: no such GPU has been measured here, and the words are a B200's. Unlike Hopper, 8-bit types keep 25
-    // fraction bits.
+    // Blackwell: this project has not measured such a GPU; the words are a B200's. Unlike on Hopper, 8-bit types keep
+    // 25 fraction bits.
     {.targets = blackwell_all, .family = tcgen05, .inputs = {tf32}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
     {.targets = blackwell_all, .family = tcgen05, .inputs = {f16, bf16}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
-    // F and rounding by MMA-Sim (arXiv 2511.10909); the floor is unpublished and follows wgmma by analogy.
+    // F and rounding from MMA-Sim (arXiv 2511.10909); the floor is unpublished and follows wgmma by analogy.
     {.targets = blackwell_all, .family = tcgen05, .inputs = {f16}, .output = f16, .fraction_bits = 25,
      .floor_exponent = -21, .rounding = nearest_even},
     {.targets = blackwell_all, .family = tcgen05, .inputs = f8f6f4, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
-    // MMA-Sim has e2m1 x e4m3 only.
+    // MMA-Sim covers only e2m1 x e4m3.
     {.targets = blackwell_all, .family = tcgen05, .inputs = f8f6f4, .output = f16, .fraction_bits = 25,
      .floor_exponent = -21, .rounding = nearest_even},
-    // No result of kind::ti16 is published. Sums of 16 products of 11 bits fit 32; that D wraps behind them follows from
-    // the descriptor, which has no bit to saturate.
+    // No result of kind::ti16 is published. Sums of 16 products of 11 bits fit in 32 bits. D wraps beyond them, because
+    // the descriptor has no saturation bit.
     {.targets = rubin, .family = tcgen05, .inputs = {s1z4m11}, .output = s32, .arithmetic = integer},
     {.targets = with_i8, .family = tcgen05, .inputs = int8, .output = s32, .arithmetic = integer},
     {.targets = blackwell_all, .family = tcgen05, .inputs = f8f6f4, .output = f32, .scaling = Scaling::whole_k,
@@ -68,8 +68,8 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = blackwell_all, .family = tcgen05, .inputs = {e2m1}, .output = f32, .scaling = Scaling::exact_groups,
      .fraction_bits = 35, .floor_exponent = -139},
 
-    // mma.sync block_scale of sm_120a: the three known words of such a GPU decide nothing; tcgen05's rules are taken
-    // over.
+    // mma.sync block_scale on sm_120a: the three known words of such a GPU decide nothing, so the rows copy tcgen05's
+    // rules.
     {.targets = consumer_blackwell, .family = mma_sync, .inputs = f8f6f4, .output = f32, .scaling = Scaling::whole_k,
      .fraction_bits = 25, .floor_exponent = -133},
     {.targets = consumer_blackwell, .family = mma_sync, .inputs = {e2m1}, .output = f32,
@@ -77,7 +77,7 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
 
     // mma.sync without scales.
     //
-    // Volta and Turing, f16. The fraction bits of m8n8k4 on Turing are mmasim's.
+    // Volta and Turing, f16. The fraction bits of m8n8k4 on Turing are from mmasim.
     {.targets = volta, .family = mma_sync, .inputs = {f16}, .output = f32, .quad_pairs = true, .terms_per_step = 4,
      .fraction_bits = 23, .floor_exponent = -131},
     {.targets = volta, .family = mma_sync, .inputs = {f16}, .output = f16, .quad_pairs = true, .terms_per_step = 4,
@@ -91,8 +91,8 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = turing, .family = mma_sync, .inputs = {f16}, .output = f16, .terms_per_step = 8, .fraction_bits = 24,
      .floor_exponent = -20, .rounding = nearest_even},
 
-    // Ampere and Ada: k16 of 16-bit types is two chained k8, k8 of tf32 two chained k4. The published outputs fill one
-    // step, so that the chaining itself is a published model's; for fp8 they fill both.
+    // Ampere and Ada: k16 of 16-bit types is two chained k8, k8 of tf32 two chained k4. The published outputs fill only
+    // one step, so the chaining comes from a published model; for fp8 they fill both.
     {.targets = ampere_ada, .family = mma_sync, .inputs = {f16}, .output = f32, .terms_per_step = 8,
      .fraction_bits = 24, .floor_exponent = -132},
     {.targets = ampere_ada, .family = mma_sync, .inputs = {f16}, .output = f16, .terms_per_step = 8,
@@ -106,7 +106,7 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = ada, .family = mma_sync, .inputs = fp8, .output = f16, .terms_per_step = 16, .fraction_bits = 13,
      .floor_exponent = -21, .rounding = nearest_even},
 
-    // Hopper: the whole K at once.
+    // Hopper: all of K in one step.
     {.targets = hopper, .family = mma_sync, .inputs = {f16}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
     {.targets = hopper, .family = mma_sync, .inputs = {f16}, .output = f16, .fraction_bits = 25, .floor_exponent = -21,
@@ -115,13 +115,13 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
      .floor_exponent = -133},
     {.targets = hopper, .family = mma_sync, .inputs = {tf32}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
-    // No fp8 tensor core for mma.sync: ptxas widens to f16, two HMMA, and adds C with FADD or HADD2.
+    // Without an fp8 tensor core for mma.sync, ptxas widens to f16, emits two HMMA, and adds C with FADD or HADD2.
     {.targets = hopper, .family = mma_sync, .inputs = fp8, .output = f32, .step_order = StepOrder::byte_pairs,
      .c_last = true, .fraction_bits = 25, .floor_exponent = -133},
     {.targets = hopper, .family = mma_sync, .inputs = fp8, .output = f16, .step_order = StepOrder::byte_pairs,
      .c_last = true, .fraction_bits = 25, .floor_exponent = -21, .rounding = nearest_even},
 
-    // Blackwell of data centres.
+    // Data-centre Blackwell.
     {.targets = blackwell_all, .family = mma_sync, .inputs = {f16}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
     {.targets = blackwell_all, .family = mma_sync, .inputs = {f16}, .output = f16, .fraction_bits = 25,
@@ -136,7 +136,7 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = blackwell_all, .family = mma_sync, .inputs = fp8, .output = f16, .step_order = StepOrder::byte_pairs,
      .c_last = true, .fraction_bits = 25, .floor_exponent = -21, .rounding = nearest_even},
 
-    // Blackwell of consumers.
+    // Consumer Blackwell.
     {.targets = consumer_blackwell, .family = mma_sync, .inputs = {f16}, .output = f32, .fraction_bits = 25,
      .floor_exponent = -133},
     {.targets = consumer_blackwell, .family = mma_sync, .inputs = {f16}, .output = f16, .fraction_bits = 25,
@@ -150,7 +150,7 @@ constexpr auto rows = std::to_array<AccumulatorModel>({
     {.targets = consumer_blackwell, .family = mma_sync, .inputs = f8f6f4, .output = f16, .fraction_bits = 25,
      .floor_exponent = -21, .rounding = nearest_even},
 
-    // m8n8k4 of f16 where no tensor core has it, f64, integers and bits: one rule for all.
+    // m8n8k4 of f16 on targets without a tensor core for it, f64, integers and bits: one rule for all of them.
     {.targets = hopper, .family = mma_sync, .inputs = {f16}, .output = f32, .arithmetic = fma_pairs, .quad_pairs = true,
      .rounding = nearest_even},
     {.targets = hopper, .family = mma_sync, .inputs = {f16}, .output = f16, .arithmetic = fma_pairs, .quad_pairs = true,
@@ -182,7 +182,7 @@ constexpr auto models = [] {
   return complete;
 }();
 
-/// A row that does not fit is right but slow. F - 1 must fit too, which hypotheses about the row ask for.
+/// A row that does not fit is still correct, but slow. F - 1 must fit too, because hypotheses about the row use it.
 consteval bool rows_fit_the_hot_loops() {
   for (const AccumulatorModel& model : models) {
     if (model.arithmetic != Arithmetic::fused_sum) continue;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The bits that the hot loops count with, and which sums fit them. A sum that does not fit is right all the same: the
-// slow path (slow_path.hpp) takes it.
+// The bits that the hot loops use, and which sums fit them. A sum that does not fit is still correct: the slow path
+// (slow_path.hpp) computes it.
 //
-// The loop of fused sums (kernels/fused.hpp) moves significands up before it multiplies them, so that a product counts
+// The loop of fused sums (kernels/fused.hpp) shifts significands left before it multiplies them, so that products are
 // in units of 2^(e_max - F). Four limits follow.
 //
 //   1. F drops no bit of a product before it is aligned.
-//   2. The loop needs every product doubled. The two significands that give it have at most 14 and 15 bits.
-//   3. The sum of all products and C fits 32 bits beside its sign.
-//   4. The products make at most two parts whose sums fit 31 bits, off by one a term before they are corrected.
+//   2. The loop needs twice each product. The two significands of a product have at most 14 and 15 bits.
+//   3. The sum of all products and C fits in 32 bits plus its sign.
+//   4. The products form at most two parts whose sums fit in 31 bits; before correction each term may be off by one.
 //
 //   f16 x f16, F = 25, K = 16: a product is below 2^(22 + 5), so that sixteen of them and C stay below 2^32
 #pragma once
@@ -25,12 +25,12 @@ namespace bitmma {
 /// Bits of a significand that the loops multiply, without its sign.
 inline constexpr int pair_bits = 15;
 
-/// How far significands of A and of B move up, and how many products one part of the sum holds.
+/// How far significands of A and B are shifted left, and how many products one part of the sum has.
 struct Budget {
   int a_shift = 0, b_shift = 0, terms_per_part = 0;
 };
 
-/// Returns nullopt when the bits do not suffice.
+/// Returns nullopt if the bits do not suffice.
 constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format b, int terms) {
   const int a_bits = info(a).mantissa_bits + 1, b_bits = info(b).mantissa_bits + 1;
   const int product_shift = fraction_bits - (a_bits - 1) - (b_bits - 1);
@@ -45,8 +45,8 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
       .a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min<int64_t>(per_part, terms))};
 }
 
-/// The same for loops over bytes (kernels/byte_chain.hpp): |a| and b fit 8 bits, those of b with a sign, an aligned
-/// product and 1 fit 16 bits with a sign.
+/// The same for loops over bytes (kernels/byte_chain.hpp): |a| fits in 8 bits, b in 8 bits with its sign, and an
+/// aligned product plus 1 in 16 bits with its sign.
 constexpr std::optional<Budget> find_byte_budget(int fraction_bits, Format a, Format b, int terms) {
   const int a_bits = info(a).mantissa_bits + 1, b_bits = info(b).mantissa_bits + 1;
   const int shift = fraction_bits - (a_bits - 1) - (b_bits - 1);
@@ -60,16 +60,16 @@ constexpr std::optional<Budget> find_byte_budget(int fraction_bits, Format a, Fo
 static_assert(find_byte_budget(13, Format::e4m3, Format::e5m2, 32) &&
               !find_byte_budget(25, Format::e4m3, Format::e4m3, 32));
 
-/// Rows with Scaling::exact_groups, 16 terms each. A product of e2m1 counts in quarters and a scale of ue4m3 in
-/// eighths, so that a group times both its scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.
+/// Rows with Scaling::exact_groups have 16 terms per group. A product of e2m1 is in quarters and a scale of ue4m3 in
+/// eighths, so a group times both scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.
 inline constexpr int group_size = 16, group_bits = 20, scale_fraction_bits = 3,
                      group_fraction_bits = 2 * info(Format::e2m1).mantissa_bits + 2 * scale_fraction_bits;
 static_assert(group_size * 12 * 12 * 15 * 15 < 1 << group_bits);  // the largest: 6 is 12 halves, 1.875 is 15 eighths
 
-/// Groups of one instruction: K = 128 stored e2m1 at most.
+/// Most groups of one instruction: K = 128 stored e2m1.
 inline constexpr int most_groups = 8;
 
-/// True when so many groups, aligned to F bits, and C, add up in 64 bits, and F drops no bit of C.
+/// True if so many groups, aligned to F bits, and C add up in 64 bits, and F drops no bit of C.
 constexpr bool groups_fit(int fraction_bits, int groups) {
   return groups <= most_groups && fraction_bits >= info(Format::f32).mantissa_bits &&
          fraction_bits - group_fraction_bits + group_bits <= 58;

@@ -15,11 +15,11 @@
 namespace bitmma {
 namespace {
 
-/// K that is decoded at a time: a strip of B stays in the nearest cache.
+/// Number of k to decode at a time: a strip of B stays in the L1 cache.
 constexpr int chunk_terms = 256;
 
-/// True when a step of zeros leaves the result of the step before it as it is: alignment drops no bit of it. The loops
-/// leave such steps out.
+/// True if a step of zeros leaves the previous result unchanged because alignment drops none of its bits. The loops
+/// then skip such steps.
 bool zeros_change_nothing(const AccumulatorModel& model) {
   const int lowest_bit = info(model.output).min_exponent() - model.output_fraction_bits;
   return model.terms_per_step == 0 ||
@@ -27,14 +27,14 @@ bool zeros_change_nothing(const AccumulatorModel& model) {
           (!model.floor_exponent || *model.floor_exponent - model.fraction_bits <= lowest_bit));
 }
 
-/// The loop that takes whole chains; scales, widened types and other roundings take the updates one by one.
+/// The loop for whole chains; scales, widened types and other roundings are computed update by update.
 kernels::LoopId chain_loop_of(const AccumulatorModel& model) {
   const bool is_chain = model.scaling == Scaling::none && !model.c_last && model.step_order == StepOrder::ascending &&
                         zeros_change_nothing(model);
   return is_chain ? kernels::loop_of(model) : kernels::LoopId::none;
 }
 
-/// The steps that the model makes of the updates. Returns the most terms that one has.
+/// Splits the updates into the model's steps. Returns the largest number of terms in a step.
 int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updates,
                std::vector<kernels::ChainStep>& steps) {
   steps.clear();
@@ -49,12 +49,12 @@ int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updat
   return most;
 }
 
-/// One operand, some steps of it.
+/// One operand, for some steps.
 struct DecodedSide {
   kernels::Array<kernels::Pair> pair;
   kernels::Array<int32_t> exponent;
   kernels::Array<uint32_t> negative;
-  kernels::Array<uint32_t> special;  // of all steps so far
+  kernels::Array<uint32_t> special;  // for all steps so far
   kernels::ExponentRange range{4096, -4096};
 
   void begin(int lines) {
@@ -66,12 +66,12 @@ struct DecodedSide {
   }
 };
 
-/// What one chain after the other needs, of every thread its own.
+/// Buffers for successive chains, one set per thread.
 struct Workspace {
   std::vector<kernels::ChainStep> steps;
   DecodedSide a, b;
   kernels::Array<uint32_t> d;
-  kernels::Array<uint8_t> special;  // of every strip and chain_rows rows
+  kernels::Array<uint8_t> special;  // for every strip and chain_rows rows
 };
 
 class FusedChain {
@@ -93,7 +93,7 @@ class FusedChain {
     at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / loops.strip), 0);
   }
 
-  /// C is read, when there is one.
+  /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
     plain_ = !c && model_.output == Format::f32;
     from_c_ = c.has_value();
@@ -117,7 +117,7 @@ class FusedChain {
     return d;
   }
 
-  /// Calls redo(row, rows, col, cols), inside the block, for all outputs that NaN or infinity may have reached.
+  /// Calls redo(row, rows, col, cols), within the block, for all outputs that a NaN or an infinity may affect.
   template <typename Redo>
   void for_special(const Redo& redo) const {
     for (int row = 0; row < block_.rows; ++row) {
@@ -137,7 +137,7 @@ class FusedChain {
  private:
   uint32_t* d_row(int row) const { return at_.d.data() + static_cast<size_t>(row) * stride_; }
 
-  /// Words that a strip of B takes.
+  /// Number of words of a strip of B.
   struct Words {
     size_t pair, exponent, negative;
   };
@@ -166,7 +166,7 @@ class FusedChain {
                     .range = &at_.b.range});
   }
 
-  /// Rows are padded with zeros, and their end with what whole vectors write behind it.
+  /// Pads rows with zeros, and reserves room after the last row for whole-vector writes.
   void decode_a(std::span<const kernels::ChainStep> steps, int stride) {
     const auto numbers = static_cast<size_t>(rows_) * static_cast<size_t>(stride),
                filled = static_cast<size_t>(block_.rows) * static_cast<size_t>(stride);
@@ -191,8 +191,8 @@ class FusedChain {
               at_.a.negative.data() + at_.a.negative.size(), 0u);
   }
 
-  /// Results are normal or zero, as long as that holds: a result is a multiple of 2^(e_max - F), and all terms together
-  /// stay below 2^128.
+  /// If this holds, results are normal or zero: a result is a multiple of 2^(e_max - F), and the sum of all terms is
+  /// below 2^128.
   bool stays_plain(int terms) {
     terms_ += terms;
     const kernels::ExponentRange &a = at_.a.range, &b = at_.b.range;
@@ -248,7 +248,7 @@ class FusedChain {
   bool from_c_ = false, plain_ = false;
 };
 
-/// Whether the updates meet a NaN.
+/// Whether a line of A or B has a NaN in the updates.
 bool meets_nan(const ChainBlock& block, std::span<const ChainUpdate> updates, bool of_a, int line) {
   const Matrix& matrix = of_a ? block.a : block.b;
   const FormatInfo& format = info(matrix.format());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Chains of multiply_accumulate over K, D of an update being C of the next: what whole products are made of.
+// Chains of multiply_accumulate over K, where D of an update is C of the next: the building blocks of whole products.
 //
 //   chain(model, {.a = a, .b = b, .row = 64, .rows = 64, .col = 0, .cols = 256}, {{0, 16}, {16, 16}, {32, 4}}, {})
 //
-// Fused sums have loops of their own (kernels/chain.hpp), which decode a block of A and B once and keep the
-// accumulators between the updates. Everything else is one call of multiply_accumulate after the other.
+// Fused sums have their own loops (kernels/chain.hpp), which decode a block of A and B once and keep the accumulators
+// between updates. Everything else calls multiply_accumulate for one update after another.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace bitmma {
 
-/// K of one update of the accumulator. The rest of the instruction is zero.
+/// The k of one update of the accumulator. The rest of the instruction is zero.
 struct ChainUpdate {
   int64_t first = 0;
   int count = 0;
@@ -29,11 +29,11 @@ struct ChainBlock {
 };
 
 /// The accumulators of the block after these updates, each by an instruction of K = `k`. C has the shape of the block
-/// and the format of the model's output; without C they begin at zero.
+/// and the format of the model's output; without C they start at zero.
 Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
              std::optional<Matrix> c);
 
-/// The same, one multiply_accumulate of the whole K an update. Tests hold `chain` against it.
+/// The same by one multiply_accumulate over the whole K per update. Tests compare `chain` with it.
 Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
                         int k, std::optional<Matrix> c);
 

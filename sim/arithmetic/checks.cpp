@@ -15,11 +15,11 @@ namespace {
 std::string extents(const Matrix& matrix) { return fmt::format("{} x {}", matrix.rows(), matrix.cols()); }
 std::string name_of(Format format) { return std::string(info(format).name); }
 
-/// Of a model: the slow path then adds 2^16 terms in 64 bits.
+/// Limit for a model: the slow path then adds 2^16 terms in 64 bits.
 constexpr int most_fraction_bits = 45;
 constexpr int most_group_terms = 128;
 
-/// True when the functions of the model's arithmetic can read the format.
+/// True if the functions of the model's arithmetic support the format.
 bool can_read(const AccumulatorModel& model, Format format) {
   if (model.arithmetic == Arithmetic::integer)
     return info(format).kind == NumberKind::integer && info(format).is_operand;
@@ -31,7 +31,7 @@ bool can_read(const AccumulatorModel& model, Format format) {
   return row.kind == NumberKind::floating && row.is_signed && row.bits <= 32;
 }
 
-/// Collects violations. A check that holds costs only a comparison: only violations make text.
+/// Collects violations. A passed check costs only a comparison: text is made only for violations.
 class Agreement {
  public:
   Agreement(const AccumulatorModel& model, const Operands& operands, Inputs inputs)
@@ -68,7 +68,7 @@ class Agreement {
         {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   }
 
-  /// Rows of the table are right; this checks models that a caller changed.
+  /// The table's rows are correct; this checks models that a caller changed.
   void check_model() {
     const FormatInfo& output = info(model_.output);
     const bool is_chain = model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs;
@@ -169,7 +169,7 @@ class Agreement {
     }
     if (!operands_.scales) return;
     const Matrix &a = operands_.scales->a, &b = operands_.scales->b;
-    // A hypothesis may scale every product of shorter blocks by its own scales.
+    // A hypothesis may give every product of shorter blocks its own scales.
     const bool whole_k = model_.scaling == Scaling::whole_k && inputs_ == Inputs::of_model;
     for (const auto& [name, matrix] : {std::pair("A", &a), std::pair("B", &b)}) {
       const Format format = matrix->format();
@@ -178,7 +178,7 @@ class Agreement {
         refuse(fmt::format("format of the scales of {}", name), name_of(format),
                whole_k ? "ue8m0" : "ue8m0, ue4m3 or ue5m3");
     }
-    constexpr int most_k_of_scale = 32;  // stored, of those that span all of K
+    constexpr int most_k_of_scale = 32;  // in stored elements, for scales that span all of K
     const int terms = whole_k                       ? most_k_of_scale
                       : is_grouped() && has_group() ? model_.group_terms
                                                     : group_size,

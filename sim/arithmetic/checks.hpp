@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What multiply_accumulate asks of its arguments.
+// The requirements of multiply_accumulate on its arguments.
 #pragma once
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
@@ -7,10 +7,10 @@
 
 namespace bitmma {
 
-/// Which formats A and B may have: those of the model's row, or all that its arithmetic can take.
+/// The legal formats of A and B: those of the model's row, or all formats that its arithmetic supports.
 enum class Inputs : uint8_t { of_model, of_arithmetic };
 
-/// Throws Error with everything that is wrong.
+/// Throws Error with all violations.
 void require_agreement(const AccumulatorModel& model, const Operands& operands, Inputs inputs);
 
 }  // namespace bitmma

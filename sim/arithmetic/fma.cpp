@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chains of IEEE operations: f64, and m8n8k4 of f16 where ptxas writes FFMA and FADD for it. One output after the
-// other.
+// Chains of IEEE operations: f64, and m8n8k4 of f16 on targets where ptxas emits FFMA and FADD for it. Computes one
+// output after another.
 #include "fma.hpp"
 
 #include <utility>
@@ -12,13 +12,13 @@
 namespace bitmma {
 namespace {
 
-/// f16 as f32, exactly.
+/// Widens f16 to f32, exactly.
 uint32_t widened(Format format, uint64_t code) {
   if (format == Format::f32) return static_cast<uint32_t>(code);
   return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// DMMA's multiply-add: IEEE but for its NaN words.
+/// DMMA's multiply-add: IEEE 754 except for its NaN words.
 uint64_t chained(const AccumulatorModel& model, const Operands& operands, uint64_t a, uint64_t b, uint64_t c) {
   if (operands.swapped) std::swap(a, b);
   const Format format = model.output;
@@ -55,9 +55,9 @@ std::vector<FmaStep> fma_steps(const AccumulatorModel& model, const Operands& op
     }
     return steps;
   }
-  // Everything below is f32.
+  // Everything below uses f32.
   constexpr Format f32 = Format::f32;
-  constexpr uint64_t minus_zero = 0x80000000;  // the addend that changes nothing: with it an FFMA is an FMUL
+  constexpr uint64_t minus_zero = 0x80000000;  // the neutral addend: with it an FFMA is an FMUL
   const auto multiply_add = [&](int j, uint64_t addend) {
     const uint64_t result = ieee_fma(f32, widened(a.format(), a_code(j)), widened(b.format(), b_code(j)), addend);
     steps.push_back({.kind = FmaStep::Kind::fma, .term = j, .addend = addend, .result = result});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fused sums of products. A and B are decoded into arrays once, and the hot loop (kernels/fused.hpp) does the rest.
+// Fused sums of products. A and B are decoded once into arrays; the hot loop (kernels/fused.hpp) does the rest.
 #include <algorithm>
 #include <cassert>
 
@@ -12,14 +12,14 @@
 namespace bitmma {
 namespace {
 
-/// An operand decoded once, as arrays, row by row. Rows are padded with zeros.
+/// A decoded operand as arrays, row by row. Rows are padded with zeros.
 struct DecodedMatrix {
   int stride = 0;
   kernels::Array<kernels::Pair> pair;
-  kernels::Array<int32_t> exponent;         // exponent_of_zero for zeros, scale included
-  kernels::Array<int16_t> narrow_exponent;  // the same
-  kernels::Array<uint32_t> negative;        // a word a row of A, a column of B
-  bool any_special = false;                 // NaN or infinity, or a scale that is NaN
+  kernels::Array<int32_t> exponent;         // exponent_of_zero for zeros; includes the scale
+  kernels::Array<int16_t> narrow_exponent;  // the same in 16 bits
+  kernels::Array<uint32_t> negative;        // one word per row of A or column of B
+  bool any_special = false;                 // NaN or infinity, or a NaN scale
 
   size_t at(int row) const { return static_cast<size_t>(row) * stride; }
   kernels::Numbers numbers() const {
@@ -57,12 +57,12 @@ void decode_matrix(Side side, const Matrix& matrix, int shift, bool negate, Deco
                                  .narrow_exponent = decoded.narrow_exponent.data(),
                                  .negative_of_row = side == Side::a ? decoded.negative.data() : nullptr,
                                  .negative_of_col = side == Side::b ? decoded.negative.data() : nullptr});
-  // Codes are decoded by eight, and what stands behind the last column is negative where everything is negated.
+  // Codes are decoded in groups of eight; if everything is negated, the padding after the last column is negative.
   if (side == Side::b || cols >= 32 || cols % kernels::fused_codes == 0) return;
   for (uint32_t& word : decoded.negative) word &= static_cast<uint32_t>(low_mask(cols));
 }
 
-/// A power of two for every chunk of the `cols` columns of a row.
+/// A power of two for every chunk of a row's `cols` columns.
 void scale_rows(DecodedMatrix& decoded, const Matrix& scales, int cols) {
   const int chunks = scales.cols();
   for (int row = 0; row < scales.rows(); ++row) {
@@ -78,7 +78,7 @@ void scale_rows(DecodedMatrix& decoded, const Matrix& scales, int cols) {
   }
 }
 
-/// A power of two for every chunk of the `rows` rows of a column.
+/// A power of two for every chunk of a column's `rows` rows.
 void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
   kernels::Array<int16_t> raise(static_cast<size_t>(decoded.stride) * static_cast<size_t>(scales.rows()), 0);
   for (int chunk = 0; chunk < scales.rows(); ++chunk) {
@@ -99,15 +99,15 @@ void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
   }
 }
 
-/// True when scales are one power of two a row and a column.
+/// True if each row and each column has one power of two as scale.
 bool scales_fit(const Operands& operands) {
   const auto is_power = [](const Matrix& scales) { return info(scales.format()).mantissa_bits == 0; };
   const std::optional<BlockScales>& scales = operands.scales;
   return !scales || (scales->a.cols() == 1 && is_power(scales->a) && is_power(scales->b));
 }
 
-/// What one product after the other needs, of every thread its own: nothing is allocated for a case of a shape seen
-/// before.
+/// Buffers for successive products, one set per thread: a repeated shape allocates
+/// nothing.
 struct Workspace {
   DecodedMatrix a, b;
   kernels::Array<int32_t> scratch;

@@ -14,9 +14,9 @@
 namespace bitmma {
 namespace {
 
-/// `term` in units of 2^quantum, the rest dropped.
+/// `term` in units of 2^quantum, without the fraction.
 int64_t align(const AlignedTerm& term, int quantum, bool toward_negative) {
-  if (term.magnitude == 0) return 0;  // its exponent is not bounded by e_max
+  if (term.magnitude == 0) return 0;  // its exponent is not limited by e_max
   const int shift = term.exponent - term.fraction - quantum;
   if (shift >= 0) {
     const auto exact = static_cast<int64_t>(term.magnitude << shift);
@@ -42,7 +42,7 @@ AlignedTerm aligned_product(const Overrides& overrides, const ExactTerm& term) {
   return product;
 }
 
-/// A group of products of e2m1 summed exactly, times both scales. Only the scales' exponents align.
+/// The exact sum of a group of e2m1 products, times both scales. Only the scales' exponents determine the alignment.
 AlignedTerm aligned_group(std::span<const ExactTerm> terms) {
   int64_t sum = 0;
   bool something = false;
@@ -53,15 +53,15 @@ AlignedTerm aligned_group(std::span<const ExactTerm> terms) {
   const ExactTerm& first = terms.front();
   const Decoded &scale_a = *first.scale_a, &scale_b = *first.scale_b;
   return {.negative = sum < 0,
-          // A group that cancels keeps its exponent; one with nothing in it has none.
+          // A group that cancels keeps its exponent; an empty group has none.
           .has_exponent = something && scale_a.significand != 0 && scale_b.significand != 0,
           .magnitude = static_cast<uint64_t>(std::abs(sum)) * scale_a.significand * scale_b.significand,
           .exponent = scale_a.exponent + scale_b.exponent,
-          .fraction = first.exponent() - first.product.exponent};  // the mantissa bits of all four factors
+          .fraction = first.exponent() - first.product.exponent};  // mantissa bits of all four factors
 }
 
-/// What is added to a sum so that c counts exactly: one unit toward zero when what was dropped of c points the other
-/// way than the sum.
+/// The correction of a sum with which c counts exactly: one unit toward zero if the dropped part of c and the sum have
+/// opposite signs.
 int64_t correction_of_c(const AlignedTerm& c, int quantum, int64_t sum) {
   const int drop = quantum - (c.exponent - c.fraction);
   const bool dropped = drop > 0 && (c.magnitude & low_mask(std::min(drop, 63))) != 0;
@@ -78,15 +78,15 @@ uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
     sum = {.negative = f32.negative, .magnitude = f32.significand, .exponent = f32.exponent - 23};
   }
   const uint64_t code = round_to(output, sum, model.rounding, model.output_fraction_bits);
-  // A zero result is +0, also from negative zeros and when a negative sum rounds to zero.
+  // A zero result is +0, even from negative zeros, and if a negative sum rounds to zero.
   if ((code & ~output.sign_bit()) == 0 && !overrides.zero_keeps_sign) return 0;
   return static_cast<uint32_t>(code);
 }
 
-/// One step: all its terms are fused.
+/// One step: all of its terms are fused.
 uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                      int scale_input_d, Format c_format) {
-  // Without C a zero stands in for it: it has no exponent and changes no sum. It is +0 only for the sign of zero.
+  // Without C use zero: it has no exponent and changes no sum. It is +0 only because of the sign of a zero result.
   Decoded c_value = decode_c(c_format, c.value_or(0), model.output);
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model.output, terms, c_value)) {
@@ -141,7 +141,7 @@ StepSum sum_aligned(const AccumulatorModel& model, std::span<const AlignedTerm> 
   take(c_term, StepSum::by_c);
   for (size_t i = 0; i < terms.size(); ++i) take(terms[i], static_cast<int>(i));
 
-  // Without a floor and an exponent everything is zero, in whatever unit.
+  // Without a floor and an exponent every term is zero, in any unit.
   const int floor = model.floor_exponent.value_or(own_max == none ? 0 : none);
   StepSum step{.max_exponent = std::max(own_max, floor), .max_by = floor >= own_max ? StepSum::by_floor : by};
   step.quantum = step.max_exponent - model.fraction_bits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums of exact groups of 16 products of e2m1 (mxf4, mxf4nvf4). Operands become 16-bit numbers, scales a significand
-// and an exponent, and the hot loop (kernels/groups.hpp) does the rest.
+// Sums of exact groups of 16 products of e2m1 (mxf4, mxf4nvf4). Operands become 16-bit numbers and scales a significand
+// with an exponent; the hot loop (kernels/groups.hpp) does the rest.
 #include <algorithm>
 #include <vector>
 
@@ -32,7 +32,7 @@ void take_halves(const Matrix& matrix, int stride, bool negate, kernels::Array<i
   }
 }
 
-/// Two rows side by side in 32 bits.
+/// Combines two rows into words of 32 bits.
 void take_pairs(const kernels::Array<int16_t>& rows, int count, int stride, kernels::Array<int32_t>& pairs) {
   pairs.resize(static_cast<size_t>(count / 2) * stride);
   for (int row = 0; row < count; row += 2) {
@@ -42,7 +42,7 @@ void take_pairs(const kernels::Array<int16_t>& rows, int count, int stride, kern
   }
 }
 
-/// Which terms of a group are not zero, a bit each.
+/// Marks the non-zero terms of each group, one bit each.
 void find_nonzero_of_rows(const kernels::Array<int16_t>& halves, int rows, int groups, kernels::Array<int32_t>& masks) {
   masks.resize(static_cast<size_t>(rows) * groups);
   const int16_t* term = halves.data();
@@ -69,13 +69,13 @@ kernels::Scale scale_of(const FormatInfo& format, uint32_t code) {
           .nan = value.number == NumberClass::nan};
 }
 
-/// Scales of every group: chunks of several groups have theirs repeated.
+/// Scales of every group: the scale of a chunk is repeated for each of its groups.
 struct GroupScales {
   std::vector<kernels::Scale> a;                        // rows x groups
   kernels::Array<int32_t> b_significands, b_exponents;  // groups x stride
 };
 
-/// Returns whether any scale is NaN.
+/// Returns true if any scale is NaN.
 bool take_scales(const BlockScales& scales, int groups, int stride, GroupScales& taken) {
   const int rows = scales.a.rows(), cols = scales.b.cols(), chunks = scales.a.cols();
   const FormatInfo &a_format = info(scales.a.format()), &b_format = info(scales.b.format());
@@ -100,7 +100,7 @@ bool take_scales(const BlockScales& scales, int groups, int stride, GroupScales&
   return any_nan;
 }
 
-/// What sums of groups need, of every thread its own.
+/// Buffers for sums of groups, one set per thread.
 struct Workspace {
   kernels::Array<int16_t> a, b;
   kernels::Array<int32_t> b_pairs, a_nonzero, b_nonzero;

@@ -9,7 +9,7 @@
 namespace bitmma {
 namespace {
 
-/// Integers as they are multiplied; rows padded with zeros.
+/// Integers in multiplication order; rows padded with zeros.
 void take_values(const Matrix& matrix, bool negate, int stride, kernels::Array<int32_t>& values) {
   values.resize(static_cast<size_t>(matrix.rows()) * stride);
   const int cols = matrix.cols(), unused_bits = 32 - info(matrix.format()).bits;
@@ -39,7 +39,7 @@ void take_values(const Matrix& matrix, bool negate, int stride, kernels::Array<i
   }
 }
 
-/// Bits of rows of A and of columns of B as words: rows x words and words x cols.
+/// Multiplies bits of rows of A and columns of B, packed in words: rows x words and words x cols.
 Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& c, const Operands& options) {
   const WholeRows whole_b(b, kernels::other_codes);
   Accumulator accumulator(Format::s32, a.rows(), b.cols(), c, kernels::other_codes);
@@ -89,7 +89,7 @@ Matrix popcount_product(const Operands& operands) {
   for (int k = 0; k < terms; ++k)
     kernels::kernels().pack_bits(operands.b.row(k).data(), cols, k % 32, b.row(k / 32).data());
   if (!fills_better_swapped(rows, cols, kernels::other_codes)) return sum_words(a, b, operands.c, operands);
-  // Words are transposed instead of bits: there are 32 times fewer.
+  // Transpose words instead of bits: there are 32 times fewer.
   return transposed(sum_words(transposed(b), transposed(a),
                               operands.c ? std::optional(transposed(*operands.c)) : std::nullopt, operands));
 }

@@ -17,7 +17,7 @@
 namespace bitmma {
 namespace {
 
-/// An f16 C of an f32 D, exactly widened: only m8n8k4 has this combination.
+/// Widens an f16 C for an f32 D, exactly: only m8n8k4 has this combination.
 Matrix widened_c(const Matrix& c, Format format) {
   if (c.format() == format) return c;
   Matrix wide = unfilled_matrix(format, c.rows(), c.cols());
@@ -59,7 +59,7 @@ Matrix product(const AccumulatorModel& model, const Operands& operands) {
   }
 }
 
-/// Chunks of scales that stored columns [first, first + terms) of `stored` lie in.
+/// The chunks of scales that cover stored columns [first, first + terms) of `stored`.
 BlockScales scales_of_step(const BlockScales& scales, int stored, int first, int terms) {
   const int chunks = scales.a.cols(), begin = first * chunks / stored,
             count = (first + terms - 1) * chunks / stored - begin + 1;
@@ -67,7 +67,7 @@ BlockScales scales_of_step(const BlockScales& scales, int stored, int first, int
           .b = block_of(scales.b, begin, count, 0, scales.b.cols())};
 }
 
-/// The codes of every format of up to 8 bits as f16. A subnormal one becomes a normal number, with the exponent of one.
+/// The f16 codes for all codes of formats of up to 8 bits. A subnormal becomes a normal number with its own exponent.
 using CodesAsF16 = std::array<std::array<uint32_t, 256>, formats.size()>;
 const CodesAsF16& codes_as_f16() {
   static const CodesAsF16 table = [] {
@@ -83,7 +83,7 @@ const CodesAsF16& codes_as_f16() {
   return table;
 }
 
-/// The operands that a step multiplies: f16 if the step widens them.
+/// The operands of a step: f16 if the step widens them.
 Matrix widened(Matrix matrix, Format input) {
   if (matrix.format() == input) return matrix;
   const auto& codes = codes_as_f16()[static_cast<size_t>(matrix.format())];
@@ -162,7 +162,7 @@ Matrix with_c_last(const AccumulatorModel& model, Matrix sum, const std::optiona
 }
 
 bool prefers_swapped(const AccumulatorModel& model, int m, int n) {
-  // Popcounts transpose words, not bits; chains of operations gain nothing.
+  // Popcounts transpose words, not bits; chains of operations gain nothing from swapping.
   if (model.arithmetic != Arithmetic::fused_sum && model.arithmetic != Arithmetic::integer) return false;
   // Groups are summed in vectors of 16-bit numbers.
   return fills_better_swapped(m, n,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What multiply_accumulate is made of: its checks, its steps, and one function for every arithmetic.
+// The parts of multiply_accumulate: its checks, its steps, and one function for each arithmetic.
 //
-//   multiply_accumulate -> checks -> A and B swapped, where N is small -> steps of K -> fused, groups, integers, bits,
+//   multiply_accumulate -> checks -> A and B swapped, if N is small -> steps of K -> fused, groups, integers, bits,
 //   fma
 #pragma once
 
@@ -12,34 +12,34 @@
 
 namespace bitmma {
 
-/// multiply_accumulate for inputs that the model's row does not have, but which its arithmetic can take: for what
-/// another type would have given. Everything else is checked.
+/// multiply_accumulate for inputs that the model's row lacks but its arithmetic supports, to compute the result of
+/// another type. Everything else is checked.
 Matrix multiply_accumulate_unchecked(const AccumulatorModel& model, const Operands& operands);
 
-// One arithmetic each, A and B as they are. Shapes and formats are known good.
+// One function per arithmetic, without swapping A and B. Shapes and formats are already checked.
 
-/// Products aligned and summed at once (fused.cpp).
+/// Products aligned and summed in one step (fused.cpp).
 Matrix fused_product(const AccumulatorModel& model, const Operands& operands);
-/// Exact groups of 16, aligned and summed at once (groups.cpp).
+/// Exact groups of 16, aligned and summed in one step (groups.cpp).
 Matrix grouped_product(const AccumulatorModel& model, const Operands& operands);
 /// Chains of IEEE operations (fma.cpp).
 Matrix fma_product(const AccumulatorModel& model, const Operands& operands);
-/// Exact sums of integers, and of bits that both have or that differ (integers.cpp).
+/// Exact sums of integers, and of positions where both have a bit or where bits differ (integers.cpp).
 Matrix integer_product(const Operands& operands);
 Matrix popcount_product(const Operands& operands);
 
-/// True when M fills vectors of so many numbers and N does not.
+/// True if M fills vectors of this many numbers and N does not.
 inline bool fills_better_swapped(int m, int n, int numbers) { return n < numbers && m >= numbers; }
 
 /// The same product as D^T.
 Operands swapped(const Operands& operands);
 
-/// These columns of A and what they meet, without C: as a step of the model multiplies them.
+/// These columns of A and the matching rows of B, without C: the operands of one step of the model.
 Operands step_of(const AccumulatorModel& model, const Operands& operands, std::span<const int> columns);
-/// D by steps of K, `product` giving D of one from its operands. Where there is one step it has all of `operands`.
+/// D by steps of K, where `product` computes D of one step from its operands. A single step gets all of `operands`.
 using StepProduct = std::function<Matrix(const Operands& operands, const KStep& step)>;
 Matrix product_by_steps(const AccumulatorModel& model, const Operands& operands, const StepProduct& product);
-/// The addition of C behind the last step, where the model has one (fused_sum.hpp), for all of D.
+/// Adds C after the last step for all of D, if the model does so (fused_sum.hpp).
 Matrix with_c_last(const AccumulatorModel& model, Matrix sum, const std::optional<Matrix>& c);
 
 }  // namespace bitmma

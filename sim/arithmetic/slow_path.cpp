@@ -12,7 +12,7 @@
 namespace bitmma {
 namespace {
 
-/// Outputs one after the other.
+/// Computes outputs one after another.
 class SlowOutputs {
  public:
   SlowOutputs(const AccumulatorModel& model, const Operands& operands)
@@ -31,8 +31,8 @@ class SlowOutputs {
   std::vector<ExactTerm> terms_;
 };
 
-/// Special values in the rows of A or the columns of B. From factor 64 on the factors share
-/// bits, and a bit means "any special value".
+/// Special values in the rows of A or the columns of B. From factor 64 on factors share bits, and a bit means "any
+/// special value".
 class Lines {
  public:
   static Lines rows_of(const Matrix& a, bool negate, const Matrix* scales) {
@@ -63,7 +63,7 @@ class Lines {
       }
     }
   }
-  /// A scale that is NaN makes NaN of its whole line.
+  /// A NaN scale makes its whole line NaN.
   template <bool lines_are_rows>
   void add_scales(const Matrix& scales) {
     const FormatInfo& format = info(scales.format());
@@ -106,7 +106,7 @@ void replace_special_outputs(const AccumulatorModel& model, const Operands& oper
               of_b = Lines::cols_of(operands.b, operands.negate_b, scales ? &scales->b : nullptr);
   std::vector<bool> is_mixed(static_cast<size_t>(d.rows()));
   for (const MixedTerm& mixed : operands.mixed) is_mixed[mixed.row] = true;
-  // Sparse rows meet rows of B of their own, term by term. Only scales of groups are special, for whole lines.
+  // Sparse rows multiply their own rows of B, term by term. For groups only scales are special, for whole lines.
   const bool at_once =
       model.scaling == Scaling::exact_groups || (operands.selected_k.empty() && operands.a.cols() <= 64);
   std::optional<SlowOutputs> outputs;

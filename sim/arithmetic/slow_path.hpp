@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The slow path: outputs one by one, by the rule spelled out (fused_sum.hpp). It takes whole products of rows that the
-// hot loops do not know, and single outputs that NaN, infinity or mixed terms reach.
+// The slow path: computes outputs one by one, by the rule in plain steps (fused_sum.hpp). It computes whole products of
+// rows without a hot loop, and single outputs with NaN, infinity or mixed terms.
 #pragma once
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
@@ -11,9 +11,9 @@ namespace bitmma {
 /// D of a floating-point row.
 Matrix slow_product(const AccumulatorModel& model, const Operands& operands);
 
-/// Computes those outputs of `d` again that a hot loop may not compute.
+/// Recomputes the outputs of `d` that a hot loop cannot compute.
 void replace_special_outputs(const AccumulatorModel& model, const Operands& operands, Matrix& d);
-/// The same of outputs whose C is subnormal in a narrower format than that of D.
+/// The same for outputs whose C is subnormal in a narrower format than D's.
 void replace_outputs_of_subnormal_c(const AccumulatorModel& model, const Operands& operands, Matrix& d);
 
 }  // namespace bitmma

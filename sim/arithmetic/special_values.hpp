@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What NaN and infinity make of D, in one place. A term is infinite when one of its factors is.
+// The effect of NaN and infinity on D, in one place. A term is infinite if one of its factors is.
 //
 //   1. NaN anywhere, infinity times zero, or infinities of both signs:   NaN, 0x7FFFFFFF or 0x7FFF, without a payload
 //   2. otherwise infinity:                                               infinity of that sign
@@ -17,7 +17,7 @@ namespace bitmma {
 /// The special values in one sum.
 struct SpecialValues {
   bool nan = false;
-  bool to_positive = false, to_negative = false;  // infinite terms by their signs
+  bool to_positive = false, to_negative = false;  // infinite terms by sign
 
   void add(const ExactTerm& term);
   void add_c(const Decoded& c) {
@@ -25,7 +25,7 @@ struct SpecialValues {
     to_negative |= is_infinite(c) & c.negative;
     to_positive |= is_infinite(c) & !c.negative;
   }
-  /// Returns nullopt when the sum is finite.
+  /// Returns nullopt if the sum is finite.
   std::optional<uint32_t> code(const FormatInfo& output) const {
     if (nan || (to_positive && to_negative)) return static_cast<uint32_t>(*output.canonical_nan());
     if (to_positive) return static_cast<uint32_t>(*output.infinity());
@@ -38,11 +38,11 @@ struct SpecialValues {
   static bool is_infinite(const Decoded& value) { return value.number == NumberClass::infinity; }
 };
 
-/// The code of `output` that special terms and C force. Returns nullopt when all is finite.
+/// The code of `output` that special terms and C force. Returns nullopt if all are finite.
 std::optional<uint32_t> special_result(Format output, std::span<const ExactTerm> terms,
                                        const std::optional<Decoded>& c);
 
-/// Up to 64 factors of a row of A or a column of B at once: a bit each.
+/// Up to 64 factors of a row of A or a column of B at once, one bit each.
 struct SpecialFactors {
   uint64_t nan = 0, infinite = 0, zero = 0, negative = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The steps in which a row takes the terms of K. D of a step is C of the next; with c_last the first one begins from
+// The steps in which a row adds the terms of K. D of a step is C of the next; with c_last the first step starts from
 // zero, and C is added after the last.
 //
 //   terms_per_step = 8, K = 20                0..7, 8..15, 16..19
@@ -12,7 +12,7 @@
 
 namespace bitmma {
 
-/// Terms that are summed at once: `count` neighbours from `first` on, or two of every four.
+/// Terms that are added at once: `count` consecutive ones from `first` on, or two of every four.
 struct KStep {
   int first = 0, count = 0;
   bool two_of_four = false;
@@ -20,13 +20,13 @@ struct KStep {
   constexpr int term(int i) const { return first + (two_of_four ? i / 2 * 4 + i % 2 : i); }
 };
 
-/// The terms of a step that is not cut short by the end of K.
+/// The number of terms of a step that the end of K does not shorten.
 constexpr int terms_of_step(const AccumulatorModel& model, int terms) {
   if (model.step_order == StepOrder::byte_pairs) return terms / 2;
   return model.terms_per_step == 0 ? terms : std::min(terms, model.terms_per_step);
 }
 
-/// Calls f(step) for every step of K = `terms`, in order. K = 0 has a step without terms: its sum is C.
+/// Calls f(step) for every step of K = `terms`, in order. K = 0 has one step without terms: its sum is C.
 template <typename F>
 constexpr void for_each_step(const AccumulatorModel& model, int terms, const F& f) {
   if (model.step_order == StepOrder::byte_pairs) {

@@ -20,7 +20,7 @@ std::vector<Decoded> decode_rows(const Matrix& matrix, bool negate) {
 /// Column by column.
 std::vector<Decoded> decode_cols(const Matrix& matrix, bool negate) { return decode_rows(transposed(matrix), negate); }
 
-/// The word that a mixed term meets: two halves of a column of B.
+/// The word for a mixed term: two halves of a column of B.
 uint32_t mixed_word(const MixedTerm& mixed, const Matrix& b, int col) {
   const auto half = [&](int h) { return b(h / 2, col) >> 16 * (h % 2) & 0xFFFF; };
   return half(mixed.high_half) << 16 | half(mixed.low_half);
@@ -59,7 +59,7 @@ void Factors::find_terms(int row, int col, std::vector<ExactTerm>& terms) const 
     term.b = decode(b.format(), term.b_bits);
     term.b.negative ^= operands_.negate_b;
   }
-  // A number that is not finite has the significand 0.
+  // A non-finite number has significand 0.
   const int fraction_bits = info(operands_.a.format()).mantissa_bits + info(b.format()).mantissa_bits;
   for (ExactTerm& term : terms) {
     term.product = {.negative = term.a.negative != term.b.negative,

@@ -15,7 +15,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// A significand and where its point is.
+/// A significand with the position of its point.
 Exact value_of(Format format, const Decoded& value) {
   return {.negative = value.negative,
           .magnitude = value.significand,
@@ -26,7 +26,7 @@ uint32_t round_nearest(Format format, const ExactSum& sum) {
   return static_cast<uint32_t>(round_to(format, sum.rounded_source(), Rounding::nearest_even));
 }
 
-/// c and one product after the other, each sum rounded to f32.
+/// Adds the products to c one after another, rounding each sum to f32.
 uint32_t fma_chain(Format output, std::span<const ExactTerm> terms, const std::optional<Decoded>& c) {
   ExactSum start;
   if (c) start.add(value_of(output, *c));
@@ -43,7 +43,7 @@ uint32_t fma_chain(Format output, std::span<const ExactTerm> terms, const std::o
   return static_cast<uint32_t>(convert(Format::f32, sum, output, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// What people call the GPUs whose rows there are. No card of sm_120 has been asked.
+/// Product names of the GPUs that have rows. No sm_120 card has been measured.
 struct GpuName {
   Target target;
   std::string_view name;
@@ -69,7 +69,7 @@ std::string adder_of(const AccumulatorModel& row) {
 
 void ExactSum::add(const Exact& term) {
   if (term.magnitude == 0) return;
-  const int position = term.exponent - lowest_exponent;  // of the lowest bit
+  const int position = term.exponent - lowest_exponent;  // position of the lowest bit
   const auto word = static_cast<size_t>(position / 64);
   const int shift = position % 64;
   const uint64_t low = term.magnitude << shift, high = shift == 0 ? 0 : term.magnitude >> (64 - shift);
@@ -162,7 +162,7 @@ std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b) {
     const bool same_sum = is_sum(row) && row.output == own.output && row.scaling == own.scaling &&
                           row.quad_pairs == own.quad_pairs && row.inputs.contains(a) && row.inputs.contains(b);
     const bool is_own = row.family == own.family && row.targets == own.targets;
-    // Many GPUs add alike: each rule once, and by the first that has it.
+    // Many GPUs add alike: lists each rule once, under the first GPU that has it.
     const bool is_known =
         std::ranges::any_of(found, [&](const WhatIf& other) { return print_rule(other.model) == print_rule(row); });
     if (!same_sum || is_own || is_known) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The exact real result of an output, and the results of other adders for the same operands: other GPUs, a chain
-// of fp32 FMAs, the correctly rounded sum. For explaining and diagnosing; the model itself is multiply_accumulate.
+// The exact result of an output, and the results of other adders for the same operands: other GPUs, a chain of fp32
+// FMAs, the correctly rounded sum. For explain and diagnose; multiply_accumulate is the model itself.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@
 
 namespace bitmma {
 
-/// A sum of +-magnitude * 2^exponent, exactly: a fixed-point number with bits 2^-640 .. 2^638 and a sign, wide enough
-/// for every product of formats of up to 32 bits, with scales.
+/// An exact sum of +-magnitude * 2^exponent: a fixed-point number with bits 2^-640 .. 2^638 and a sign, wide enough for
+/// every product of formats of up to 32 bits, with scales.
 class ExactSum {
  public:
   void add(const Exact& term);
   ExactSum& operator-=(const ExactSum& other);
   bool is_zero() const;
-  /// The top 63 bits; the lowest is sticky, so that round_to rounds as if it had them all.
+  /// The top 63 bits; the lowest is sticky, so that round_to rounds as with all bits.
   Exact rounded_source() const;
-  /// Nearest double, for people to read; never computed with.
+  /// The nearest double, only for output; nothing computes with it.
   double approximate() const;
-  /// "0x1.8p+3" written out: significand in hex times a power of two, exactly.
+  /// Prints "0x1.8p+3": the hexadecimal significand times a power of two, exactly.
   std::string print() const;
 
  private:
@@ -35,21 +35,21 @@ class ExactSum {
   std::array<uint64_t, words> magnitude() const;
   bool negative() const { return (words_[words - 1] >> 63) != 0; }
 
-  std::array<uint64_t, words> words_{};  // two's complement, little end first
+  std::array<uint64_t, words> words_{};  // two's complement, least significant word first
 };
 
-/// The exact sum of all terms and C. Only where nothing is special.
+/// The exact sum of all terms and C, which must be finite.
 ExactSum exact_sum(Format output, std::span<const ExactTerm> terms, const std::optional<Decoded>& c);
 
 struct WhatIf {
   enum class Kind : uint8_t { model, fma_chain, correctly_rounded };
   Kind kind = Kind::model;
   std::string name = {};
-  AccumulatorModel model = {};  // of Kind::model
+  AccumulatorModel model = {};  // for Kind::model
 };
 
-/// Other adders for operands that `own` sums: every other GPU's row for the same formats, the fp32 FMA chain in order
-/// of k, and the correctly rounded exact sum. Empty for integers.
+/// Other adders for the operands of `own`: every other GPU's row for the same formats, the fp32 FMA chain in order of
+/// k, and the correctly rounded exact sum. Empty for integers.
 std::vector<WhatIf> what_ifs(const AccumulatorModel& own, Format a, Format b);
 
 /// D as `what_if` computes it.

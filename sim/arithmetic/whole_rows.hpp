@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Matrices as the hot loops take them: in rows of whole vectors, whatever N is.
+// Matrices for the hot loops: in rows of whole vectors, for any N.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace bitmma {
 
-/// Codes in rows of whole vectors: those of a matrix that has such rows, otherwise a copy. Rows are padded with zeros.
+/// Codes in rows of whole vectors: the matrix itself if it has such rows, otherwise a copy. Rows are padded with zeros.
 class WholeRows {
  public:
-  /// None at all: codes() is nullptr.
+  /// No matrix: codes() is nullptr.
   WholeRows() = default;
   WholeRows(const Matrix& matrix, int multiple)
       : stride_(kernels::round_up(matrix.cols(), multiple)), codes_(matrix.words().data()) {
@@ -40,11 +40,11 @@ class Accumulator {
       : cols_(cols),
         d_(unfilled_matrix(format, rows, kernels::round_up(cols, multiple))),
         c_(c ? WholeRows(*c, multiple) : WholeRows()) {}
-  /// nullptr without C; rows are stride() apart, as those of D.
+  /// nullptr without C; rows are stride() apart, like those of D.
   const uint32_t* c() const { return c_.codes(); }
   uint32_t* d() { return d_.words().data(); }
   int stride() const { return d_.cols(); }
-  /// D without the columns that N does not have.
+  /// D without the padding columns.
   Matrix take_d() { return cols_ == d_.cols() ? std::move(d_) : block_of(d_, 0, d_.rows(), 0, cols_); }
 
  private:

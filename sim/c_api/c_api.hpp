@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared by the functions of bitmma.h: types of handles, the only place that catches exceptions, checks of arguments.
+// Shared by the functions of bitmma.h: the types behind handles, the only place that catches exceptions, and checks.
 //
 //   bitmma_status bitmma_state_erase(bitmma_state* state, const char* field) {
 //     return guarded([&] { given(state, "state").value.erase(field_named(field)); });
@@ -24,12 +24,12 @@
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
 
-/// What bitmma_mma found legal last, without and with C, is kept for the next call.
+/// Keeps the last instruction that bitmma_mma found legal, without and with C, for the next call.
 struct bitmma_instruction {
   bitmma::Instruction value;
   mutable std::array<std::atomic<std::shared_ptr<const bitmma::PreparedMma>>, 2> prepared = {};
 
-  /// No other thread may use an instruction that changes.
+  /// No other thread may use an instruction while it changes.
   void change(const bitmma::Instruction& to) {
     value = to;
     for (auto& one : prepared) one.store(nullptr);
@@ -47,7 +47,7 @@ struct bitmma_plans {
 
 namespace bitmma::c_api {
 
-/// Records the exception that is being handled as the last error of this thread.
+/// Records the current exception as the last error of this thread.
 bitmma_status record_failure() noexcept;
 
 /// Runs `body`. An exception becomes the last error.
@@ -63,7 +63,7 @@ bitmma_status guarded(const Body& body) noexcept {
 
 [[noreturn]] void refuse_null(std::string_view name);
 
-/// The object that an argument points to. Throws Error, which names the argument, for NULL.
+/// The object that an argument points to. For NULL, throws Error that names the argument.
 template <typename T>
 T& given(T* argument, std::string_view name) {
   if (!argument) refuse_null(name);
@@ -71,27 +71,27 @@ T& given(T* argument, std::string_view name) {
 }
 std::string_view text_given(const char* argument, std::string_view name);
 
-/// The same as a value of the library. Throw Error when there is none.
+/// Convert to a value of the library. Throw Error if there is none.
 Format format_of(bitmma_format format, std::string_view name);
 Target target_of(const char* target, Target usual);
 int threads_of(int threads);
 
 constexpr bitmma_format c_format(Format format) { return static_cast<bitmma_format>(format); }
 
-/// A product of two sizes. Throws Error, which names the size, if it does not fit 64 bits.
+/// A product of two sizes. If it does not fit 64 bits, throws Error that names the size.
 int64_t size_product(int64_t x, int64_t y, std::string_view name);
 
-/// rows x cols codes in the caller's memory: strides that are both 0 become those without gaps. Throws Error when a
-/// distance does not fit 64 bits.
+/// rows x cols codes in the caller's memory: if both strides are 0, the codes have no gaps. Throws Error if a distance
+/// does not fit 64 bits.
 CodeView code_view(const void* data, int64_t row_stride, int64_t col_stride, int64_t rows, int64_t cols, Format format,
                    std::string_view name);
 
-/// Rows or columns.
+/// The number of rows or columns.
 int extent_of(int64_t extent, std::string_view name);
-/// A matrix with a shape of its own. Throws Error, which names it, for NULL and extents of no matrix.
+/// A matrix with a shape. For NULL and for illegal extents, throws Error that names the matrix.
 Matrix matrix_given(const bitmma_matrix& from, std::string_view name);
 
-/// Text into the caller's memory, as bitmma.h says.
+/// Copies text into the caller's memory, as bitmma.h describes.
 void write_text(std::string_view from, char* text, size_t size, size_t* length);
 
 }  // namespace bitmma::c_api

@@ -8,7 +8,7 @@
 namespace bitmma::c_api {
 namespace {
 
-/// `text` is what bitmma_last_error returns: of violations, or constant where there was no memory for more.
+/// `text` is the result of bitmma_last_error: text of violations, or a constant if there was no memory for more.
 struct LastError {
   std::vector<Violation> violations = {};
   std::string written = {};
@@ -44,7 +44,7 @@ bitmma_status record_failure() noexcept {
       return BITMMA_ERROR_INVALID;
     } catch (const std::bad_alloc&) {
       return record_constant(BITMMA_ERROR_MEMORY, "out of memory");
-    } catch (const std::length_error&) {  // an array that no memory could hold
+    } catch (const std::length_error&) {  // an array too large for any memory
       return record_constant(BITMMA_ERROR_MEMORY, "out of memory");
     } catch (const std::exception& error) {
       record({}, std::string("internal error: ") + error.what());

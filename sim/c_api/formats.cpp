@@ -6,7 +6,7 @@
 #include "bitmma/formats/matrix.hpp"
 #include "c_api.hpp"
 
-// bitmma_format has the formats in the order of the table.
+// bitmma_format lists the formats in the order of the table.
 static_assert(BITMMA_S1Z4M11 + 1 == bitmma::formats.size());
 static_assert(BITMMA_F16 == bitmma::c_api::c_format(bitmma::Format::f16));
 static_assert(BITMMA_BF16 == bitmma::c_api::c_format(bitmma::Format::bf16));
@@ -35,12 +35,12 @@ using namespace bitmma::c_api;
 
 namespace {
 
-/// A row of a matrix has at most so many columns here: codes are converted in pieces.
+/// The longest row of a matrix here: the functions convert codes in pieces.
 constexpr size_t piece_size = 1 << 16;
 
 bool is_format(bitmma_format format) { return static_cast<size_t>(format) < formats.size(); }
 
-/// Throws Error unless the arrays are there and have a size.
+/// Throws Error unless the arrays exist and have a size.
 void require_arrays(size_t count, size_t bytes, const void* values, const void* codes) {
   if (count == 0) return;
   size_product(static_cast<int64_t>(std::min<size_t>(count, INT64_MAX)),
@@ -90,7 +90,7 @@ bitmma_status bitmma_from_floats(bitmma_format format, size_t count, const float
         body(first, from_floats(type, 1, static_cast<int>(size), {values + first, size}));
       }
     };
-    // What has no code is found before anything is written.
+    // Finds values without a code before it writes anything.
     if (count > piece_size) for_all([](size_t, const Matrix&) {});
     for_all(
         [&](size_t first, const Matrix& piece) { write_codes(piece, static_cast<uint8_t*>(codes) + first * bytes); });

@@ -38,7 +38,7 @@ GemmInputs inputs_given(const bitmma_gemm_inputs* inputs) {
 
 constexpr bitmma_call usual_call{.target = nullptr, .split_count = 0, .alpha = 1, .beta = 1, .relu = 0};
 
-/// The call with alpha and beta of 1 if it sets neither: with 0 for both, D would be 0.
+/// The call with alpha and beta of 1 if it sets neither: if both were 0, D would be 0.
 bitmma_call completed(bitmma_call call) {
   if (call.alpha == 0 && call.beta == 0) call.alpha = call.beta = 1;
   return call;

@@ -49,7 +49,7 @@ Target target_for(const Instruction& instruction, const char* target) {
   return target ? target_from(target) : default_target(instruction);
 }
 
-/// C's values as the family's fields have them.
+/// C's values in the form that the family's fields have.
 std::vector<NamedValue> named_values(Family family, const bitmma_named_value* fields, size_t count) {
   if (count > 0) static_cast<void>(given(fields, "fields"));
   const std::vector<InstructionField>& known = instruction_fields(family);
@@ -165,7 +165,7 @@ bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction,
 
 const char* bitmma_instruction_target(const bitmma_instruction* instruction) {
   const char* name = nullptr;
-  // Names of targets are literals: they end with a 0.
+  // The names of targets are literals, so they end with a 0.
   static_cast<void>(guarded([&] { name = print(default_target(value_of(instruction))).data(); }));
   return name;
 }

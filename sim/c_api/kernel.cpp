@@ -70,7 +70,7 @@ KernelArgument argument_of(const bitmma_kernel_argument& from, size_t index, int
   return tensor_map_argument(memory, tensor_map_of(*from.map));
 }
 
-/// Extents of which 0 means 1.
+/// Extents, in which 0 means 1.
 std::array<int64_t, 3> extents_of(const int64_t* from) {
   std::array<int64_t, 3> extents{from[0], from[1], from[2]};
   std::ranges::replace(extents, 0, 1);

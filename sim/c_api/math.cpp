@@ -14,7 +14,7 @@ using namespace bitmma::c_api;
 
 namespace {
 
-/// The words of one operand. A caller's pointer for an operand that the function has not would be ignored.
+/// The words of one operand. Refuses a pointer for an operand that the function does not have.
 template <typename Word>
 std::span<const Word> words_of(const Word* from, std::string_view name, bool is_operand, size_t count,
                                const std::string& function) {

@@ -23,7 +23,7 @@ BatchView batch_view(const bitmma_view& view, const Shape& shape, std::string_vi
   return to;
 }
 
-/// The instruction on the target, found legal: mostly that of the call before.
+/// The checked instruction for the target; usually the call before has already prepared it.
 std::shared_ptr<const PreparedMma> prepared_for(const bitmma_instruction& instruction, const char* target, bool has_c) {
   std::atomic<std::shared_ptr<const PreparedMma>>& place = instruction.prepared[has_c];
   std::shared_ptr<const PreparedMma> kept = place.load();

@@ -18,7 +18,7 @@ static_assert(Extents::most == 4);  // of bitmma_field and bitmma_array
 
 namespace {
 
-/// Throws Error, which lists the names, for one that no field has.
+/// Throws Error, which lists the names, for a name that no field has.
 Field field_named(const char* name) {
   const std::string_view text = text_given(name, "field");
   const auto row = std::ranges::find(state_fields, text, &FieldInfo::name);
@@ -29,7 +29,7 @@ Field field_named(const char* name) {
                .legal = row_names(state_fields)});
 }
 
-/// The buffer of this name, before or after an instruction. Throws Error when the state has none.
+/// The buffer with this name, before or after an instruction. Throws Error if the state has none.
 const Buffer& buffer_named(const State& state, const char* name) {
   const std::string_view text = text_given(name, "field");
   for (const Buffer& buffer : state.buffers()) {
@@ -126,7 +126,7 @@ bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction,
     const FieldRule& rule = rules.begin()[index];
     const FieldInfo& row = info(rule.field);
     to = {};
-    // Names are literals: they end with a 0.
+    // Names are literals, so they end with a 0.
     to.name = row.name.data();
     to.name_after = rule.access == Access::read || row.after.empty() ? nullptr : row.after.data();
     to.is_number = row.is_number;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The structures of bitmma.h as programs of this minor version were compiled with them. A structure that grows changes
-// a row here, and the minor version, which the name of the shared library has: no old program loads the new one.
+// The layouts of bitmma.h's structures in this minor version. To extend a structure, change its row here and the minor
+// version, which is part of the shared library's name: then no old program loads the new library.
 #include <cstddef>
 
 #include "bitmma.h"
@@ -9,11 +9,11 @@ namespace {
 
 static_assert(BITMMA_VERSION_MAJOR == 0 && BITMMA_VERSION_MINOR == 2, "check the rows below, then this line");
 
-// Enumerations do not depend on -fshort-enums.
+// The enumerations do not depend on -fshort-enums.
 static_assert(sizeof(bitmma_status) == 4 && sizeof(bitmma_format) == 4 && sizeof(bitmma_family) == 4 &&
               sizeof(bitmma_evidence) == 4);
 
-// Sizes where pointers have 8 bytes; elsewhere the members are the same.
+// The sizes with 8-byte pointers; with other pointers the members are the same.
 template <typename Structure>
 constexpr bool has_bytes(std::size_t bytes) {
   return sizeof(void*) != 8 || sizeof(Structure) == bytes;

@@ -8,7 +8,7 @@ namespace bitmma {
 namespace {
 
 #if defined(__x86_64__)
-// Clang before 18 knows the levels' instruction sets by name, not the levels.
+// Clang before 18 knows the names of the instruction sets of each level, but not those of the levels.
 bool has_v3() {
   __builtin_cpu_init();
 #if defined(__clang__)

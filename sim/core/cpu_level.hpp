@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What this processor can run. Hot loops are compiled once for each level.
+// The instruction sets that this processor can run. The build compiles hot loops once for each level.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace bitmma {
 
-/// Best first.
+/// The best level comes first.
 enum class CpuLevel : uint8_t { v4, v3, baseline };
 
 struct CpuLevelInfo {
@@ -24,10 +24,10 @@ inline constexpr auto cpu_levels = std::to_array<CpuLevelInfo>({
 });
 static_assert(are_in_enum_order(cpu_levels));
 
-/// Whether the processor has it.
+/// True if the processor has this level.
 bool has(CpuLevel level);
 
-/// The one in use: the best, unless another was asked for. One for all threads.
+/// The level in use: the best one, unless the user requested another. All threads use the same level.
 CpuLevel cpu_level();
 void use_cpu_level(CpuLevel level);
 

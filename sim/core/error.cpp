@@ -9,7 +9,7 @@ namespace {
 /// Longer values are truncated in messages: the header of a file may hold 100 MB.
 constexpr size_t most_bytes = 8000;
 
-/// Values come from files and command lines, messages go to terminals and into JSON.
+/// Values come from files and command lines; messages go to terminals and into JSON.
 void make_harmless(Violation& violation) {
   for (std::string* text :
        {&violation.field, &violation.seen, &violation.expected, &violation.fix, &violation.source}) {
@@ -41,7 +41,7 @@ std::string print(const Violation& violation) {
       text = (seen.empty() ? field : field + " = " + seen) +
              before(violation.severity == Severity::error ? ": legal is " : ": expected ") + fix;
       break;
-    case MessageForm::no_such:  // names may be many: what was probably meant goes before them
+    case MessageForm::no_such:  // the list of names may be long: the suggestion precedes it
       text = seen + ": no such " + field + fix + before(" (there are ") + (expected.empty() ? "" : ")");
       break;
     case MessageForm::not_together: text = field + " and " + seen + ": not together" + before(": ") + fix; break;

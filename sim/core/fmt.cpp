@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// fmt's functions, compiled once. As a header-only library every file compiles them again, which takes as long as the
-// file itself. Without a library of fmt's own, programs that link bitmma need no fmt, and may have another one.
+// fmt's functions, compiled once. With fmt as a header-only library, every file would compile them again, which takes
+// as long as the file itself. Programs that link bitmma then need no fmt library, and may use another one.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

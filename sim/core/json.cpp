@@ -9,7 +9,7 @@ namespace bitmma {
 
 Json parse_json(std::string_view text, int most_depth, std::string* repeated_key) {
   bool is_deep = false;
-  std::vector<std::set<std::string>> keys;  // of the objects around
+  std::vector<std::set<std::string>> keys;  // of the enclosing objects
   std::optional<std::string> repeated;
   Json json = Json::parse(
       text,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON inside the library. Reading and printing compile long: every file calls these functions instead.
+// JSON inside the library. The JSON header compiles slowly: every file calls these functions instead.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,14 +10,14 @@ namespace bitmma {
 
 using Json = nlohmann::ordered_json;
 
-/// The tree of a text, or a discarded value if the text is no JSON, nests deeper than `most_depth` (functions that walk
-/// a tree call themselves for every level, and the stack is finite) or has a key twice, which goes to `repeated_key`:
-/// one of the two values would be ignored.
+/// Parses a text. Returns a discarded value if the text is not JSON, nests deeper than `most_depth` (functions that
+/// walk a tree are recursive, and the stack is finite) or repeats a key. A repeated key goes to `repeated_key`: a
+/// reader would ignore one of the two values.
 Json parse_json(std::string_view text, int most_depth = 64, std::string* repeated_key = nullptr);
 
-/// In one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
+/// Prints one line or, with `indent` spaces, several lines. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Json& json, int indent = -1);
-/// In one line; characters outside ASCII are escaped.
+/// Prints one line; escapes characters outside ASCII.
 std::string ascii_json_text(const Json& json);
 
 }  // namespace bitmma

@@ -10,7 +10,7 @@
 namespace bitmma {
 namespace {
 
-/// The value as text; for lists and objects, which may be deep, only their kind.
+/// The value as text; for lists and objects, which may be deep, only the kind.
 std::string seen_of(const Json& json) {
   if (json.is_structured()) return json.is_array() ? "a list" : "an object";
   return shortened(printable(ascii_json_text(json)));
@@ -56,7 +56,7 @@ std::string JsonReader::text(const char* key, int64_t most) const {
 }
 
 int64_t JsonReader::number(const char* key, int64_t most) const {
-  // Unsigned is what JSON's parser makes of numbers that are not negative.
+  // The JSON parser makes non-negative numbers unsigned.
   if (!has(key) || !json_[key].is_number_unsigned() || json_[key].get<uint64_t>() > static_cast<uint64_t>(most))
     refuse(key, fmt::format("0..{}", most));
   return json_[key].get<int64_t>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON of files on its way in: nothing of it is trusted.
+// Reads JSON files without trusting their contents.
 //
 //   const JsonReader launch(json, "launches[3]");
 //   const int64_t module = launch.number("ptx", 15);      Error: launches[3].ptx = -1: expected 0..15
@@ -18,28 +18,28 @@
 
 namespace bitmma {
 
-/// Takes values out of an object, each checked. Errors name the value by `where` and its key.
+/// Takes values out of an object and checks each one. Errors name the value by `where` and its key.
 class JsonReader {
  public:
-  /// Throws Error unless `json` is an object. It must outlive this.
+  /// Throws Error unless `json` is an object. `json` must outlive the reader.
   JsonReader(const Json& json, std::string where);
 
   bool has(const char* key) const { return json_.contains(key); }
   bool is_null(const char* key) const { return has(key) && json_[key].is_null(); }
   /// Throws Error if the object has any other key.
   void require_keys(std::initializer_list<std::string_view> keys) const;
-  /// At most 4096 bytes, or `most`.
+  /// A text of at most 4096 bytes, or `most`.
   std::string text(const char* key, int64_t most = 4096) const;
   bool flag(const char* key) const;
-  /// 0..most.
+  /// A number in 0..most.
   int64_t number(const char* key, int64_t most) const;
   double seconds(const char* key) const;
-  /// A text of these characters and then lower-case hexadecimal digits.
+  /// A text that begins with `begin` and continues with `digits` lower-case hexadecimal digits.
   uint64_t hash(const char* key, std::string_view begin, size_t digits) const;
-  /// The elements of an array, none without one.
+  /// The elements of an array; empty if the array is missing.
   std::vector<Json> list(const char* key, int64_t most) const;
   std::vector<std::string> texts(const char* key, int64_t most) const;
-  /// Numbers of 0..most_number.
+  /// Numbers in 0..most_number.
   std::vector<int64_t> numbers(const char* key, int64_t most, int64_t most_number) const;
   JsonReader object(const char* key) const { return {json_[key], where_ + "." + key}; }
 
@@ -50,10 +50,10 @@ class JsonReader {
   std::string where_;
 };
 
-/// The number of `digits` lower-case hexadecimal digits behind `begin`; nothing for any other text.
+/// The number that `digits` lower-case hexadecimal digits after `begin` give; nothing for any other text.
 std::optional<uint64_t> hash_in(std::string_view text, std::string_view begin, size_t digits);
 
-/// An error about a file: its path precedes every field.
+/// Adds the file's path before every field of an error.
 template <typename Read>
 auto naming(const std::string& path, Read read) {
   try {

@@ -14,7 +14,7 @@
 namespace bitmma {
 
 int hardware_threads() {
-  // Asked once: the C library opens a file to answer, which took half of a small product's time.
+  // Cached: the C library opens a file to find the number, which took half of the time of a small product.
   static const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return threads;
 }
@@ -37,7 +37,7 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
       }
     }
   };
-  // More threads than this do not help, and may not be had.
+  // More threads than this do not help, and the system may refuse them.
   const int most = 4 * hardware_threads() + 16;
   const std::size_t helpers = std::min<std::size_t>(std::min(threads, most), count) - (count > 0);
   {
@@ -46,7 +46,7 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
       pool.reserve(helpers);
       for (std::size_t i = 0; i < helpers; ++i) pool.emplace_back(work);
     } catch (const std::exception&) {
-      // No more threads, or no memory for one: those that started, and this one, do all.
+      // The system has no more threads, or no memory for one: the started threads and this one do all work.
     }
     work();
   }

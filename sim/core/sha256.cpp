@@ -19,7 +19,7 @@ constexpr std::array<uint32_t, 64> constants{
     0x19A4C116, 0x1E376C08, 0x2748774C, 0x34B0BCB5, 0x391C0CB3, 0x4ED8AA4A, 0x5B9CCA4F, 0x682E6FF3,
     0x748F82EE, 0x78A5636F, 0x84C87814, 0x8CC70208, 0x90BEFFFA, 0xA4506CEB, 0xBEF9A3F7, 0xC67178F2};
 
-/// One block of 64 bytes.
+/// Adds one block of 64 bytes.
 void add_block(std::array<uint32_t, 8>& hash, std::string_view block) {
   std::array<uint32_t, 64> w{};
   for (size_t i = 0; i < 64; ++i) w[i / 4] = w[i / 4] << 8 | static_cast<uint8_t>(block[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SHA-256, by which a file is named so that it cannot be changed unnoticed. `sha256sum FILE` gives the same.
-// Source: FIPS 180-4.
+// SHA-256. A file's hash serves as its name, so that every change is noticed. `sha256sum FILE` gives the same. Source:
+// FIPS 180-4.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ struct Row {
 };
 
 // NVIDIA, CUDA GPU compute capability, https://developer.nvidia.com/cuda-gpus. "RTX 6000" is the name of three GPUs.
-// The words Ti, SUPER, Laptop and the like are left out: they change no target.
+// The rows omit words such as Ti, SUPER and Laptop, which do not change the target.
 constexpr auto rows = std::to_array<Row>({
     {sm_70, "V100, V100S, TITAN V, Quadro GV100"},
     {sm_72, "Xavier"},
@@ -61,7 +61,7 @@ constexpr auto architectures = std::to_array<Architecture>({
     {"rubin", {sm_107a}},
 });
 
-// Words that drivers and shops add to the name of a GPU.
+// Words that drivers and shops add to a GPU's name.
 constexpr auto additions = std::to_array<std::string_view>(
     {"nvidia",     "geforce",  "tesla", "gpu",    "laptop", "mobile", "edition", "workstation", "server",
      "generation", "lovelace", "vera",  "series", "dgx",    "hgx",    "jetson",  "agx",         "drive",
@@ -70,7 +70,7 @@ constexpr auto additions = std::to_array<std::string_view>(
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Runs of letters and digits, in small letters.
+/// Runs of letters and digits, in lower case.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
@@ -94,7 +94,7 @@ bool is_addition(const std::string& word) {
   return word.starts_with("sxm") || word.starts_with("hbm") || word.starts_with("nvl");
 }
 
-/// "4070" of 4070ti.
+/// "4070" for 4070ti.
 std::string without_ending(std::string word) {
   for (const std::string_view ending : {"super", "ti"}) {
     if (word.size() > ending.size() && word.ends_with(ending) && is_digit(word[word.size() - ending.size() - 1]))
@@ -111,7 +111,7 @@ TargetSet of_ptx_name(std::string_view name) {
   return target ? TargetSet{*target} : TargetSet{};
 }
 
-/// "9.0", "(9, 0)", "90", "90a": a GPU, which is the target with its own features where it has some.
+/// "9.0", "(9, 0)", "90", "90a": a GPU, and so the target with the GPU's specific features if it has any.
 TargetSet of_capability(const std::vector<std::string>& words) {
   if (words.empty() || words.size() > 2) return {};
   const std::string number = glued(words);
@@ -160,7 +160,7 @@ std::string cards_of(const TargetSet& set) {
   return text;
 }
 
-/// "did you mean H100, sm_90a?", or which names there are.
+/// "did you mean H100, sm_90a?", or a list of the names.
 std::string suggestion_for(std::string_view text) {
   std::vector<std::string> names = row_names(targets);
   for (const GpuNames& row : gpu_names()) names.insert(names.end(), row.names.begin(), row.names.end());

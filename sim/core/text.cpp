@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t longest_word = 200;  // longer words get no suggestions
 
-/// Letters to insert, delete, change, or exchange with a neighbour.
+/// The number of letters to insert, delete, change, or exchange with a neighbour.
 size_t distance(std::string_view x, std::string_view y) {
   std::vector<size_t> before(y.size() + 1), row(y.size() + 1), after(y.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -38,8 +38,8 @@ std::string lower(std::string_view text) {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 
-/// Bytes of the UTF-8 character at the front; 0 where there is none. The Unicode Standard, Table 3-7: no overlong
-/// forms, no surrogates, nothing above U+10FFFF.
+/// The length of the UTF-8 character at the front in bytes; 0 if there is none. The Unicode Standard, Table 3-7: no
+/// overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t character_bytes(std::string_view text) {
   struct Row {
     uint8_t first, last;             // of the leading byte
@@ -63,11 +63,11 @@ std::size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-/// How a character of `bytes` bytes is shown.
+/// How messages show a character of `bytes` bytes.
 std::string shown(std::string_view character) {
   if (character.empty()) return std::string(replacement);
   const auto first = static_cast<uint8_t>(character.front());
-  // C1 controls, U+0080..U+009F, are obeyed by some terminals as those below U+0020 are by all.
+  // Some terminals obey the C1 controls, U+0080..U+009F; all terminals obey those below U+0020.
   const bool is_c1 = character.size() == 2 && first == 0xC2 && static_cast<uint8_t>(character[1]) < 0xA0;
   const bool is_control = (character.size() == 1 && (first < 0x20 || first == 0x7F)) || is_c1;
   if (!is_control || first == '\n' || first == '\t') return std::string(character);
@@ -108,8 +108,8 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return parts;
 }
 
-/// True of names that are the same but for a part of one letter: scale_a is no slip of scale_d, nor --rows-a of
-/// --rows-b. Operands and extents are called so.
+/// True for names that differ only in a part of one letter: scale_a is not a misspelt scale_d, and --rows-a is not a
+/// misspelt --rows-b. Such letters name operands and extents.
 bool names_another(std::string_view word, std::string_view name) {
   const std::vector<std::string_view> x = parts_of(word), y = parts_of(name);
   if (x.size() != y.size()) return false;
@@ -118,7 +118,7 @@ bool names_another(std::string_view word, std::string_view name) {
   return false;
 }
 
-/// Slips that a word of so many letters may have: a word of 3 letters is next to many others.
+/// The most slips that a word of so many letters may have: a word of 3 letters resembles many others.
 size_t most_slips(size_t letters) { return letters < 3 ? 0 : letters < 7 ? 1 : letters < 11 ? 2 : 3; }
 
 }  // namespace
@@ -126,7 +126,7 @@ size_t most_slips(size_t letters) { return letters < 3 ? 0 : letters < 7 ? 1 : l
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   if (word.size() < 2 || word.size() > longest_word) return "";
   const std::string meant = lower(word);
-  if (meant.size() == 2 && meant[0] == '-') {  // a letter: the one long flag that begins with it
+  if (meant.size() == 2 && meant[0] == '-') {  // one letter means the only long flag that begins with it
     const auto begins = [&](const std::string& flag) { return lower(flag).starts_with("--" + meant.substr(1)); };
     const auto only = std::ranges::find_if(candidates, begins);
     return std::ranges::count_if(candidates, begins) == 1 ? *only : "";
@@ -138,7 +138,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     if (candidate.size() > longest_word) continue;
     const std::string name = lower(candidate);
     if (names_another(meant, name)) continue;
-    // A beginning of the name, or a longer word, counts as one slip: --dist, --column.
+    // The beginning of a name, or a longer word, counts as one slip: --dist, --column.
     const bool is_begun = meant.size() >= 3 && parts_of(meant).back().size() >= 2 && name.starts_with(meant),
                goes_on = name.size() >= 5 && meant.starts_with(name);
     const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);

@@ -12,7 +12,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex_letter(char c) { return c >= 'a' && c <= 'f'; }
 
-/// Lower case, without separators between digits and without a suffix of C; nothing when a separator stands elsewhere.
+/// Lower case, without digit separators and without a C suffix; nothing if a separator is misplaced.
 std::optional<std::string> plain_digits(std::string_view text) {
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sixteen bytes at a time: what gathers and scatters move. GNU vectors, which every x86-64 and ARMv8 has in registers.
+// Sixteen bytes at a time, for gather and scatter: GNU vectors, for which every x86-64 and ARMv8 has registers.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ BITMMA_INLINE void store_words(const Bytes& bytes, uint32_t* to) {
               to + 8);
 }
 
-/// Four rows of four words, transposed in place.
+/// Transposes four rows of four words in place.
 BITMMA_INLINE void transpose(Words (&words)[4]) {
   const Words low01 = __builtin_shufflevector(words[0], words[1], 0, 4, 1, 5),
               high01 = __builtin_shufflevector(words[0], words[1], 2, 6, 3, 7),

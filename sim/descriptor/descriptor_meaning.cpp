@@ -8,7 +8,7 @@
 namespace bitmma {
 namespace {
 
-/// The distance that a stride spans. Without a swizzle, the major-ness exchanges the meanings of the two strides.
+/// The distance that a stride covers. Without a swizzle, the major-ness exchanges the meanings of the two strides.
 std::string step_of(bool is_leading, Major major, const SwizzleInfo& swizzle) {
   const bool swizzled = swizzle.bits != 0;
   if (major == Major::k) {

@@ -64,7 +64,7 @@ constexpr auto table_44 = std::to_array<InstructionDescriptorField>({
 });
 static_assert(disjoint(table_44, 32));
 
-/// Codes of types, by kind. A code without a row is reserved.
+/// The codes of types for each kind. A code without a row is reserved.
 struct TypeCode {
   MmaKind kind;
   char operand;  // 'd', or 'a' for A and B
@@ -93,17 +93,17 @@ constexpr auto type_codes = std::to_array<TypeCode>({
     {MmaKind::mxf8f6f4, 'a', 3, Format::e2m3},
     {MmaKind::mxf8f6f4, 'a', 4, Format::e3m2},
     {MmaKind::mxf8f6f4, 'a', 5, Format::e2m1},
-    // 1, not 5: the mxf4 kinds have a code of their own.
+    // The code is 1, not 5: the mxf4 kinds have separate codes.
     {MmaKind::mxf4, 'a', 1, Format::e2m1},
     {MmaKind::mxf4nvf4, 'a', 1, Format::e2m1},
     {MmaKind::ti16, 'd', 2, Format::s32},
     {MmaKind::ti16, 'a', 3, Format::s1z4m11},
 });
 
-/// Types of scales by their code in Table 44.
+/// The types of scales in the order of their codes in Table 44.
 constexpr std::array scale_codes{Format::ue4m3, Format::ue8m0, Format::ue5m3};
 
-/// The code of a type of scales; one that does not fit where the kind has none.
+/// The code of a scale type; -1, which is illegal, if the table lacks the type.
 constexpr int scale_code_of(Format type) {
   for (size_t code = 0; code < scale_codes.size(); ++code) {
     if (scale_codes[code] == type) return static_cast<int>(code);
@@ -119,7 +119,7 @@ std::string section(MmaKind kind) {
 class Checker {
  public:
   explicit Checker(MmaKind kind) : kind_(kind) {}
-  /// A field is refused once.
+  /// Refuses each field only once.
   void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
     if (!holds && std::ranges::find(found_, field, &Violation::field) == found_.end()) {
       found_.push_back({.field = std::string(field),
@@ -153,7 +153,7 @@ std::optional<int> code_of(MmaKind kind, char operand, Format format) {
   return row == type_codes.end() ? std::nullopt : std::optional(row->code);
 }
 
-/// The meeting point of a field and the struct, for numbers and flags.
+/// Connects a field with the members of the struct, for numbers and flags.
 struct Binding {
   std::string_view name;
   int (*get)(const InstructionDescriptor&);
@@ -188,12 +188,12 @@ constexpr auto bindings = std::to_array<Binding>({
     {"sparsity_version", [](const auto& d) { return d.sparsity_version; },
      [](auto& d, int v) { d.sparsity_version = v; }},
     {"k", [](const auto& d) { return d.k_code; }, [](auto& d, int v) { d.k_code = v; }},
-    // The code of the mxf4 kinds has two bits, far apart: 2 * bit 3 + bit 31.
+    // The K code of the mxf4 kinds has two separate bits: 2 * bit 3 + bit 31.
     {"k_96", [](const auto& d) { return d.k_code & 1; }, [](auto& d, int v) { d.k_code |= v; }},
     {"k_high", [](const auto& d) { return d.k_code >> 1; }, [](auto& d, int v) { d.k_code |= 2 * v; }},
 });
 
-/// The same for types, which go through the table of codes.
+/// The same for types, which use the table of codes.
 struct TypeBinding {
   std::string_view name;
   char operand;
@@ -225,7 +225,7 @@ consteval bool every_field_is_bound() {
 }
 static_assert(every_field_is_bound());
 
-/// What holds for values, however they came here.
+/// Checks values, no matter where they came from.
 void check_values(const InstructionDescriptor& d, Checker& check) {
   const MmaKindInfo& kind = info(d.kind);
   const bool scaled = kind.has_block_scales;
@@ -247,7 +247,7 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   }
   if (kind.has_block_scales) {
     const bool takes_all = d.kind == MmaKind::mxf4nvf4;
-    const bool is_code = scale_code_of(d.scale_type) >= 0;  // decode makes of a code without a type none of these
+    const bool is_code = scale_code_of(d.scale_type) >= 0;  // decode() gives none of these for a code without a type
     check.require(is_code && (takes_all || d.scale_type == Format::ue8m0), "scale_type",
                   is_code || info(d.scale_type).bits <= 8 ? info(d.scale_type).name : "3",
                   takes_all ? "ue8m0 (1), ue4m3 (0) or on sm_107 ue5m3 (2)" : "ue8m0 (1)");
@@ -267,8 +267,8 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   check.require(!kind.is_fp4 || !d.sparse || d.k_code != 1 || d.sparsity_version == 1, "sparsity_version",
                 d.sparsity_version, fmt::format("1 with a sparse K = {}", k),
                 "only sm_107a has that K, and metadata of single elements alone (version 1)");
-  // Which bytes hold a first scale follows from the number of scales, and so from the size of the vector, which the
-  // mnemonic says: what some size takes on some target is legal here. Twice the K of mxf8f6f4 has two scales.
+  // The number of scales, and so the vector size in the mnemonic, determines which bytes may hold a first scale: a byte
+  // is legal here if some size accepts it on some target. Twice the K of mxf8f6f4 has two scales.
   int step = 1;
   if (d.kind == MmaKind::mxf8f6f4) step = d.k_code == 1 ? 2 : 1;
   if (kind.is_fp4) step = d.k_code == 2 ? 4 : d.k_code == 1 ? 1 : 2;
@@ -339,7 +339,7 @@ InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word)
 
 namespace {
 
-/// The number in the field; nothing where a type has no code there.
+/// The number in the field; nothing if a type has no code there.
 std::optional<int> value_in(const InstructionDescriptorField& field, const InstructionDescriptor& descriptor) {
   for (const Binding& binding : bindings)
     if (binding.name == field.bits.name) return binding.get(descriptor);
@@ -355,7 +355,7 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
   Checker check(kind);
   check_values(descriptor, check);
-  if (info(kind).has_block_scales) {  // their tables have no field for these
+  if (info(kind).has_block_scales) {  // the tables of these kinds have no such fields
     check.require(descriptor.d == Format::f32, "d_type", info(descriptor.d).name, "f32");
     check.require(descriptor.max_shift_code == 0, "max_shift", descriptor.max_shift_code, "0");
   }

@@ -41,8 +41,8 @@ constexpr auto fields_sm_100a = std::to_array<DescriptorField>({
 });
 static_assert(disjoint(fields_sm_100a, 64));
 
-/// The same with one bit more in the addresses: 334848 bytes of shared memory do not fit 14. ISA 9.4 still writes the
-/// encoding of 14 bits, (x & 0x3FFFF) >> 4; its table has 15. Bit 53 is new.
+/// The same with one more bit in the addresses: 334848 bytes of shared memory do not fit 14 bits. ISA 9.4 still writes
+/// the 14-bit encoding, (x & 0x3FFFF) >> 4; its table has 15 bits. Bit 53 is new.
 constexpr auto fields_sm_107a = [] {
   std::array<DescriptorField, fields_sm_100a.size() + 1> fields{};
   auto next = fields.begin();
@@ -69,7 +69,7 @@ constexpr std::string_view section(Target target) {
   }
 }
 
-/// Targets whose leading field may be an address. Source: PTX ISA 9.7.16.3.1.2; of sm_107a, CUTLASS's CuTe DSL.
+/// Targets whose leading field may be an address. Source: PTX ISA 9.7.16.3.1.2; for sm_107a, CUTLASS's CuTe DSL.
 constexpr TargetSet has_absolute_leading_dim{Target::sm_103a, Target::sm_103f, Target::sm_107a, Target::sm_107f};
 
 constexpr const DescriptorField* find(std::span<const DescriptorField> fields, std::string_view name) {
@@ -79,7 +79,7 @@ constexpr const DescriptorField* find(std::span<const DescriptorField> fields, s
   return nullptr;
 }
 
-/// One value per field name: the meeting point of the word and the struct.
+/// One row per field name: connects the word with the struct.
 struct Binding {
   std::string_view name;
   int64_t (*get)(const SmemDescriptor&);
@@ -189,7 +189,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
 
 namespace {
 
-/// A descriptor with what its warnings ask of it.
+/// A descriptor with the properties that its warnings need.
 struct Examined {
   const SmemDescriptor& descriptor;
   std::optional<Major> major;
@@ -201,20 +201,20 @@ struct Examined {
   bool is_absolute = descriptor.leading_dim_absolute;
   int64_t lbo = descriptor.strides.leading_dim_byte_offset, sbo = descriptor.strides.stride_dim_byte_offset;
   int64_t pattern_bytes = swizzle.pattern_bytes();
-  /// The row of the pattern in which the start lies.
+  /// The row of the pattern that contains the start.
   int phase = base_offset_of_start(descriptor), phases = 1 << swizzle.bits;
   int64_t phase_of_address = (start >> 7) & 7;
   bool is_wider = is_swizzled && row_bytes > swizzle.width_bytes;
   bool is_measured = info(descriptor.target).smem_descriptor == SmemDescriptorVersion::sm_90;
   int64_t group_bytes = int64_t{8} * swizzle.width_bytes;  // of 8 rows in K-major
   bool groups_overlap = is_swizzled && major != Major::mn && sbo > 0 && sbo < group_bytes;
-  /// Of neighbouring atoms in a dense layout.
+  /// The distance of neighbouring atoms in a dense layout.
   int64_t atom_bytes = is_swizzled ? int64_t{swizzle.rows_per_atom} * swizzle.width_bytes : 128;
 
   bool has_absolute_mode() const { return has_absolute_leading_dim.contains(descriptor.target); }
 };
 
-/// The value seen, the expected one, the fix, and the source if it is not the section on descriptors.
+/// The value seen, the expected value, the fix, and the source if it is not the section on descriptors.
 struct Text {
   std::string seen, expected, fix, source = {};
 };
@@ -225,7 +225,7 @@ struct Warning {
   Text (*text)(const Examined&);
 };
 
-// A sparse B has rows of 64 bytes, which no swizzle but that of 32 bytes is too narrow for.
+// A sparse B has rows of 64 bytes; only the 32-byte swizzle is narrower.
 constexpr int sparse_b_bytes = 64;
 constexpr int absolute_row_bytes = 48;
 constexpr std::string_view absolute_source = "PTX ISA 9.7.16.3.1.2.1";
@@ -238,7 +238,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
                .expected = "0 without swizzling",
                .fix = "it changes nothing there; clear it"};
      }},
-    // The pattern begins at the start, or the start lies in a pattern that begins on its own boundary.
+    // The pattern begins at the start, or the start is inside a pattern that begins on its own boundary.
     {.field = "start_address",
      .applies = [](const Examined& e) { return e.is_swizzled && e.phase != 0 && e.base_offset == 0; },
      .text = [](const Examined& e) -> Text {
@@ -343,7 +343,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
                .fix = "the mode is for the 48-byte rows of K = 96; what it does with others is a model choice",
                .source = std::string(absolute_source)};
      }},
-    // A stride that is sixteen times the natural one: bytes were put where bytes >> 4 belongs.
+    // The stride is sixteen times the natural one: the program stored bytes instead of bytes >> 4.
     {.field = "stride_dim_byte_offset",
      .applies = [](const Examined& e) { return e.is_swizzled && e.major != Major::mn && e.sbo == 16 * e.group_bytes; },
      .text = [](const Examined& e) -> Text {
@@ -351,8 +351,8 @@ constexpr auto warning_rows = std::to_array<Warning>({
                .expected = fmt::format("{} between dense groups of 8 rows", e.group_bytes),
                .fix = fmt::format("was {} written without the shift right by 4?", e.group_bytes)};
      }},
-    // Without swizzling, and in MN-major, one of the strides is that of neighbouring atoms in a dense layout: where
-    // both are multiples of sixteen times that, both look unshifted. 0 and 16 are written where a stride is not used.
+    // Without swizzling, and in MN-major, one of the strides is that of neighbouring atoms in a dense layout: if both
+    // are multiples of sixteen times that, both look unshifted. Programs write 0 or 16 for an unused stride.
     {.field = "leading_dim_byte_offset, stride_dim_byte_offset",
      .applies =
          [](const Examined& e) {
@@ -380,7 +380,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
      }},
 });
 
-/// Bits that no field has, and fields that have one legal value.
+/// Warns about bits that belong to no field, and about fields that have only one legal value.
 std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const std::string& source) {
   std::vector<Violation> found;
   uint64_t fixed = 0;

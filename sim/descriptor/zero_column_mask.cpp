@@ -24,7 +24,7 @@ static_assert(disjoint(fields, 64));
 
 constexpr std::string_view section = "PTX ISA 9.7.16.4.3, Table 45";
 
-/// The member that a field fills.
+/// The member that holds a field.
 template <typename Mask>
 auto& member(Mask& mask, std::string_view field) {
   if (field.starts_with("start_count_")) return mask.start_count[static_cast<size_t>(field.back() - '0')];

@@ -152,7 +152,7 @@ Comparison compare_outside_d(const Case& one, int64_t case_index, const State& e
 
 namespace {
 
-/// `whole` and what else was found in the same case.
+/// Adds the mismatches that `outside` found in the same case to `whole`.
 Comparison with_outside(Comparison whole, const Comparison& outside) {
   const bool is_new = whole.mismatches == 0 && outside.mismatches > 0;
   if (!whole.first) whole.first = outside.first;
@@ -161,7 +161,7 @@ Comparison with_outside(Comparison whole, const Comparison& outside) {
   return whole;
 }
 
-/// Compares the recorded D of case `index` with the computed one, and then the logical d, where the file has both.
+/// Compares the recorded D of case `index` with the computed one, and then the logical d if the file has both.
 Comparison verify_case(const VectorFile& vectors, int64_t index, const AccumulatorModel* model) {
   const Instruction instruction = instruction_at(vectors, index);
   const int64_t number = vectors.first_case + index;
@@ -187,7 +187,7 @@ Comparison verify(const VectorFile& file, int threads, const Progress& progress,
   const VectorFile vectors = known_part(file);
   require_recorded(vectors);
   require_consistent(vectors, threads);
-  // A thread reads about a megabyte at a time, or less where that would leave others without work.
+  // A thread reads about a megabyte at a time, or less if other threads would otherwise have no work.
   constexpr int64_t block_bytes = 1 << 20;
   size_t file_bytes = 0;
   for (const Tensor& tensor : vectors.file.tensors) file_bytes += tensor.bytes.size();
@@ -245,7 +245,7 @@ Comparison compare(const VectorFile& expected_file, const VectorFile& actual_fil
     }
     Comparison one = compare_case(x.instruction, index, d, other);
     if (x.after && y.after) one = with_outside(one, compare_outside_d(x, index, *x.after, *y.after));
-    // A logical d beside a state is a result of its own.
+    // A logical d beside a state is a separate result.
     if (one.mismatches == 0 && x.logical.d && y.logical.d)
       one = compare_case(x.instruction, index, *x.logical.d, *y.logical.d);
     total += one;
@@ -264,7 +264,7 @@ void count(std::vector<InputDifference>& found, std::string_view name, bool diff
   else ++row->cases;
 }
 
-/// Compares only elements. Signs, and whether C is read, belong to the programs, not to the inputs.
+/// Compares only elements. Signs and the choice whether to read C belong to the programs, not to the inputs.
 void count_operands(std::vector<InputDifference>& found, const Operands& x, const Operands& y) {
   count(found, "A", x.a != y.a || x.selected_k != y.selected_k);
   count(found, "B", x.b != y.b);

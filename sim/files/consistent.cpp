@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that contradict themselves: which of two things was meant is not for this program to choose.
+// Refuses files that contradict themselves: the program cannot know which of two statements the user meant.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace bitmma {
 namespace {
 
-/// What differs of one matrix in all cases of a file.
+/// How one matrix differs from its copy, over all cases of a file.
 struct DifferentMatrix {
   DifferentCopy first = {};
   int64_t first_case = 0, cases = 0, codes = 0;
@@ -76,13 +76,13 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
   for (int64_t index = 0; index < known.cases; ++index) {
     Case one = case_at(known, index);
     const std::optional<Matrix> c = operands_of(one).c;
-    // A part of a file may begin inside a loop.
+    // A part of a file may begin in the middle of a loop.
     if ((known.first_case + index) % steps == 0 || !before) {
       first_c = c;
     } else if (!c) {
       refuse(fmt::format("case {}, which reads no C", index), std::string(rule));
     } else if (const Matrix d = computed_d(*before); *c != d) {
-      // A step may go on with the recorded D, whatever is wrong in it.
+      // A step may continue from the recorded D, even if that D is wrong.
       const bool goes_on = (before->has_recorded_d() && *c == recorded_d(*before)) || (c_may_repeat && c == first_c);
       if (!goes_on && (c->format() != d.format() || c->rows() != d.rows() || c->cols() != d.cols()))
         refuse(fmt::format("case {}, whose C has another type or shape than D of case {}", index, index - 1),

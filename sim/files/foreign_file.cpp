@@ -44,7 +44,7 @@ constexpr auto foreign_kinds = std::to_array<ForeignKind>({
 struct ForeignText {
   std::string_view word, name, fix = {};
 };
-/// Kinds of text, in the order in which they are tried.
+/// Kinds of text, in the order in which the code tries them.
 constexpr auto foreign_texts = std::to_array<ForeignText>({
     {".address_size", "PTX", decode_reads},
     {".version", "PTX", decode_reads},
@@ -60,7 +60,7 @@ constexpr auto foreign_texts = std::to_array<ForeignText>({
     {"tcgen05.", "text with PTX instructions", decode_reads},
 });
 
-/// Some ASCII, no control characters, and no byte that UTF-8 never has.
+/// True for some ASCII, no control characters, and no byte that never occurs in UTF-8.
 bool is_text(std::string_view bytes) {
   const auto is_control = [](unsigned char c) { return c == 0x7F || (c < 0x20 && (c < 8 || c > 13)); };
   const auto is_ascii = [](unsigned char c) { return c < 0x80; };
@@ -73,12 +73,12 @@ bool is_text(std::string_view bytes) {
 void refuse_foreign_file(const std::string& path, const TensorBytes& bytes) {
   std::string begin(std::min<size_t>(bytes.size(), 8192), '\0');
   bytes.copy_to({reinterpret_cast<uint8_t*>(begin.data()), begin.size()});
-  // A header of safetensors begins behind its length, which has zeros at its end.
+  // A safetensors header follows its length, which ends with zeros.
   if (begin.size() < 9 || (begin[8] == '{' && begin[7] == 0)) return;
   for (const auto& [magic, name, fix] : foreign_kinds)
     if (begin.starts_with(magic)) refuse_file(path, std::string(name), what_is_read, std::string(fix));
-  if (little_endian(bytes, 0, 8) <= bytes.size() - 8) return;  // a length of a header that is there
-  // Python's pickle: a protocol number.
+  if (little_endian(bytes, 0, 8) <= bytes.size() - 8) return;  // the length of an existing header
+  // A Python pickle: a protocol number.
   if (begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5)
     refuse_file(path, "a pickle of Python, as PyTorch's old checkpoints are", what_is_read, std::string(save_torch));
   if (!is_text(begin)) refuse_file(path, "bytes without the header of safetensors, .npy or .npz", what_is_read, {});

@@ -10,10 +10,10 @@
 
 namespace bitmma {
 
-/// Throws Error for bytes that no safetensors file begins with and that another kind of file does, naming it.
+/// Throws Error if the bytes cannot begin a safetensors file but do begin another kind of file, and names that kind.
 void refuse_foreign_file(const std::string& path, const TensorBytes& bytes);
 
-/// The same of an archive (zip) whose entries are no arrays; `entry` is the name of one.
+/// Throws the same error for a zip archive whose entries are not arrays; `entry` is the name of one of them.
 [[noreturn]] void refuse_foreign_archive(const std::string& path, const std::string& entry);
 
 }  // namespace bitmma

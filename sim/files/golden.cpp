@@ -15,8 +15,8 @@
 namespace bitmma {
 namespace {
 
-/// How many cases are made at a time: enough for all threads, but no more than a few megabytes of file, or a case where
-/// one alone is larger. How large they are, the first ones say.
+/// How many cases to make at a time: enough for all threads, but at most a few megabytes of file, or a single case if
+/// it is larger than that. The first cases tell the size of a case.
 class BatchSize {
  public:
   explicit BatchSize(int threads) : most_(16 * std::min<int64_t>(std::max(1, threads), 2 * hardware_threads())) {}
@@ -31,17 +31,17 @@ class BatchSize {
   }
 
  private:
-  static constexpr int64_t most_bytes = 8 << 20;  // of file; cases in the making are several times as large
+  static constexpr int64_t most_bytes = 8 << 20;  // of file; unfinished cases are several times as large
   int64_t most_, cases_ = 1;
 };
 
-/// `progress` of a part that begins at case `first`.
+/// The progress function for a part that begins at case `first`.
 Progress from(const Progress& progress, int64_t first) {
   if (!progress) return {};
   return [&progress, first](int64_t done) { progress(first + done); };
 }
 
-/// Calls compute(i) for every case on all threads, and reports how many are done.
+/// Calls compute(i) for every case on all threads, and reports how many cases are done.
 void for_each_case(int64_t cases, int threads, const Progress& progress, const std::function<void(size_t)>& compute) {
   std::mutex mutex;
   int64_t done = 0;
@@ -82,7 +82,7 @@ GoldenRequest completed(GoldenRequest request) {
 
 namespace {
 
-/// What the instruction writes of `state`, and nothing else.
+/// The part of `state` that the instruction writes.
 State written_part(const Instruction& instruction, State state) {
   const FieldRules rules = fields_of(instruction);
   for (const FieldInfo& row : state_fields) {
@@ -174,7 +174,7 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress) {
-  // The first batch says what there is besides cases.
+  // The first batch carries everything in the file that is not a case.
   const VectorFile later = known_part(vectors);
   BatchSize size(threads);
   const auto make = [&](int64_t first) {

@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* legal = "a regular file or a pipe that can be read";
 
-/// Files up to this size are held in memory: later truncation cannot affect them. Larger ones are read in blocks.
+/// Holds files up to this size in memory: later truncation cannot affect them. Reads larger files in blocks.
 constexpr uint64_t most_in_memory = uint64_t{64} << 20;
-/// What comes through a pipe is held in memory.
+/// Holds up to this many bytes from a pipe in memory.
 constexpr size_t most_of_a_pipe = size_t{4} << 30;
 /// Time-out for a FIFO without a writer.
 constexpr std::chrono::seconds patience{10};
@@ -54,7 +54,7 @@ void read_at(int file, const std::string& path, uint64_t offset, std::span<uint8
   }
 }
 
-/// Throws Error when the file is not as large and as old as it was.
+/// Throws Error if the size or the modification time of the file has changed.
 void require_same(int file, const std::string& path, uint64_t size, int64_t modified) {
   struct stat now {};
   if (fstat(file, &now) != 0) refuse_by_errno(path);
@@ -63,7 +63,7 @@ void require_same(int file, const std::string& path, uint64_t size, int64_t modi
     refuse_changed(path, "it was changed while it was read");
 }
 
-/// All that comes through a pipe.
+/// Reads a pipe to its end.
 std::vector<uint8_t> read_pipe(int file, const std::string& path) {
   const auto last = std::chrono::steady_clock::now() + patience;
   std::vector<uint8_t> bytes(size_t{1} << 20);
@@ -78,13 +78,13 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
       bytes.resize(size);
       return bytes;
     } else if (got == 0) {
-      // The FIFO has no writer, or its writer closed it without a byte.
+      // The FIFO has no writer, or its writer closed it without writing a byte.
       if (std::chrono::steady_clock::now() > last)
         refuse_file(path, "a pipe without a writer", legal, "start the program that writes it");
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } else if (errno == EAGAIN) {
       pollfd wait{.fd = file, .events = POLLIN, .revents = 0};
-      poll(&wait, 1, -1);  // its error shows in the next read
+      poll(&wait, 1, -1);  // the next read reports an error of it
     } else if (errno != EINTR) {
       refuse_by_errno(path);
     }
@@ -95,7 +95,7 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
   require_name(path_);
-  // Without O_NONBLOCK opening a FIFO without a writer blocks for ever.
+  // Without O_NONBLOCK, opening a FIFO without a writer blocks for ever.
   auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file->is_open()) refuse_by_errno(path_);
   struct stat status {};

@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::string_view free_prefix = "x-";
 
-/// Keys that document.
+/// Keys that only document a file.
 constexpr auto documenting_keys = std::to_array<std::string_view>(
     {"format", "seed", "distribution", "first_case", "description", "comment", "comments", "note", "notes", "author",
      "title", "license", "url", "campaign_seed", "campaign_unit", "campaign_case", "case", "name", "plan_from"});
-/// Keys that document where D comes from: what computes another D leaves none of them.
+/// Keys that document the origin of D: a program that computes another D removes all of them.
 constexpr auto origin_keys = std::to_array<std::string_view>(
     {"source",  "driver", "cuda",    "date",    "gpu",    "device", "host",   "library",  "call", "bitmma",
      "version", "kernel", "command", "program", "commit", "time",   "tool",   "recorder", "hash", "sha256",
@@ -110,7 +110,7 @@ constexpr auto synonyms = std::to_array<Synonym>({
     {"e", "metadata"},
 });
 
-/// Only letters and digits, in lower case: "Scale_D " is scaled.
+/// Keeps only letters and digits, in lower case: "Scale_D " becomes scaled.
 std::string bare(std::string_view name) {
   std::string text;
   for (const unsigned char c : name)
@@ -118,7 +118,7 @@ std::string bare(std::string_view name) {
   return text;
 }
 
-/// The name that was probably meant; empty where none is near.
+/// The name that was probably meant; empty if no name is similar.
 std::string meant_by(std::string_view name, const std::vector<std::string_view>& names) {
   const std::string own = bare(name);
   const auto same = std::ranges::find(names, own, bare);

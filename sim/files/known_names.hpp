@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The keys and tensors that a kind of file may have. What a file has besides is refused: a key that is nearly right
-// would be ignored, and the result be that of another request.
+// The keys and tensors that a kind of file may have. The reader refuses all others: if it ignored a misspelt key, it
+// would compute the result of another request.
 //
 //   x.npz: scale_D: no such key of a vector file; did you mean scale_d?
 #pragma once
@@ -13,21 +13,21 @@
 
 namespace bitmma {
 
-/// What acts in one kind of file.
+/// The keys and tensors that have an effect in one kind of file.
 struct KnownNames {
   std::string_view kind;  // "a vector file"
   std::vector<std::string_view> keys = {}, tensors = {};
 };
 
-/// True for keys that say where a file comes from and act nowhere: source, seed, description, x-..., ...
+/// True for keys that document the origin of a file and have no effect: source, seed, description, x-..., ...
 bool is_documenting_key(std::string_view key);
 
-/// True for those among them that say where D comes from: gpu, driver, date, kernel, ...
+/// True for those documenting keys that describe the origin of D: gpu, driver, date, kernel, ...
 bool is_origin_key(std::string_view key);
-/// Records that `source` computed D, and removes keys about the origin of an earlier D.
+/// Records that `source` computed D, and removes keys that describe the origin of an earlier D.
 void set_origin(TensorFile& file, std::string source);
 
-/// Throws Error for keys and tensors that are neither in `known`, nor document, nor begin with x-.
+/// Throws Error for keys and tensors that are not in `known`, do not document, and do not begin with x-.
 void require_known_names(const TensorFile& file, const KnownNames& known);
 
 }  // namespace bitmma

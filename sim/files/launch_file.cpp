@@ -107,14 +107,14 @@ RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
   return launch;
 }
 
-/// How many tensors what.LAUNCH.0, what.LAUNCH.1, ... there are, without a gap.
+/// The number of tensors what.LAUNCH.0, what.LAUNCH.1, ... up to the first gap.
 int memories_of(const TensorFile& file, size_t launch) {
   int count = 0;
   while (file.find(tensor_name("before", launch, count))) ++count;
   return count;
 }
 
-/// Every tensor that the launches name, and no other.
+/// Every tensor that the launches name, and no others.
 KnownNames names_of(const std::vector<std::string>& tensors) {
   return {.kind = "a file of launches", .keys = {"launches", "target"}, .tensors = {tensors.begin(), tensors.end()}};
 }
@@ -197,7 +197,7 @@ LaunchFile as_launch_file(TensorFile file) {
         tensors.push_back(tensor_name("before", i, j));
         const Tensor& before = tensor_of(file, tensors.back());
         const Tensor* const after = file.find(tensor_name("after", i, j));
-        if (!after) continue;  // as before
+        if (!after) continue;  // unchanged
         tensors.push_back(after->name);
         if (require_bytes(*after).shape != before.shape)
           throw Error({.field = after->name,
@@ -214,7 +214,7 @@ LaunchFile as_launch_file(TensorFile file) {
 std::vector<LaunchComparison> verify(const LaunchFile& file, int threads,
                                      const std::function<void(int64_t)>& progress) {
   std::vector<LaunchComparison> results;
-  std::map<std::tuple<int, std::string, bool>, PtxEntry> kernels;  // decoded once
+  std::map<std::tuple<int, std::string, bool>, PtxEntry> kernels;  // each decoded once
   for (size_t i = 0; i < file.launches.size(); ++i) {
     const RecordedLaunch& one = file.launches[i];
     try {

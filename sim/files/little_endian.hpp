@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole numbers in files.
+// Reads integers from files.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace bitmma {
 
-/// That of `size` bytes, 8 at most, from `at` on: they are there.
+/// The integer of `size` bytes (at most 8) that begins at `at`. The caller guarantees that these bytes exist.
 inline uint64_t little_endian(const TensorBytes& bytes, size_t at, size_t size) {
   std::array<uint8_t, 8> parts{};
   bytes.copy_to(std::span(parts).first(size), at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A matrix as a tensor.
+// Converts a matrix to a tensor.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace bitmma {
 
-/// The codes of `matrix`, row by row, in its format's own dtype.
+/// The codes of `matrix`, row by row, in the dtype of its format.
 inline Tensor tensor_of(std::string name, const Matrix& matrix, std::vector<int64_t> shape) {
   const std::string_view dtype = info(matrix.format()).dtype;
   const auto size = static_cast<size_t>(dtype_bytes(dtype));

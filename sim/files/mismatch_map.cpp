@@ -13,12 +13,12 @@
 namespace bitmma {
 namespace {
 
-/// Which of 0 .. size - 1 differ somewhere.
+/// Which of the indices 0 .. size - 1 differ anywhere.
 using Which = std::vector<bool>;
 
 bool all(const Which& which) { return std::ranges::find(which, false) == which.end(); }
 
-/// "3, 17..20". Nothing when there are more than six ranges.
+/// "3, 17..20". Nothing if there are more than six ranges.
 std::optional<std::string> ranges_of(const Which& which) {
   std::string text;
   int ranges = 0;
@@ -33,7 +33,7 @@ std::optional<std::string> ranges_of(const Which& which) {
   return text;
 }
 
-/// The shortest power of two after which `which` repeats; its size when there is none.
+/// The shortest power of two after which `which` repeats; its size if it does not repeat.
 size_t period_of(const Which& which) {
   for (size_t period = 2; period * 2 <= which.size(); period *= 2) {
     bool repeats = which.size() % period == 0;
@@ -43,7 +43,7 @@ size_t period_of(const Which& which) {
   return which.size();
 }
 
-/// "only rows 8..15 of every 16"; nothing where all differ, or no short text says which.
+/// "only rows 8..15 of every 16"; nothing if all differ, or if no short text describes them.
 std::optional<std::string> pattern_of(std::string_view one, std::string_view many, const Which& which) {
   if (which.size() < 2 || all(which)) return std::nullopt;
   const size_t period = period_of(which);
@@ -62,13 +62,13 @@ void mark(Which& which, int index) {
   which[at] = true;
 }
 
-/// "rows 0 of every 8"; nothing where no short text says which.
+/// "rows 0 of every 8"; nothing if no short text describes them.
 std::optional<std::string> some_of(std::string_view many, const Which& which) {
   const std::optional<std::string> pattern = pattern_of(many, many, which);
   return pattern ? std::optional(pattern->substr(std::string_view("only ").size())) : std::nullopt;
 }
 
-/// "all but rows 0 of every 8 in columns 0 of every 8": the outputs that are the same are some rows of some columns.
+/// "all but rows 0 of every 8 in columns 0 of every 8": the equal outputs are some rows of some columns.
 std::optional<std::string> all_but(const MismatchMap& map) {
   Which rows(static_cast<size_t>(map.rows)), cols(static_cast<size_t>(map.cols));
   int64_t same = 0;
@@ -85,7 +85,7 @@ std::optional<std::string> all_but(const MismatchMap& map) {
   return fmt::format("all but {} in {}", *of_rows, *of_cols);
 }
 
-/// What of registers and Tensor Memory holds outputs at all, and what holds those that differ.
+/// Which registers and columns of Tensor Memory hold outputs, and which hold outputs that differ.
 struct Holders {
   Which warps, lanes_of_warp, registers, ctas, lanes;
 
@@ -140,7 +140,7 @@ std::vector<int64_t> counts_by_col(const MismatchMap& map) {
 
 namespace {
 
-/// What holds for all mismatches; empty where nothing does.
+/// Statements that hold for all mismatches; empty if there are none.
 std::vector<std::string> found_patterns(const MismatchMap& map, const Instruction& instruction) {
   std::vector<std::string> patterns;
   const auto take = [&](std::string_view one, std::string_view many, const Which& which) {
@@ -163,7 +163,7 @@ std::vector<std::string> found_patterns(const MismatchMap& map, const Instructio
   take("column", "columns", cols);
   const auto take_holders = [&](std::string_view one, std::string_view many, Which which, const Which& all_of_them) {
     which.resize(all_of_them.size());
-    // What holds no output cannot differ.
+    // A place that holds no output cannot differ.
     for (size_t i = 0; i < which.size(); ++i) {
       if (!all_of_them[i]) return;
     }

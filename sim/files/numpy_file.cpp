@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view npy_magic = "\x93NUMPY", zip_magic = "PK\x03\x04", empty_zip_magic = "PK\x05\x06";
 
-/// NumPy's types and the safetensors names of the same elements. Types that NumPy does not know (bfloat16 and fp8 of
-/// ml_dtypes) come as raw bytes, V.
+/// NumPy's types and the safetensors names of the same elements. NumPy writes types that it does not know (bfloat16 and
+/// fp8 of ml_dtypes) as raw bytes, V.
 struct NumpyType {
   std::string_view descr, dtype;
   bool is_whole = false;  // a number without a fraction
@@ -58,7 +58,7 @@ std::string whole_number(const TensorBytes& data, bool is_signed) {
   return is_signed ? std::to_string(static_cast<int64_t>(word << shift) >> shift) : std::to_string(word);
 }
 
-/// Reads one file; knows its name for messages.
+/// Reads one file; holds its name for messages.
 class Reader {
  public:
   Reader(const std::string& path, std::shared_ptr<const InputFile> file) : path_(path), file_(std::move(file)) {}
@@ -81,7 +81,7 @@ class Reader {
                  .source = "numpy.lib.format"});
   }
 
-  /// The value of 'key' in the header, which is a Python dictionary of known keys; without the quotes of a string.
+  /// The value of 'key' in the header, which is a Python dictionary with known keys; a string loses its quotes.
   std::string_view value_of(std::string_view header, std::string_view key, std::string_view name) const {
     const std::string quoted = fmt::format("'{}':", key);
     size_t at = header.find(quoted);
@@ -114,7 +114,7 @@ class Reader {
     return shape;
   }
 
-  /// Puts a 'fortran_order' array, whose first extent counts fastest, into the order of C.
+  /// Reorders a 'fortran_order' array, whose first extent varies fastest, into C order.
   static std::vector<uint8_t> in_c_order(std::span<const uint8_t> data, const std::vector<int64_t>& shape,
                                          size_t size) {
     std::vector<uint8_t> result(data.size());
@@ -130,7 +130,7 @@ class Reader {
     return result;
   }
 
-  /// A string: characters of `size` bytes each, filled up with zeros.
+  /// A string: characters of `size` bytes each, padded with zeros.
   std::string text_of(const TensorBytes& data, size_t size, std::string_view name) const {
     std::string text;
     for (size_t at = 0; at + size <= data.size(); at += size) {
@@ -179,7 +179,7 @@ class Reader {
     if (size != data.size())
       refuse(name, fmt::format("{} bytes of data", data.size()),
              fmt::format("{} for {} {}", size, descr, print_shape(shape)));
-    // scale_d=0 among the arrays of numpy.savez is a key, as a string would be.
+    // In an archive of numpy.savez, scale_d=0 is a key, just as a string is.
     if (shape.empty() && type->is_whole) return set_key(whole_number(data, descr[1] == 'i'));
     if (result.find(name)) refuse(name, "twice", "each name once");
     const bool is_reversed = value_of(header, "fortran_order", name) == "True" && shape.size() > 1 && size > 0;
@@ -193,7 +193,7 @@ class Reader {
     }
   }
 
-  /// Where the central directory is: its end record is the last thing in a file, before a comment of up to 64 KiB.
+  /// The position of the central directory: its end record ends a file, except for a comment of up to 64 KiB.
   size_t end_record(const TensorBytes& bytes) const {
     constexpr size_t record_bytes = 22, most_comment = 65535;
     const size_t first = bytes.size() - std::min(bytes.size(), record_bytes + most_comment);
@@ -236,7 +236,7 @@ class Reader {
           local + local_bytes + little_endian(bytes, local + 26, 2) + little_endian(bytes, local + 28, 2);
       if (data > bytes.size() || size > bytes.size() - data)
         refuse(name, fmt::format("{} bytes from byte {} on", size, data), "bytes inside the file");
-      all_bytes += size;  // entries that share bytes would make much out of a small file
+      all_bytes += size;  // entries that share bytes could make a small file expand enormously
       if (all_bytes > bytes.size()) refuse(name, "shares bytes with another array", "bytes of its own");
       if (!name.ends_with(".npy") && !starts_with(bytes.part(data, size), npy_magic))
         refuse_foreign_archive(path_, shortened(name, 120));
@@ -253,7 +253,7 @@ class Reader {
 }  // namespace
 
 bool is_numpy_file(const TensorBytes& bytes) {
-  // A zip archive needs some version to be read; with 0 there it could be the length of a safetensors header.
+  // A zip archive needs a non-zero version to be read; with 0 it could be the length of a safetensors header.
   return starts_with(bytes, npy_magic) ||
          (starts_with(bytes, zip_magic) && bytes.size() > 4 && little_endian(bytes, 4, 1) != 0) ||
          starts_with(bytes, empty_zip_magic);

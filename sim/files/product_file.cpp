@@ -24,7 +24,7 @@ namespace bitmma {
 namespace {
 
 constexpr int64_t most_extent = int64_t{1} << 30, most_elements = int64_t{1} << 31,
-                  most_generated = int64_t{1} << 28;  // a small file must not ask for all memory
+                  most_generated = int64_t{1} << 28;  // a small file must not request all memory
 
 class Reader {
  public:
@@ -37,7 +37,7 @@ class Reader {
                  .fix = std::move(fix)});
   }
 
-  /// The key's text as a number, all of it; nothing without the key.
+  /// Parses all of the key's text as a number; returns nothing if the key is missing.
   template <typename Number>
   std::optional<Number> parsed(std::string_view key, std::string_view expected) const {
     const std::string* text = file_.find_metadata(key);
@@ -65,7 +65,7 @@ class Reader {
     return format;
   }
 
-  /// The format of a tensor: the key's for raw codes, otherwise the dtype's.
+  /// The format of a tensor: the one that the key names for raw codes, otherwise that of the dtype.
   Format format_of(const Tensor& tensor, std::optional<Format> named, bool is_input) const {
     if (named) {
       const FormatInfo& row = info(*named);
@@ -112,7 +112,7 @@ class Reader {
     return result;
   }
 
-  /// Throws Error for a key that says another extent than the tensors have.
+  /// Throws Error if the key states another extent than the tensors have.
   void require_extent(std::string_view key, int64_t extent, std::string_view of) const {
     const std::optional<int64_t> said = number(key);
     if (!said || *said == extent) return;
@@ -121,7 +121,7 @@ class Reader {
                  .seen = std::to_string(*said),
                  .expected = fmt::format("{}, {}", extent, of)});
   }
-  /// Throws Error for a key that does nothing in this file.
+  /// Throws Error for a key that has no effect in this file.
   void refuse_key(std::string_view key, std::string why, std::string fix) const {
     const std::string* text = file_.find_metadata(key);
     if (!text) return;
@@ -132,7 +132,7 @@ class Reader {
                  .fix = std::move(fix)});
   }
 
-  /// A tensor of two extents, or of one or none where they are 1.
+  /// The extents of a tensor with two, or with one or none if the missing ones are 1.
   std::pair<int64_t, int64_t> extents(const Tensor& tensor) const {
     const std::vector<int64_t>& shape = tensor.shape;
     if (shape.size() > 2) refuse(tensor.name, print_shape(shape), "at most two extents");
@@ -151,7 +151,7 @@ class Reader {
     return matrix(*tensor, format_of(*tensor, named, is_input), rows, cols);
   }
 
-  /// Throws Error for an operand that is not there, with the names of the tensors that are.
+  /// Throws Error for a missing operand and lists the names of the tensors in the file.
   [[noreturn]] void refuse_missing(std::string_view name) const {
     std::string names;
     for (const Tensor& tensor : file_.tensors) names += fmt::format("{}{}", names.empty() ? "" : ", ", tensor.name);
@@ -169,7 +169,7 @@ class Reader {
     return *optional_matrix(name, named, true);
   }
 
-  /// Rows of A, or columns of B, that the file does not hold: what its generator makes of its seed.
+  /// Rows of A, or columns of B, that the file does not hold: the generator makes them from the seed.
   Matrix generated(std::string_view name, std::optional<Format> type, const std::vector<int64_t>& picks,
                    std::string_view extent) const {
     const std::string* generator = file_.find_metadata("generator");
@@ -182,7 +182,7 @@ class Reader {
     if (info(*type).kind == NumberKind::integer && *type != Format::s8)
       refuse(fmt::format("{}_type", name), std::string(info(*type).name), "s8 or a floating-point type");
     const int64_t k = *number("k"), whole = *number(extent);
-    // Numbers of a batch count through all of its products.
+    // The row and column numbers of a batch count through all of its products.
     const auto batch = static_cast<int64_t>(std::min<uint64_t>(word("batch"), 1u << 20));
     std::vector<int64_t> rows = picks;
     if (rows.empty()) {
@@ -220,7 +220,7 @@ class Reader {
   const TensorFile& file_;
 };
 
-/// Throws Error for keys that the tensors contradict, or that do nothing beside them.
+/// Throws Error for keys that the tensors contradict, or that have no effect beside them.
 void require_acting_keys(const ProductFile& product, const Reader& reader) {
   const GemmInputs& inputs = product.inputs;
   const TensorFile& file = product.file;
@@ -238,7 +238,7 @@ void require_acting_keys(const ProductFile& product, const Reader& reader) {
     reader.refuse_key("sf_type", "absent without sfa and sfb, whose type it says", "save them, or leave the key out");
 }
 
-/// The part of a product that was computed, as a product of its own: its operands in place of those of the whole.
+/// Makes the computed part of a product a separate product: its operands replace those of the whole product.
 void set_operands(TensorFile& file, const GemmInputs& inputs) {
   const auto put = [&](std::string_view name, const std::optional<Matrix>& matrix, std::string_view type_key = {}) {
     const Tensor* old = file.find(name);
@@ -257,7 +257,7 @@ void set_operands(TensorFile& file, const GemmInputs& inputs) {
   put("sfa", inputs.sfa, "sf_type"), put("sfb", inputs.sfb, "sf_type");
 }
 
-/// What acts in a product file.
+/// The keys and tensors that have an effect in a product file.
 const KnownNames& product_names() {
   static const KnownNames names{
       .kind = "a product file",
@@ -267,10 +267,10 @@ const KnownNames& product_names() {
   return names;
 }
 
-/// Throws Error for a file of cases of one instruction.
+/// Throws Error if the file holds cases of one instruction.
 void require_product(const TensorFile& file) {
   const std::string* instruction = file.find_metadata("instruction");
-  const std::vector<std::string_view>& own = product_names().tensors;  // mma.sync has registers scale_a too
+  const std::vector<std::string_view>& own = product_names().tensors;  // mma.sync also has registers called scale_a
   const bool has_state = std::ranges::any_of(state_fields, [&](const FieldInfo& field) {
     return file.find(field.name) && std::ranges::find(own, field.name) == own.end();
   });
@@ -341,7 +341,7 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
   const bool is_part = product.inputs.rows != reader.numbers("rows") || product.inputs.cols != reader.numbers("cols");
   if (is_part) set_operands(file, product.inputs);
   file.set(tensor_of("d", d, {d.rows(), d.cols()}));
-  // The key of the file may ask for another type than the plan has: products of integers are s32.
+  // The file's key may name another type than the plan has: products of integers are s32.
   if (file.find_metadata("d_type")) file.set_metadata("d_type", std::string(info(d.format()).name));
   const auto set_numbers = [&](std::string_view name, std::string_view key, const std::vector<int64_t>& numbers,
                                int64_t whole) {
@@ -351,7 +351,7 @@ TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix
       for (int byte = 0; byte < 4; ++byte) words.push_back(static_cast<uint8_t>(number >> 8 * byte));
     }
     file.set(Tensor::from_bytes(std::string(name), "I32", {static_cast<int64_t>(numbers.size())}, std::move(words)));
-    if (whole > 0) file.set_metadata(key, std::to_string(whole));  // 0: the file of the part did not say
+    if (whole > 0) file.set_metadata(key, std::to_string(whole));  // 0: the file of the part does not state it
   };
   set_numbers("rows", "m", product.inputs.rows, product.inputs.whole_m);
   set_numbers("cols", "n", product.inputs.cols, product.inputs.whole_n);

@@ -14,7 +14,7 @@
 namespace bitmma {
 namespace {
 
-/// Throws Error unless the type is that of the tensor's dtype, or says what its raw codes are.
+/// The format of `tensor`: that of its dtype, or `type` for raw codes. Throws Error if `type` is needed or useless.
 Format type_of(const std::string& field, const Tensor& tensor, std::optional<Format> type) {
   std::vector<std::string> raw;
   for (const FormatInfo& format : formats) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A D that was recorded in another type than the instruction leaves it in.
+// Reads a D that was recorded in another type than the instruction's own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 namespace bitmma {
 namespace {
 
-/// The format of a dtype's codes; nothing for dtypes that are not read as numbers.
+/// The floating-point format of a dtype; nothing if the dtype does not hold floating-point numbers.
 std::optional<Format> floats_of(std::string_view dtype) {
   constexpr std::array rows{Format::f16, Format::bf16, Format::f32, Format::f64};
   const auto row = std::ranges::find(rows, dtype, [](Format format) { return info(format).dtype; });
   return row == rows.end() ? std::nullopt : std::optional(*row);
 }
 
-/// The code of the same number, or nothing where `to` has none.
+/// The code of the same number in `to`, or nothing if `to` does not have this number.
 std::optional<uint64_t> same_number(Format from, uint64_t code, Format to) {
   const uint64_t near = convert(from, code, to, Rounding::toward_zero, Overflow::infinity);
-  // Of a NaN the bits of both types need not agree: any is NaN.
+  // The bits of a NaN need not agree between the types: any NaN will do.
   const bool is_same = decode(from, code).number == NumberClass::nan
                            ? decode(to, near).number == NumberClass::nan
                            : convert(to, near, from, Rounding::toward_zero, Overflow::infinity) == code;

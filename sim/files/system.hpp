@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What reading and writing files share: names that the system takes, and errors in its words.
+// Shared by the code that reads and writes files: names that the system accepts, and errors with its own text.
 #pragma once
 
 #include <unistd.h>
@@ -19,20 +19,20 @@ namespace bitmma {
       {.code = ViolationCode::unusable_file, .field = path, .seen = what, .expected = expected, .fix = std::move(fix)});
 }
 
-/// In the words of the system, by errno.
+/// Throws Error with the system's text for errno.
 [[noreturn]] inline void refuse_by_errno(const std::string& path, std::string fix = {}) {
   if (errno == ENOENT) throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
   refuse_file(path, std::strerror(errno), {}, std::move(fix));
 }
 
-/// Names go to the system up to their first 0: there must be none.
+/// The system reads names up to the first zero byte: a name must not contain one.
 inline void require_name(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     throw Error({.field = "path", .seen = "a name with a 0 byte", .expected = "a name without"});
   if (path.empty()) throw Error({.field = "path", .seen = "an empty name", .expected = "the name of a file"});
 }
 
-/// A file descriptor that is closed with the object, unless it was closed before.
+/// A file descriptor that closes with the object, unless it was closed before.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -42,10 +42,10 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  /// False, with errno, when what was written may be lost.
+  /// Returns false, with errno, if the written data may be lost.
   bool close() {
     const int number = std::exchange(number_, -1);
-    // After EINTR it is closed all the same.
+    // Linux closes the descriptor even if it reports EINTR.
     return number < 0 || ::close(number) == 0 || errno == EINTR;
   }
 

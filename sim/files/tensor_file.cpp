@@ -46,10 +46,10 @@ constexpr auto dtypes = std::to_array<std::pair<std::string_view, int>>({
     {"BOOL", 1},
 });
 
-/// A file on its way in.
+/// An input file while it is being read.
 struct Source {
   const std::string& path;
-  TensorBytes data;  // behind the header
+  TensorBytes data;  // after the header
 
   [[noreturn]] void refuse(std::string_view field, std::string_view seen, std::string legal) const {
     throw Error({.field = fmt::format("{}: {}", path, field),
@@ -59,7 +59,7 @@ struct Source {
   }
 };
 
-/// Takes the header apart while it is parsed, so that time and memory grow with its length and no faster.
+/// Evaluates the header while it is being parsed, so that time and memory grow only linearly with its length.
 ///
 ///   {"__metadata__":{KEY:TEXT},  NAME:{"dtype":TEXT,"shape":[NUMBER],"data_offsets":[NUMBER,NUMBER]}}
 ///   ^ depth 0       ^ depth 1 ^ depth 2                     ^ depth 2 ^ depth 3
@@ -67,7 +67,7 @@ class HeaderReader {
  public:
   HeaderReader(const Source& source, TensorFile& file) : source_(source), file_(file) {}
 
-  // The parser calls these; true goes on.
+  // The parser calls these functions; it continues if they return true.
   bool null() { return take({.type = "null"}); }
   bool boolean(bool value) { return take({.type = value ? "true" : "false"}); }
   bool number_integer(int64_t value) { return take({.type = std::to_string(value)}); }
@@ -133,7 +133,7 @@ class HeaderReader {
     if (part_ != Part::unknown && std::exchange(has_[static_cast<size_t>(part_)], true)) refuse_twice(part_name_);
   }
 
-  /// A value, or the beginning of an object or array.
+  /// Takes a value, or the beginning of an object or array.
   bool take(const Value& value) {
     if (depth_ == 0 && !value.is_object) source_.refuse("header", value.type, "a JSON object");
     if (depth_ == 1) require(value.is_object, {}, value, in_metadata() ? "an object of strings" : whole_entry);
@@ -197,7 +197,7 @@ class HeaderReader {
   TensorFile& file_;
   size_t depth_ = 0;
   bool has_metadata_ = false;
-  std::string name_, part_name_;  // the keys that are open
+  std::string name_, part_name_;  // the keys whose values are being read
   Part part_ = Part::unknown;
   Tensor tensor_;
   std::vector<uint64_t> offsets_;
@@ -240,7 +240,7 @@ class Reader {
 
  private:
   void parse(std::span<const uint8_t> header, TensorFile& file) const {
-    // The parser passes over a byte order mark and ends at a zero byte. The safetensors library takes neither.
+    // The parser skips a byte order mark and stops at a zero byte. The safetensors library accepts neither.
     constexpr auto mark = std::to_array<uint8_t>({0xEF, 0xBB, 0xBF});
     if (header.size() >= mark.size() && std::ranges::equal(header.first(mark.size()), mark)) {
       source_.refuse("header", "a byte order mark", "JSON from the first byte on");
@@ -253,7 +253,7 @@ class Reader {
     nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
   }
 
-  /// Two tensors or keys of one name would make two readers see two files.
+  /// If two tensors or keys had the same name, two readers might see different contents.
   void require_unique(const TensorFile& file) const {
     std::vector<std::string_view> names, keys;
     for (const Tensor& tensor : file.tensors) names.push_back(tensor.name);
@@ -266,7 +266,7 @@ class Reader {
     }
   }
 
-  /// Tensors lie end to end: no byte belongs to two of them or to none.
+  /// Tensors follow each other without gaps: every byte belongs to exactly one of them.
   void require_tiling(const TensorFile& file) const {
     std::vector<const Tensor*> order;
     for (const Tensor& tensor : file.tensors) order.push_back(&tensor);
@@ -395,7 +395,7 @@ namespace {
   throw Error({.field = fmt::format("{}: {}", path, field), .seen = std::move(seen), .expected = std::move(legal)});
 }
 
-/// A tensor on its way into a file. A tensor that is written whole has its bytes here.
+/// A tensor to be written to a file. A tensor that is written as a whole has its bytes here.
 struct Place {
   std::string name, dtype;
   std::vector<int64_t> shape;
@@ -403,7 +403,7 @@ struct Place {
   TensorBytes bytes;
 };
 
-/// Throws Error for a tensor that no reader would take.
+/// Throws Error for a tensor that no reader would accept.
 Place place_of(const std::string& path, const Tensor& tensor) {
   const std::string field = fmt::format("tensor {}", shortened(tensor.name));
   auto size = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
@@ -433,7 +433,7 @@ std::string quoted(const std::string& path, const std::string& text) {
   }
 }
 
-/// No two of them are the same. `names` are sorted.
+/// Throws Error if two names are the same. `names` are sorted.
 void require_unique(const std::string& path, const std::vector<std::string_view>& names) {
   const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end()) {
@@ -441,7 +441,7 @@ void require_unique(const std::string& path, const std::vector<std::string_view>
   }
 }
 
-/// Puts `places` into the order of the file, says where each begins, and gives all bytes before them.
+/// Puts `places` into the order of the file, sets where each begins, and returns all bytes that precede them.
 std::string header_of(const std::string& path, std::vector<std::pair<std::string, std::string>> metadata,
                       std::vector<Place>& places) {
   std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return dtype_bytes(place.dtype); });
@@ -488,7 +488,7 @@ void write_bytes(std::ostream& stream, const TensorBytes& bytes) {
   }
 }
 
-/// Of the whole file.
+/// The size of the whole file in bytes.
 uint64_t bytes_of(const std::string& header, const std::vector<Place>& places) {
   return header.size() + (places.empty() ? 0 : places.back().offset + places.back().size);
 }
@@ -504,7 +504,7 @@ int64_t cases_of_batch(const std::string& path, const TensorFile& batch, int64_t
   return count;
 }
 
-/// A tensor of some cases as one of all of them.
+/// Turns a tensor of some cases into one of all cases.
 Place grown(const std::string& path, Place place, int64_t count, int64_t cases) {
   if (place.shape.empty() || place.shape[0] != count) {
     refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)), print_shape(place.shape),

@@ -17,7 +17,7 @@
 namespace bitmma {
 namespace {
 
-/// Case `index` of a tensor, in memory.
+/// Case `index` of a tensor, held in memory.
 Tensor case_of(Tensor tensor, int64_t index) {
   const size_t size = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
   tensor.bytes = tensor.bytes.part(static_cast<size_t>(index) * size, size).in_memory();
@@ -37,7 +37,7 @@ Tensor part_of(const Tensor& tensor, int64_t first_row, int64_t rows, int64_t fi
   return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
 }
 
-/// Tensor `d` of all K, as the file records it; nothing when it does not.
+/// Tensor `d` of the whole K, as the file records it; nothing if the file does not.
 std::optional<Tensor> recorded_tensor(const TensorFile& file) {
   const Tensor* d = file.find("d");
   if (!d) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<Tensor> recorded_tensor(const TensorFile& file) {
   return tensor;
 }
 
-/// Three extents, and as many bytes as they say.
+/// True for a tensor with three extents and exactly as many bytes as they imply.
 bool is_cube(const Tensor* tensor) {
   if (!tensor || tensor->shape.size() != 3 || dtype_bytes(tensor->dtype) == 0) return false;
   uint64_t left = tensor->bytes.size();
@@ -57,7 +57,7 @@ bool is_cube(const Tensor* tensor) {
   return left == static_cast<uint64_t>(dtype_bytes(tensor->dtype));
 }
 
-/// The file, with matrices of two extents as one case, and only with tensors of a logical file.
+/// The file with only the tensors of a logical file; matrices with two extents become one case.
 TensorFile logical_part(const TensorFile& file) {
   TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}, .input = file.input};
   for (const std::string_view name : {"a", "b", "c", "sfa", "sfb"}) {
@@ -67,7 +67,7 @@ TensorFile logical_part(const TensorFile& file) {
   return part;
 }
 
-/// One step of the loop of one case as a file of plain matrices.
+/// Makes each step of the loop of one case a file of plain matrices.
 class Steps {
  public:
   Steps(const TensorFile& file, int64_t index, int64_t steps)
@@ -89,7 +89,7 @@ class Steps {
     }
     if (!d) return one;
     one.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
-    // Steps after the first add to D, also where the first does not read it.
+    // Steps after the first add to D, even if the first one does not read it.
     if (one.find_metadata("scale_d")) one.set_metadata("scale_d", "1");
     return one;
   }
@@ -99,7 +99,7 @@ class Steps {
   int64_t steps_;
 };
 
-/// The state of one step from its matrices, with an image of its own.
+/// The state of one step, made from its matrices, with a separate image.
 Case placed(const VectorFile& vectors, const Placement& placement, int64_t number) {
   Case one{.instruction = with_majors(vectors.instruction, placement.a, placement.b), .target = vectors.target};
   require_legal(one.instruction, one.target);
@@ -109,8 +109,8 @@ Case placed(const VectorFile& vectors, const Placement& placement, int64_t numbe
   return one;
 }
 
-/// `left` with the further columns of `own`, where that has more: Tensor Memory that the instruction before did not
-/// have.
+/// `left` with the further columns of `own`, if `own` has more: the instruction before had no Tensor Memory
+/// there.
 Tensor with_columns_of(const Tensor& left, const Tensor* own) {
   const auto same_but_last = [&] {
     return own->dtype == left.dtype && own->shape.size() == left.shape.size() && !left.shape.empty() &&
@@ -125,7 +125,7 @@ Tensor with_columns_of(const Tensor& left, const Tensor* own) {
   return Tensor::from_bytes(left.name, left.dtype, own->shape, std::move(bytes));
 }
 
-/// Of a tensor with a case for each step, the cases of last steps. `steps` is 0 where the cases are no steps.
+/// The last steps' cases of a tensor with one case per step. `steps` is 0 if the cases are not steps.
 Tensor last_steps_of(const Tensor& tensor, int64_t steps) {
   if (steps <= 1 || tensor.shape.empty() || tensor.shape[0] < steps) return tensor;
   Tensor last = tensor;
@@ -138,15 +138,15 @@ Tensor last_steps_of(const Tensor& tensor, int64_t steps) {
   return Tensor::from_bytes(last.name, last.dtype, std::move(last.shape), std::move(bytes));
 }
 
-/// True where each case of a file says for itself whether C is read.
+/// True if each case of a file states whether the instruction reads C.
 bool says_input_d_by_case(const Instruction& instruction) {
   return std::ranges::any_of(immediates_of(instruction), [](const ImmediateInfo& immediate) {
     return immediate.by_case && immediate.name == "enable_input_d";
   });
 }
 
-/// The step that begins with C of case `index`, or without one. All steps of wgmma in one file have one scale-d: a
-/// first step that does not read C is written as one that reads zeros, which gives the same bits.
+/// The step that begins with C of case `index`, or without C. All wgmma steps in one file share one scale-d: a first
+/// step that does not read C becomes one that reads zeros, which gives the same bits.
 Case first_step(const Steps& loop, int64_t index, const Instruction& instruction, const VectorFileDefaults& defaults,
                 const Placement& placement) {
   const int64_t number = index * loop.count();
@@ -165,7 +165,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!is_cube(a) || !is_cube(b) || a->shape[2] != b->shape[1] || a->shape[0] != b->shape[0]) return std::nullopt;
   for (const Tensor& tensor : file.tensors) {
-    if (!is_cube(&tensor) || tensor.shape[0] != a->shape[0]) return std::nullopt;  // said when it is read as it is
+    if (!is_cube(&tensor) || tensor.shape[0] != a->shape[0]) return std::nullopt;  // a later read reports it
   }
   for (const FieldInfo& field : state_fields) {
     if (asked.find(field.name)) return std::nullopt;
@@ -201,7 +201,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
   if (whole_d) result.recorded.emplace();
   for (int64_t index = 0; index < cases; ++index) {
     const Steps loop(file, index, steps);
-    // The operands lie still while D goes on: the tile is made of all steps first, those after the first with any C.
+    // The operands stay in place while D changes: this places all steps first, with an arbitrary C after the first.
     std::vector<Case> parts{first_step(loop, index, instruction, defaults, placement)};
     const Mma mma = mma_of(parts.front().instruction);
     const Matrix zeros(mma.d, mma.m, mma.n);
@@ -217,7 +217,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
         if (step + 1 == steps && whole_d) matrices.set(case_of(*whole_d, index));
         one = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
       }
-      const std::optional<Matrix> recorded = one.logical.d;  // of the last step, where the file has it
+      const std::optional<Matrix> recorded = one.logical.d;  // of the last step, if the file has it
       const Operands operands = operands_of(one.instruction, one.logical);
       tile.move_in(one, step);
       const Operands read = gather_operands(one.instruction, one.target, one.before);
@@ -230,7 +230,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
       execute_case(one, true);
       d = *one.logical.d;
       if (recorded) *result.recorded += compare_case(one.instruction, index, *recorded, d);
-      if (!has_c) one.logical.c.reset();  // all steps have the same parts; the states have it
+      if (!has_c) one.logical.c.reset();  // all steps need the same parts; the states hold C
       if (!builder) builder.emplace(one.instruction, one.target);
       builder->add(one);
     }
@@ -275,7 +275,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
                  .fix = "bitmma simulate FILE -o STATES lays matrices out (with zeros as c, where it wants a c)"});
   }
   int taken = 0;
-  bool is_replaced = false;  // the state that the file's own results are of
+  bool is_replaced = false;  // whether the state to which the file's results belong is replaced
   for (const FieldRule& rule : fields_of(instruction)) {
     const FieldInfo& field = info(rule.field);
     if (rule.access == Access::write || field.is_number) continue;
@@ -295,7 +295,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     file.set(std::move(tensor));
     ++taken;
   }
-  // Results recorded after the file's own state do not apply to this state.
+  // Results that were recorded after the file's own state do not apply to this state.
   for (const std::string_view name : logical_tensor_names)
     if (name != "d" || is_replaced) file.erase(name);
   for (const FieldInfo& field : state_fields) {

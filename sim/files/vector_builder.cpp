@@ -72,7 +72,7 @@ void VectorBuilder::add(const Case& one) {
     if (!immediate.required && !known && value == immediate.default_value) continue;
     std::vector<uint8_t>& bytes = column(immediate.name, dtype_of(immediate.type), {}).bytes;
     const int size = bytes_of(immediate.type);
-    // earlier cases had the default.
+    // Earlier cases had the default value.
     while (static_cast<int64_t>(bytes.size()) < cases_ * size) {
       append_number(bytes, static_cast<uint64_t>(immediate.default_value), size);
     }
@@ -86,7 +86,7 @@ void VectorBuilder::add(const Case& one) {
 TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>> metadata) && {
   TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_, target_), .tensors = {}};
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
-  // Always the same order, however the parts came.
+  // The order of the columns does not depend on the order in which the parts came.
   std::ranges::stable_sort(columns_, {}, [](const Column& one) {
     return std::ranges::find(known_tensors(), std::string_view(one.name)) - known_tensors().begin();
   });
@@ -130,7 +130,7 @@ TensorFile with_results(const VectorFile& vectors, const std::vector<Case>& case
     builder.add(result);
   }
   TensorFile built = std::move(builder).finish({});
-  // The immediates that come by case are the file's own already.
+  // The file already has the immediates that vary by case.
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
     if (immediate.by_case) built.erase(immediate.name);
   }

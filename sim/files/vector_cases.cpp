@@ -15,7 +15,7 @@
 namespace bitmma {
 namespace {
 
-/// Codes narrower than their bytes leave the other bits 0, or repeat their sign. Anything else may be packed pairs.
+/// Codes narrower than their bytes leave the other bits 0, or repeat their sign. Other bits may mean packed pairs.
 void require_codes(const Matrix& matrix, const Tensor& tensor) {
   const FormatInfo& row = info(matrix.format());
   if (row.bits >= 8 || row.bits == 1) return;
@@ -43,7 +43,7 @@ Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t in
     for (size_t i = 0; i < matrix.size(); ++i) {
       Word word;
       std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
-      // A code of 4 bits may come as a number of 8: -3 is 0xFD, its code 0xD.
+      // A 4-bit code may come as an 8-bit number: -3 is 0xFD, its code 0xD.
       const bool repeats_sign = row.format == Format::s4 && (word & 0xF8) == 0xF8;
       *code++ = row.format == Format::b1 ? word != 0 : repeats_sign ? word & 0xF : word;
     }
@@ -56,7 +56,7 @@ Matrix logical_matrix(const Tensor& tensor, const LogicalTensor& row, int64_t in
   return matrix;
 }
 
-/// The extents of a tensor without its cases; a last extent of 1 may have been left out.
+/// The extents of one case of a tensor; the file may omit a last extent of 1.
 Extents extents_of(const Tensor& tensor, const Extents& rule) {
   const auto shape = std::span(tensor.shape).subspan(1);
   if (shape.size() == rule.size()) return Extents(shape);
@@ -91,7 +91,7 @@ void add_to(State& state, const FieldRule& rule, const Tensor& tensor, int64_t i
   }
 }
 
-/// A tensor whose name another instruction uses is not checked: it may have any dtype and shape.
+/// Does not check a tensor whose name belongs to another instruction: it may have any dtype and shape.
 bool comes_by_case(const Tensor& tensor, int64_t cases) {
   return is_known(tensor) && !tensor.shape.empty() && tensor.shape[0] == cases &&
          tensor.bytes.size() % static_cast<size_t>(cases) == 0;
@@ -228,7 +228,7 @@ bool wants_logical_d(const VectorFile& vectors) {
 }
 
 std::vector<Choice> choices_of(const VectorFile& vectors) {
-  // No choice depends on the logical matrices beside a state, which take long to read.
+  // No choice depends on the logical matrices beside a state, and reading those takes long.
   VectorFile states = known_part(vectors);
   for (const std::string_view name : logical_tensor_names) {
     if (vectors.has_state) states.file.erase(name);

@@ -9,11 +9,11 @@
 
 namespace bitmma {
 
-/// The instruction that the file names, or else the caller; nothing when neither does. Throws Error for a mnemonic that
-/// cannot be read.
+/// The instruction that the file names, otherwise the one that the caller names; nothing if neither does. Throws Error
+/// for a malformed mnemonic.
 std::optional<Instruction> named_instruction(const TensorFile& file, const VectorFileDefaults& defaults);
 
-/// Logical matrices of two extents are those of one case.
+/// Treats logical matrices with two extents as one case.
 void add_case_extent(TensorFile& file);
 
 /// The buffers of case `index` that the instruction reads: views of the file if its bytes are aligned.
@@ -24,19 +24,19 @@ State state_after_at(const VectorFile& vectors, const Instruction& instruction, 
 LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruction, int64_t index);
 
 struct LogicalTensor;
-/// Case `index` of a tensor of the dtype and shape that `row` says. Throws Error for codes that do not fit the format.
+/// Case `index` of a tensor with the dtype and shape of `row`. Throws Error for codes that do not fit the format.
 Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t index);
 
-/// Throws Error where C of a step of a K loop is not D of the step before. With `c_may_repeat` it may also be C of the
-/// first step: a kernel's registers, whose D is known only after all steps.
+/// Throws Error if C of a step of a K loop is not D of the step before. With `c_may_repeat` it may also be C of the
+/// first step: the registers of a kernel, whose D is known only after all steps.
 void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat);
 
-/// Runs the case: the state after, and D among its logical matrices where they are wanted.
+/// Runs the case: computes the state after it, and D among its logical matrices if `logical_d_too`.
 void execute_case(Case& one, bool logical_d_too);
 
-/// Where outputs are. Cells of D count from D's own address, whatever it is in the case.
+/// The places of the outputs. Cells of D count from D's own address, whatever it is in the case.
 PlaceMap places_of_d(const Instruction& instruction);
-/// Of a whole tile the place in its own instruction.
+/// The place of an output of a whole tile within the instruction that computes it.
 Place place_in_tile(const PlaceMap& places, const Instruction& instruction, int row, int col);
 
 }  // namespace bitmma

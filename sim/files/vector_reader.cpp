@@ -58,10 +58,10 @@ bool has_field(const Instruction& instruction, Field field) {
   return std::ranges::any_of(fields_of(instruction), [&](const FieldRule& rule) { return rule.field == field; });
 }
 
-/// The mnemonic, the target and the immediates that are metadata keys.
+/// Reads the mnemonic, the target and the immediates that are metadata keys.
 void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFileDefaults& defaults, Checker& check) {
   const TensorFile& file = vectors.file;
-  // Libraries name themselves under this key, or leave it out.
+  // Libraries write their name under this key, or omit it.
   constexpr auto libraries = std::to_array<std::string_view>({"pt", "np", "tf", "flax", "jax", "mlx"});
   const std::string* format = file.find_metadata("format");
   if (format && *format != vector_format && std::ranges::find(libraries, *format) == libraries.end()) {
@@ -107,7 +107,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     }
   }
   const auto has = [&](std::string_view name) { return file.find(name) != nullptr; };
-  // A tensor of another family's operand means nothing.
+  // An operand tensor of another instruction family has no meaning here.
   for (const auto& [field, source] :
        {std::pair(Field::a_regs, OperandSource::registers), std::pair(Field::a_tmem, OperandSource::tmem)}) {
     const Instruction other = with_a_source(vectors.instruction, source);
@@ -122,7 +122,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
   check.stop_if_refused();
 }
 
-/// The target that the file or the caller names, or else the first one that has every case.
+/// Reads the target that the file or the caller names; otherwise chooses the first target that supports every case.
 void read_target(VectorFile& vectors, const std::vector<Instruction>& instructions, const VectorFileDefaults& defaults,
                  Checker& check) {
   TargetSet common = targets_of(instructions.front());
@@ -150,7 +150,7 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile
   std::vector<int64_t> expected{vectors.cases};
   expected.insert(expected.end(), rule.shape.begin(), rule.shape.end());
   const bool any_last = expected.back() == -1;
-  // A last extent of 1 may be left out.
+  // The file may omit a last extent of 1.
   const bool without_one = expected.back() == 1 && expected.size() > 2 && tensor.shape.size() + 1 == expected.size();
   const bool same = (tensor.shape.size() == expected.size() || without_one) &&
                     std::equal(expected.begin(), expected.end() - (any_last || without_one), tensor.shape.begin()) &&
@@ -162,7 +162,7 @@ void check_tensor(const Tensor& tensor, const TensorRule& rule, const VectorFile
                "the first extent is the number of cases");
 }
 
-/// The instructions of all cases, each once, that of case 0 first: immediates may differ from case to case.
+/// The distinct instructions of all cases, beginning with case 0: immediates may differ from case to case.
 std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checker& check) {
   std::vector<std::pair<ImmediateInfo, const Tensor*>> by_case;
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction)) {
@@ -186,7 +186,7 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
     std::vector<uint64_t> values;
     std::vector<std::string_view> names;
     for (const auto& [immediate, tensor] : by_case) {
-      if (index >= tensor->shape[0]) continue;  // too short: said when shapes are checked
+      if (index >= tensor->shape[0]) continue;  // too short: the check of shapes reports it
       values.push_back(number_in(slice(*tensor, index)));
       names.push_back(immediate.name);
     }
@@ -204,8 +204,8 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
   return instructions;
 }
 
-/// True where an instruction descriptor says shape and types, and the file has logical matrices in its place and
-/// nothing that the instruction reads.
+/// True if an instruction descriptor sets shape and types, and the file has logical matrices in its place and nothing
+/// else that the instruction reads.
 bool is_of_matrices(const VectorFile& vectors) {
   if (!shape_and_types_of(vectors.instruction)) return false;
   const auto has = [&](std::string_view name) { return vectors.file.find(name) != nullptr; };
@@ -255,7 +255,7 @@ class DescriptorFromMatrices {
       return named_;
     }
     said_.m = static_cast<int>(a[1]), said_.n = static_cast<int>(b[2]);
-    // 96 where the kind knows it; every other K follows from the types.
+    // K is 96 if the kind supports it; every other K follows from the types.
     said_.k = a[2] == 96 && mma_of(named_).k == 64 ? 96 : 0;
     const std::string* scale_d = file_.find_metadata("scale_d");
     if (scale_d && *scale_d != "0" && *scale_d != "1") check_.refuse("__metadata__ scale_d", *scale_d, "0 or 1");
@@ -266,7 +266,7 @@ class DescriptorFromMatrices {
  private:
   static bool in_range(int64_t extent) { return extent >= 1; }
 
-  /// The formats that some form of the kind takes there.
+  /// The formats that some form of the kind accepts for this operand.
   template <typename Takes>
   std::vector<Format> types(const Takes& takes) const {
     const Form* own = find_form(named_);
@@ -280,7 +280,7 @@ class DescriptorFromMatrices {
     return found;
   }
 
-  /// The type that a key, the caller or the dtype of the tensor says.
+  /// Sets the type that a key, the caller or the dtype of the tensor names.
   void set_type(Format& type, std::string_view name, std::string_view key, std::optional<Format> asked,
                 const std::vector<Format>& legal) {
     const Tensor* tensor = file_.find(name);
@@ -295,7 +295,7 @@ class DescriptorFromMatrices {
                     text && asked && said ? fmt::format("{}, as asked for", info(*asked).name) : names(legal));
       return;
     }
-    // The dtype that is the type's own, or the one type whose raw codes it may hold.
+    // The type whose dtype this is, or the only type whose raw codes it may hold.
     std::vector<Format> own, raw;
     for (const Format format : legal) {
       if (info(format).dtype == tensor->dtype) own.push_back(format);
@@ -327,7 +327,7 @@ bool has_scale_d(const Instruction& instruction) {
                              [](const ImmediateInfo& one) { return one.name == "scale_d"; });
 }
 
-/// Types that the caller or a key gives for an instruction that says its own.
+/// Checks types that the caller or a key gives for an instruction that fixes its types.
 void require_same_types(const VectorFile& vectors, const VectorFileDefaults& defaults, bool lacks_scales,
                         Checker& check) {
   const Instruction& instruction = vectors.instruction;
@@ -351,8 +351,8 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
     require("sf_type", defaults.sf_type, has_scales ? own(&Mma::scale_type) : std::nullopt);
 }
 
-/// Throws Error for plain matrices whose extents along K or whose order are wrong, naming the one to mend. Extents that
-/// are of another size alone are checked with the other tensors.
+/// Throws Error for plain matrices with wrong extents along K or in the wrong order, and names the matrix to fix. If
+/// only other extents are wrong, a later check of all tensors finds them.
 void require_operand_shapes(const TensorFile& file, const Instruction& instruction, Checker& check) {
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!a || !b || !is_mma(instruction)) return;
@@ -361,7 +361,7 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
     return dtype_bytes(tensor->dtype) == std::max(1, bits_of(format) / 8);
   };
   const bool are_cubes = a->shape.size() == 3 && b->shape.size() == 3 && mma.products == 1;
-  // Operands of other types are refused for that; K follows from the type.
+  // Another check refuses operands of other types; K follows from the type.
   if (!are_cubes || !has_bytes_of(a, mma.a) || !has_bytes_of(b, mma.b)) return;
   const int64_t m = a->shape[1], k_a = a->shape[2], k_b = b->shape[1], n = b->shape[2], k = mma.k;
   const auto is_whole = [&](int64_t extent) {
@@ -401,7 +401,7 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
   }
 }
 
-/// Throws Error for plain matrices of several instructions where one is asked for.
+/// Throws Error if plain matrices fill several instructions but the caller asks for one.
 void require_one_instruction(const TensorFile& file, const Instruction& instruction, Checker& check) {
   const Tensor *a = file.find("a"), *b = file.find("b");
   if (!a || !b || !is_mma(instruction) || a->shape.size() != 3 || b->shape.size() != 3) return;
@@ -421,7 +421,7 @@ void require_one_instruction(const TensorFile& file, const Instruction& instruct
                                      : ", simulate as a K loop whose steps -o writes"));
 }
 
-/// A file that has no tensors and keys but those of the format.
+/// Checks that the file has only tensors and keys of the format.
 VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   VectorFile vectors{.file = known_part(all)};
   Checker check(vectors.file.path);
@@ -437,7 +437,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     check.stop_if_refused();
     vectors.instruction = of_shape;
   }
-  // A file with only logical matrices has none of the fields. Descriptors and moves need them.
+  // A file with only logical matrices has none of these fields. Descriptors and moves need them.
   vectors.has_state = !is_mma(vectors.instruction);
   for (const ImmediateInfo& immediate : immediates_of(vectors.instruction))
     vectors.has_state |= immediate.required && !of_matrices;
@@ -461,7 +461,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   std::vector<Instruction> instructions =
       of_matrices ? std::vector{vectors.instruction} : distinct_instructions(vectors, check);
   check.stop_if_refused();
-  // Plain matrices without C mean D = A*B, as for tcgen05.mma.
+  // Plain matrices without C mean D = A*B, as they do for tcgen05.mma.
   const bool is_product_alone = !vectors.has_state && !of_matrices && !has("c") &&
                                 !vectors.file.find_metadata("scale_d") && has_scale_d(instructions.front());
   if (is_product_alone) {
@@ -469,7 +469,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   }
   vectors.instruction = instructions.front();
   require_known_names(all, vectors.instruction, vectors.has_state);
-  const bool lacks_scales = !vectors.has_state && !has("sfa");  // nothing says their type yet: they are asked for below
+  const bool lacks_scales = !vectors.has_state && !has("sfa");  // no type yet: a check below requires it
   require_same_types(vectors, defaults, lacks_scales, check);
   read_target(vectors, instructions, defaults, check);
   check.stop_if_refused();
@@ -512,7 +512,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     if (std::optional<Tensor> same = in_type_of_d(*d, mma_of(vectors.instruction).d, vectors.file.path))
       vectors.file.set(*same), all.set(std::move(*same));
   }
-  // Cases of other shapes and types have the same tensors, as far as the file has them.
+  // Cases of other shapes and types have the same tensors, if the file has them.
   for (const Instruction& one : instructions) {
     for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
       if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors, check);
@@ -522,7 +522,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   return vectors;
 }
 
-/// Immediates that a whole file has are keys. As a tensor such a one would be overlooked.
+/// Immediates that apply to a whole file are keys. The reader would overlook such an immediate as a tensor.
 void require_keys(const TensorFile& file) {
   for (const ImmediateInfo& immediate : all_immediates()) {
     const Tensor* tensor = immediate.by_case ? nullptr : file.find(immediate.name);
@@ -547,7 +547,7 @@ void add_case_extent(TensorFile& file) {
   const auto is_plain = [](const Tensor* tensor) { return tensor && tensor->shape.size() == 2; };
   const bool has_state =
       std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
-  // Where one of the two is missing, the shape of the other is not wrong, too.
+  // If one of the two is missing, the error should not blame the shape of the other.
   if (!(is_plain(a) && is_plain(b)) && (has_state || !(is_plain(a) ? !b : is_plain(b) && !a))) return;
   for (Tensor& tensor : file.tensors) {
     if (std::ranges::find(logical_tensor_names, std::string_view(tensor.name)) != logical_tensor_names.end() &&
@@ -559,7 +559,7 @@ void add_case_extent(TensorFile& file) {
 VectorFile as_vector_file(TensorFile file, const VectorFileDefaults& defaults) {
   add_case_extent(file);
   require_keys(file);
-  // Numbers are asked for case by case, and are few bytes.
+  // The reader fetches numbers case by case, and they are few bytes.
   for (Tensor& tensor : file.tensors) {
     if (tensor.shape.size() == 1 && is_known(tensor)) tensor.bytes = tensor.bytes.in_memory();
   }

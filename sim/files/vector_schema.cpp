@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
-/// The fields in the order in which files have them. (That of the enumeration is part of what surveys hash.)
+/// The fields in the order in which files have them. (Surveys hash the order of the enumeration.)
 constexpr auto file_order = std::to_array<Field>({
     // clang-format off
     Field::smem, Field::d_tmem, Field::a_tmem, Field::metadata_tmem, Field::scale_a_tmem, Field::scale_b_tmem,
@@ -39,7 +39,7 @@ const std::vector<std::string_view>& known_tensors() {
     for (const Field field : file_order) {
       add(info(field).name);
       add(info(field).after);
-      // The immediates by case follow shared memory.
+      // The immediates that vary by case follow shared memory.
       if (field != Field::smem) continue;
       for (const ImmediateInfo& immediate : all_immediates())
         if (immediate.by_case) add(immediate.name);
@@ -156,7 +156,7 @@ std::vector<std::pair<std::string, std::string>> instruction_metadata(const Inst
 
 namespace {
 
-/// The keys that act.
+/// The keys that have an effect.
 const std::vector<std::string_view>& acting_keys() {
   static const std::vector<std::string_view> keys = [] {
     std::vector<std::string_view> found{"instruction", "target", "a_type", "b_type", "d_type", "sf_type", "k_loop"};
@@ -177,7 +177,7 @@ void require_known_names(const TensorFile& file, const Instruction& instruction,
   KnownNames known{.kind = "a vector file", .keys = acting_keys()};
   for (const TensorRule& rule : tensor_rules(instruction, has_state)) known.tensors.push_back(rule.name);
   const std::string kind = fmt::format("a vector file of {}", print(instruction));
-  // A tensor of another instruction would be overlooked too.
+  // The reader would overlook a tensor of another instruction, too.
   const auto is_others = [&](const Tensor& tensor) {
     return is_known(tensor) && std::ranges::find(known.tensors, tensor.name) == known.tensors.end();
   };

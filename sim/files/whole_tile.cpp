@@ -20,7 +20,7 @@
 namespace bitmma {
 namespace {
 
-/// Types that dtypes do not say and no instruction descriptor of the file.
+/// Sets types that neither the dtypes nor an instruction descriptor of the file determine.
 void set_types(TensorFile& file, const Instruction& instruction) {
   if (!has_instruction_descriptor(instruction)) return;
   const Mma mma = mma_of(instruction);
@@ -35,7 +35,7 @@ void require_below(std::string_view field, int64_t value, int64_t count) {
       {.field = std::string(field), .seen = std::to_string(value), .expected = fmt::format("0..{}", count - 1)});
 }
 
-/// Rows from 0 and columns from 0 on of case 0.
+/// The first `rows` rows and `cols` columns of case 0.
 Tensor corner_of(const Tensor& tensor, int64_t rows, int64_t cols) {
   const auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
   std::vector<uint8_t> bytes(static_cast<size_t>(rows * cols) * size);
@@ -46,7 +46,7 @@ Tensor corner_of(const Tensor& tensor, int64_t rows, int64_t cols) {
   return Tensor::from_bytes(tensor.name, tensor.dtype, {1, rows, cols}, std::move(bytes));
 }
 
-/// The file of one instruction from the corners of the matrices: it says the types, and is checked.
+/// Makes the file of one instruction from the corners of the matrices: this finds the types and checks them.
 VectorFile one_instruction(const TensorFile& file, const VectorFileDefaults& defaults, int64_t m, int64_t n,
                            int64_t k) {
   TensorFile part{.path = file.path, .metadata = file.metadata, .tensors = {}};
@@ -62,7 +62,7 @@ VectorFile one_instruction(const TensorFile& file, const VectorFileDefaults& def
   return as_vector_file(std::move(part), defaults);
 }
 
-/// M or N of one instruction whose descriptor says it: the largest that is legal and divides the whole.
+/// Finds M or N of one instruction that has a descriptor: the largest legal extent that divides the whole extent.
 VectorFile largest_instruction(const TensorFile& file, const VectorFileDefaults& defaults, int64_t k) {
   const int64_t whole_m = file.find("a")->shape[1], whole_n = file.find("b")->shape[2];
   std::optional<Error> refused;
@@ -96,7 +96,7 @@ std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorF
   const std::optional<Instruction> named = named_instruction(file, defaults);
   if (!named || !is_mma(*named) || mma_of(*named).products > 1 || !is_matrix_of_cases(a) || !is_matrix_of_cases(b))
     return std::nullopt;
-  if (a->shape[0] != b->shape[0] || a->shape[2] != b->shape[1]) return std::nullopt;  // said when it is read as it is
+  if (a->shape[0] != b->shape[0] || a->shape[2] != b->shape[1]) return std::nullopt;  // a later read reports it
   const int64_t cases = a->shape[0], m = a->shape[1], n = b->shape[2], k = a->shape[2];
   const Mma one = mma_of(*named);
   const bool says_shape = !shape_and_types_of(*named).has_value();
@@ -127,7 +127,7 @@ std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorF
   const VectorFile part =
       says_shape ? one_instruction(file, defaults, one.m, one.n, one.k) : largest_instruction(file, defaults, one.k);
   const Mma mma = mma_of(part.instruction);
-  if (mma.k != one.k) return std::nullopt;  // types of another K
+  if (mma.k != one.k) return std::nullopt;  // the types have another K
   if (const Tensor* d = file.find("d")) {
     if (std::optional<Tensor> same = in_type_of_d(*d, mma.d, file.path)) file.set(std::move(*same));
   }
@@ -146,7 +146,7 @@ std::optional<WholeTile> tile_of_matrices(const TensorFile& asked, const VectorF
   return tile;
 }
 
-/// The steps of a loop over K that stand one after the other in a file of images, put together.
+/// Joins the steps of a loop over K that follow each other in a file of images.
 std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFileDefaults& defaults) {
   const Tensor* d = asked.find("d");
   const std::optional<Instruction> named = named_instruction(asked, defaults);
@@ -169,7 +169,7 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
   TensorFile file = asked;
   for (const std::string_view name : logical_tensor_names) file.erase(name);
   for (const FieldInfo& field : state_fields)
-    if (!field.after.empty()) file.erase(field.after);  // of each step: this program's own
+    if (!field.after.empty()) file.erase(field.after);  // of each step: this program's results
   const VectorFile vectors = as_vector_file(std::move(file), defaults);
   const Mma mma = mma_of(vectors.instruction);
   if (mma.sparse)
@@ -306,7 +306,7 @@ TensorFile with_simulated_d(const WholeTile& tile, int threads) {
   if (a && a->shape.size() == 2) d.shape.erase(d.shape.begin());
   TensorFile result = tile.file;
   result.set(Tensor::from_bytes("d", d.dtype, d.shape, std::move(bytes)));
-  // The instruction of plain matrices may have come from the caller; its shape follows from the matrices.
+  // The caller may have named the instruction of plain matrices; its shape follows from the matrices.
   result.set_metadata("format", std::string(vector_format));
   result.set_metadata("instruction", print(tile.instruction));
   result.set_metadata("target", std::string(print(tile.target)));
@@ -366,7 +366,7 @@ Comparison verify(const WholeTile& tile, int threads, const Progress& progress) 
   std::vector<Comparison> found(tile.cases.size());
   std::mutex mutex;
   int64_t done = 0;
-  const bool is_one = found.size() == 1;  // whose blocks are shared out
+  const bool is_one = found.size() == 1;  // then the threads share its blocks
   parallel_for(found.size(), threads, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
     found[i] = compare_case(tile.instruction, tile.first_case + index, *tile.cases[i].logical.d,

@@ -36,7 +36,7 @@ std::string print_bytes(uint64_t bytes) {
   return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
-/// Throws Error naming `path` when this process may not write `bytes`, or the disk of `place` has no room for them.
+/// Throws Error naming `path` if this process may not write `bytes`, or if the disk of `place` lacks room for them.
 void require_room(const std::string& path, const fs::path& place, uint64_t bytes) {
   if (bytes == 0) return;
   rlimit limit{};
@@ -50,8 +50,8 @@ void require_room(const std::string& path, const fs::path& place, uint64_t bytes
     refuse(path, print_bytes(bytes), fmt::format("the disk has {} left", print_bytes(left)));
 }
 
-/// A new, empty file in `folder` under a random name that no other process uses. It is removed with the object unless
-/// it was given a place. Errors name `path`.
+/// A new, empty file in `folder` under a random name that no other process uses. The destructor removes the file unless
+/// become() has renamed it. Errors name `path`.
 class UnfinishedFile {
  public:
   UnfinishedFile(const fs::path& folder, const std::string& path) : folder_(folder), path_(path) {
@@ -71,24 +71,24 @@ class UnfinishedFile {
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
   int number() const { return number_; }
-  /// From now on it is gone with the process, however that ends.
+  /// From now on the file disappears with the process, however the process ends.
   void remove_name() {
     if (!name_.empty()) unlink(name_.c_str());
     name_.clear();
   }
-  /// Flushes it to the disk, closes it and renames it to `target`, whose permissions and owner it takes when it exists.
+  /// Flushes the file to the disk, closes it and renames it to `target`, keeping the permissions and owner of `target`.
   void become(const fs::path& target) {
     take_permissions_of(target);
-    // Some file systems cannot flush.
+    // Some file systems do not support flushing.
     const bool is_flushed = fsync(number_) == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
     if (!is_flushed) refuse_by_errno(path_);
-    // Only closing tells what some file systems could not keep. The file stays open by another descriptor until it has
+    // Only close() reports what some file systems could not store. Another descriptor keeps the file open until it has
     // its place: see write_whole.
     Descriptor first(std::exchange(number_, dup(number_)));
     if (number_ < 0 || !first.close()) refuse_by_errno(path_);
     if (std::rename(name_.c_str(), target.c_str()) != 0) refuse_by_errno(path_);
     name_.clear();
-    // This makes the new name survive a power cut. The file exists already, so a failure here is not an error.
+    // This makes the new name survive a power cut. The file already exists, so a failure here is not an error.
     const Descriptor folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.is_open()) fsync(folder.number());
   }
@@ -99,18 +99,18 @@ class UnfinishedFile {
     if (stat(target.c_str(), &old) != 0) return;
     struct stat own {};
     const bool other_owner = fstat(number_, &own) == 0 && (own.st_uid != old.st_uid || own.st_gid != old.st_gid);
-    // Only root may give files away; for others the new file is theirs, as if they had written a new one.
+    // Only root may give files away; for other users the new file is theirs, as if they had created it.
     if (other_owner && fchown(number_, old.st_uid, old.st_gid) != 0) errno = 0;
-    // Setuid and setgid are for the contents that they were given to; write() clears them too.
+    // Setuid and setgid applied only to the old contents; write() clears them too.
     if (fchmod(number_, old.st_mode & 0777) != 0) refuse_by_errno(path_);
   }
 
   fs::path folder_;
-  std::string path_, name_;  // the name is empty once it is another's
+  std::string path_, name_;  // the name is empty once this object no longer owns it
   int number_ = -1;
 };
 
-/// Writes all of `text`, also where `file` takes a part at a time. False, with errno, when it does not take it.
+/// Writes all of `text`, even if `file` accepts only a part at a time. Returns false, with errno, on failure.
 bool write_all(int file, const char* text, size_t count) {
   while (count > 0) {
     const ssize_t done = write(file, text, count);
@@ -127,7 +127,7 @@ bool write_all(int file, const char* text, size_t count) {
   return true;
 }
 
-/// Copies all of one file to where the other one stands. False, with errno, when it does not take it.
+/// Copies all of one file into the other. Returns false, with errno, on failure.
 bool copy_all(int from, int to) {
   std::vector<char> buffer(1 << 20);
   for (off_t at = 0;;) {
@@ -139,7 +139,7 @@ bool copy_all(int from, int to) {
   }
 }
 
-/// A stream into a file that says at once, and in the system's words, what failed.
+/// A stream into a file that reports a failure at once, with the system's text.
 class DescriptorBuffer : public std::streambuf {
  public:
   DescriptorBuffer(int file, std::string path) : file_(file), path_(std::move(path)), buffer_(size_t{1} << 18) {
@@ -193,7 +193,7 @@ void fill(UnfinishedFile& file, const std::string& path, const std::function<voi
   if (!stream) refuse(path, "could not be written completely");
 }
 
-/// True for a file that this process already has as output, under any name: /dev/stdout, or where a shell redirects to.
+/// True if this process already has the file as its output, under any name: /dev/stdout, or a shell redirection.
 bool is_own_output(const struct stat& file) {
   const auto is_same = [&](int descriptor) {
     struct stat own {};
@@ -202,7 +202,7 @@ bool is_own_output(const struct stat& file) {
   return is_same(STDOUT_FILENO) || is_same(STDERR_FILENO);
 }
 
-/// Opens an existing file for writing. For a FIFO, waits until a program reads it, up to a time-out.
+/// Opens an existing file for writing. For a FIFO, waits until a program opens it for reading, up to a time-out.
 int open_existing(const std::string& path, const struct stat& target) {
   constexpr std::chrono::seconds patience{10};
   const auto last = std::chrono::steady_clock::now() + patience;
@@ -218,13 +218,13 @@ int open_existing(const std::string& path, const struct stat& target) {
   }
 }
 
-/// Puts a complete file into one that cannot be replaced by renaming, which `file` has open.
+/// Copies a complete file into one that cannot be replaced by renaming and that `file` has open.
 void copy_into(const std::string& path, const struct stat& target, const UnfinishedFile& from, Descriptor& file) {
   const bool own = is_own_output(target), keeps_names = S_ISREG(target.st_mode) && !own;
-  if (own) std::cout.flush();  // what was printed before comes before
+  if (own) std::cout.flush();  // earlier output must come first
   struct stat complete {};
   if (fstat(from.number(), &complete) != 0) refuse_by_errno(path);
-  // Nothing of the old contents goes before there is room for all of the new.
+  // Deletes none of the old contents until there is room for all of the new ones.
   if (keeps_names && complete.st_size > target.st_size)
     require_room(path, path, static_cast<uint64_t>(complete.st_size - target.st_size));
   if (!copy_all(from.number(), file.number())) refuse_by_errno(path, "it is cut off there");
@@ -233,7 +233,7 @@ void copy_into(const std::string& path, const struct stat& target, const Unfinis
   if (!file.close()) refuse_by_errno(path);
 }
 
-/// The status of the file at `path`; nothing if there is none.
+/// The status of the file at `path`; nothing if the file does not exist.
 std::optional<struct stat> status_of(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) return status;
@@ -241,7 +241,7 @@ std::optional<struct stat> status_of(const std::string& path) {
   return std::nullopt;
 }
 
-/// Throws Error for what must not be overwritten.
+/// Throws Error for a file that must not be overwritten.
 void require_replaceable(const std::string& path, const struct stat& old) {
   if (S_ISDIR(old.st_mode)) refuse(path, "a directory", "name a file");
   if (S_ISBLK(old.st_mode)) refuse(path, "a block device", "write a file, and copy it there if that is what you want");
@@ -252,7 +252,7 @@ void require_replaceable(const std::string& path, const struct stat& old) {
   if (access(path.c_str(), W_OK) != 0) refuse_by_errno(path);
 }
 
-/// A folder for files that are complete before they are copied: that of TMPDIR, or else the system's own.
+/// A folder for files that are completed before they are copied: TMPDIR, or else the system's default.
 fs::path folder_aside(const std::string& path) {
   std::error_code error;
   const fs::path named = fs::temp_directory_path(error);
@@ -282,7 +282,7 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
   const std::optional<struct stat> old = status_of(path);
   if (old) require_replaceable(path, *old);
   std::error_code error;
-  // A device or pipe has no contents to keep, and a file of several names must stay one file.
+  // A device or pipe has no contents to keep, and a file with several names must stay one file.
   if (old && (!S_ISREG(old->st_mode) || old->st_nlink > 1 || is_own_output(*old))) {
     Descriptor target(open_existing(path, *old));
     const fs::path aside = folder_aside(path);

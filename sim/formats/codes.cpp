@@ -68,7 +68,7 @@ void write_codes(const Matrix& from, void* to) {
     case 1: return write<uint8_t>(from, to);
     case 2: return write<uint16_t>(from, to);
     default:
-      // Words of one code, or of half of one with the low half first: little-endian as they are.
+      // Words of one code, or of half a code with the low half first: in little-endian order without conversion.
       if (from.size() > 0) std::memcpy(to, from.words().data(), from.words().size_bytes());
   }
 }

@@ -37,7 +37,7 @@ uint64_t encode(Format format, const Decoded& value) {
     if (!row.canonical_nan()) refuse("a number: the format has no NaN");
     return sign | *row.canonical_nan();
   }
-  // Far beyond the exponents of every format and of the 64 bits of a significand; no sum below overflows.
+  // Far beyond the exponents of every format and the 64 bits of a significand; no sum below overflows.
   constexpr int beyond = 1 << 20;
   if (value.significand != 0 && (value.exponent < -beyond || value.exponent > beyond)) {
     refuse("a value that one of its codes has exactly");
@@ -64,7 +64,7 @@ uint64_t convert(Format from, uint64_t bits, Format to, Rounding rounding, Overf
   const Decoded value = decode(source, bits);
   const uint64_t sign = value.negative ? target.sign_bit() : 0;
   if (value.number == NumberClass::nan) {
-    // cvt gives the NaN without its sign; without saturation the host conversions of CUDA keep the sign.
+    // cvt gives the NaN without its sign; CUDA's host conversions without saturation keep the sign.
     const bool keep_sign = overflow == Overflow::infinity && target.bits == 8 && target.is_signed;
     if (target.canonical_nan()) return (keep_sign ? sign : 0) | *target.canonical_nan();
     return target.max_finite();

@@ -9,14 +9,14 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr int top_bit = 125;  // where the larger operand begins: two bits above it for the sum
+constexpr int top_bit = 125;  // the leading bit of the larger operand, with two bits above it for the sum
 
 int leading_bit(Wide value) {
   const auto high = static_cast<uint64_t>(value >> 64);
   return high != 0 ? 127 - std::countl_zero(high) : 63 - std::countl_zero(static_cast<uint64_t>(value));
 }
 
-/// value * 2^-shift; the lowest bit is set if any dropped bit is.
+/// value * 2^-shift; sets the lowest bit if any dropped bit is set.
 Wide shifted_right(Wide value, int shift) {
   if (shift == 0) return value;
   if (shift > 127) return value != 0 ? 1 : 0;
@@ -24,7 +24,7 @@ Wide shifted_right(Wide value, int shift) {
   return value >> shift | (dropped != 0 ? 1 : 0);
 }
 
-/// +-magnitude * 2^exponent, its leading bit at top_bit.
+/// +-magnitude * 2^exponent with its leading bit at top_bit.
 struct Normal {
   bool negative = false;
   Wide magnitude = 0;
@@ -37,13 +37,13 @@ Normal normalised(bool negative, Wide magnitude, int exponent) {
 }
 
 uint64_t rounded(const FormatInfo& format, const Normal& sum, Rounding rounding, Underflow underflow) {
-  // 64 bits with a sticky one are more than any format keeps.
+  // 64 bits with a sticky bit are more than any format keeps.
   const int shift = std::max(0, leading_bit(sum.magnitude) - 62);
   const Exact exact{.negative = sum.negative,
                     .magnitude = static_cast<uint64_t>(shifted_right(sum.magnitude, shift)),
                     .exponent = sum.exponent + shift};
   if (underflow == Underflow::flush && is_tiny(format, exact, rounding)) return sum.negative ? format.sign_bit() : 0;
-  // Modes that round a magnitude down stop at the largest finite one.
+  // Rounding modes that round a magnitude down stop at the largest finite one.
   const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && sum.negative) ||
                     (rounding == Rounding::toward_negative && !sum.negative);
   return round_to(format, exact, rounding, format.mantissa_bits, down ? Overflow::saturate : Overflow::infinity);
@@ -95,7 +95,7 @@ uint64_t ieee_add(Format format, uint64_t a, uint64_t b, Rounding rounding, Unde
 }
 
 uint64_t ieee_mul(Format format, uint64_t a, uint64_t b, Rounding rounding, Underflow underflow) {
-  // A zero of the product's sign changes no product.
+  // Adding a zero with the product's sign changes no product.
   const uint64_t sign_bit = info(format).sign_bit();
   return ieee_fma(format, a, b, (a ^ b) & sign_bit, rounding, underflow);
 }
@@ -128,7 +128,7 @@ uint64_t ieee_sqrt(Format format, uint64_t code, Rounding rounding) {
   if (a.number == NumberClass::infinity) return code;
   Normal square = normalised(false, a.significand, a.exponent - row.mantissa_bits);
   if (square.exponent % 2 != 0) square = {.magnitude = square.magnitude << 1, .exponent = square.exponent - 1};
-  // Bit by bit: `root` is the largest number whose square is not above the magnitude.
+  // Bit by bit: `root` becomes the largest number whose square does not exceed the magnitude.
   Wide root = 0, rest = square.magnitude;
   for (Wide bit = Wide{1} << 126; bit != 0; bit >>= 2) {
     const Wide next = root + bit;

@@ -26,7 +26,7 @@ void require_inside(const Matrix& matrix, int row, int rows, int col, int cols) 
 
 constexpr Format f32 = Format::f32;
 
-/// A float as a code of `format`.
+/// Converts a float to a code of `format`.
 uint64_t code_of(Format format, float value) {
   const FormatInfo& row = info(format);
   if (row.kind == NumberKind::floating) {
@@ -122,7 +122,7 @@ Matrix transposed(const Matrix& matrix) {
       for (int i = 0; i < 4; ++i) store(words[i], to + int64_t{col + i} * rows + row);
     }
   }
-  // Eigen handles the rest that fills no block of four.
+  // Eigen transposes the rest, which fills no block of four.
   view(result).rightCols(rows - whole_rows) = view(matrix).bottomRows(rows - whole_rows).transpose();
   view(result).bottomRows(cols - whole_cols) = view(matrix).rightCols(cols - whole_cols).transpose();
   return result;
@@ -131,7 +131,7 @@ Matrix transposed(const Matrix& matrix) {
 Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols) {
   require_inside(matrix, row, rows, col, cols);
   Matrix block = unfilled_matrix(matrix.format(), rows, cols);
-  if (block.size() == 0) return block;  // of an empty matrix there is no first element to begin at
+  if (block.size() == 0) return block;  // an empty matrix has no first element
   const int width = matrix.is_wide() ? 2 : 1;
   view(block) = view(matrix).block(row, width * col, rows, width * cols);
   return block;

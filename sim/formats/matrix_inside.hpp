@@ -12,19 +12,19 @@ struct MatrixAccess {
   static Matrix unfilled(Format format, int rows, int cols) { return Matrix(format, rows, cols, Matrix::Unfilled{}); }
 };
 
-/// An uninitialised matrix; the caller writes every code.
+/// Makes an uninitialised matrix; the caller must write every code.
 inline Matrix unfilled_matrix(Format format, int rows, int cols) { return MatrixAccess::unfilled(format, rows, cols); }
 
-/// Row i is row rows[i]; column j is column cols[j]. Indices are not checked.
+/// Row i is row rows[i]; column j is column cols[j]. These functions do not check the indices.
 Matrix picked_rows(const Matrix& matrix, std::span<const int> rows);
 Matrix picked_cols(const Matrix& matrix, std::span<const int> cols);
 
-/// The block with zeros behind its last row and column.
+/// The block, extended with zeros after its last row and column.
 Matrix filled_up(Matrix block, int rows, int cols);
 
 using EigenCodes = Eigen::Array<uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The words as an array of Eigen's: one column a code, two where the matrix is wide.
+/// The words as an Eigen array: one column per code, or two if the matrix is wide.
 inline Eigen::Map<EigenCodes> view(Matrix& matrix) {
   return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
 }

@@ -19,15 +19,15 @@ namespace {
 
 __extension__ using Wide128 = __int128;
 
-/// A row of A or a column of B: significands with their signs, and powers of two.
+/// A row of A or a column of B: signed significands, and powers of two.
 struct Line {
   std::vector<int32_t> significands, exponents;
   bool is_finite = true;
-  int least = 0, most = 0;  // exponents of nonzero numbers
+  int least = 0, most = 0;  // range of the exponents of nonzero numbers
 };
 
 std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
-  // tf32 operands are f32 words: the bits that the instruction drops count as error.
+  // tf32 operands are f32 words: dropping bits in the instruction counts as error.
   const FormatInfo& format = info(matrix.format() == Format::tf32 ? Format::f32 : matrix.format());
   const int outer = by_column ? matrix.cols() : matrix.rows(), inner = by_column ? matrix.rows() : matrix.cols();
   std::vector<Line> lines(static_cast<size_t>(outer));
@@ -46,14 +46,14 @@ std::vector<Line> decoded(const Matrix& matrix, bool by_column) {
       line.most = is_first ? one.exponent : std::max(line.most, one.exponent);
       is_first = false;
     }
-    // Zeros multiply to zero, wherever they are shifted to.
+    // A zero contributes zero, whatever its shift.
     for (size_t j = 0; j < line.significands.size(); ++j)
       if (line.significands[j] == 0) line.exponents[j] = line.least;
   }
   return lines;
 }
 
-/// The sum of products as a multiple of two to the sum of the lines' least exponents; `Wide` holds it.
+/// The sum of products in units of two to the sum of the lines' least exponents; `Wide` must be wide enough.
 template <typename Wide>
 Wide sum_of(const Line& a, const Line& b) {
   Wide sum = 0;
@@ -65,7 +65,7 @@ Wide sum_of(const Line& a, const Line& b) {
   return sum;
 }
 
-/// The exact sum of a row times a column, whose significands have `fraction` bits behind the point together.
+/// The exact sum of a row times a column, whose significands together have `fraction` fraction bits.
 ExactSum exact_sum(const Line& a, const Line& b, int fraction) {
   ExactSum exact;
   const auto add = [&](auto sum, int exponent) {
@@ -112,7 +112,7 @@ Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads, con
                    &format_b = info(b.format() == Format::tf32 ? Format::f32 : b.format()), &output = info(d.format());
   const int fraction = format_a.mantissa_bits + format_b.mantissa_bits;
   std::atomic<int64_t> done = 0;
-  // One entry a row, added up in order: the result does not depend on threads.
+  // One entry per row, added in order: the result does not depend on the number of threads.
   std::vector<Accuracy> of_row(static_cast<size_t>(d.rows()));
   parallel_for(of_row.size(), threads, [&](size_t row) {
     Accuracy& sum = of_row[row];

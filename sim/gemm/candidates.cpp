@@ -31,7 +31,7 @@ constexpr std::array all_units{64, 128, 32};
 constexpr std::array all_ceil_units{64, 32, 128, 8, 4, 16, 256};
 constexpr std::array all_pair_units{64, 32, 128};
 constexpr int most_all_ceil = 64, most_all_pairs = 16;
-constexpr int most_cuts = 8192, most_stepped_cuts = 512;  // places in K, in instructions
+constexpr int most_cuts = 8192, most_stepped_cuts = 512;  // positions in K, counted in instructions
 constexpr std::array f64_units{16, 32, 8, 4, 1};
 constexpr std::array lane_counts{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 constexpr std::array lane_vectors{1, 2, 4, 8, 16};
@@ -44,12 +44,12 @@ constexpr std::array uneven_rules{SplitRule::floor, SplitRule::big_first, SplitR
 
 int nvjet_unit(const GemmInputs& inputs) { return info(inputs.a.format()).bits == 8 ? 128 : 64; }
 
-/// Plans in the order in which they are tried, none twice: two splits with the same slices are one.
+/// Plans in the order of the search, without duplicates: two splits with the same slices are one plan.
 class Candidates {
  public:
   explicit Candidates(int64_t k) : k_(k) {}
 
-  /// What follows differs from all before in what begin() gives: instruction, input rounding, epilogue.
+  /// Call it when instruction, input rounding or epilogue change: later plans then cannot repeat earlier ones.
   void begin() { known_.clear(); }
 
   void add(const GemmPlan& plan) {
@@ -89,7 +89,7 @@ bool is_shape(const std::optional<Matrix>& matrix, int rows, int cols) {
   return matrix && matrix->rows() == rows && matrix->cols() == cols;
 }
 
-/// The epilogues that the inputs allow, the most usual first. `may_clamp`: no output is negative.
+/// The epilogues that the inputs permit, the most common first. `may_clamp`: no output is negative.
 std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, const FindOptions& options,
                                                   bool may_clamp) {
   using Ops = std::vector<EpilogueOp>;
@@ -128,7 +128,7 @@ std::vector<std::vector<EpilogueOp>> epilogues_of(const GemmInputs& inputs, cons
   return found;
 }
 
-/// One chain, in all ways of rounding inputs and accumulating: what every plan of the search begins as.
+/// Single chains with every input rounding and accumulator: the base of every plan of the search.
 std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target target) {
   const Format a = inputs.a.format(), b = inputs.b.format();
   GemmPlan flat = flat_plan(target, inputs, d.format());
@@ -141,7 +141,7 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
       found.back().tensor().input_rounding = rounding;
     }
   }
-  // Of fp8 mma.sync adds otherwise than wgmma; 16-bit accumulators are a choice of the caller.
+  // For fp8, mma.sync and wgmma add differently; 16-bit accumulators are the caller's choice.
   const std::array<Instruction, 3> others{MmaSync{.d = Format::f32, .a = a, .b = b},
                                           Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
                                           MmaSync{.d = Format::f16, .a = a, .b = b}};
@@ -157,7 +157,7 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
   return found;
 }
 
-/// Ways of walking through a slice: whole and half instructions, the leftover of tiles first, warps that share tiles.
+/// Ways to step through a slice: whole and half instructions, the tile remainder first, warps that share tiles.
 std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
   std::vector<GemmPlan> plans;
   const int k_i = mma_of(plain.tensor().instruction).k;
@@ -209,10 +209,10 @@ std::vector<GemmPlan> promotions(const GemmPlan& plain, const GemmInputs& inputs
   return plans;
 }
 
-/// Splits of one kind: the counts 2..most of every unit.
+/// Splits by one rule: 2 to `most` slices for every unit.
 std::vector<SplitK> splits(SplitRule rule, std::span<const int> units, int most, int64_t k) {
   std::vector<SplitK> found;
-  std::set<std::vector<std::pair<int64_t, int64_t>>> known;  // many counts cut alike
+  std::set<std::vector<std::pair<int64_t, int64_t>>> known;  // many counts give the same slices
   for (const int unit : units) {
     for (int count = 2; count <= most; ++count) {
       const SplitK split{.count = count, .unit = unit, .rule = rule};
@@ -222,7 +222,7 @@ std::vector<SplitK> splits(SplitRule rule, std::span<const int> units, int most,
   return found;
 }
 
-/// How partial sums may be typed and added; more ways where D is narrow.
+/// The types and orders in which partial sums may be reduced; more of them if D is narrow.
 std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
   std::vector<Reduction> found{{}};
   if (narrow) {
@@ -245,14 +245,14 @@ std::vector<Reduction> reductions(const GemmPlan& plan, bool narrow) {
   return found;
 }
 
-/// A chain cut by these splits.
+/// Adds the chain cut by each of these splits.
 void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<SplitK>& splits,
                 const std::vector<Reduction>& reductions, int64_t k) {
   for (const SplitK& split : splits) {
     const size_t slices = slices_of(split, k).size();
     if (slices < 2) continue;
     for (const Reduction& reduction : reductions) {
-      // From either end the pairs of two or four slices are the same.
+      // With two or four slices, pairs from either end are the same.
       if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices)) continue;
       GemmPlan one = plan;
       one.split_k = split, one.reduction = reduction;
@@ -261,7 +261,7 @@ void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<
   }
 }
 
-/// Neighbours joined level by level.
+/// Reductions that add neighbours level by level.
 std::vector<Reduction> in_pairs(bool narrow) {
   std::vector<Reduction> found;
   for (const ReductionOrder order : {ReductionOrder::pairs, ReductionOrder::pairs_from_end}) {
@@ -271,13 +271,13 @@ std::vector<Reduction> in_pairs(bool narrow) {
   return found;
 }
 
-/// fp8 on mma.sync is widened step by step, which takes long, and only Triton does it: one chain, and promoted.
+/// fp8 on mma.sync is widened step by step. This is slow, and only Triton does it: try one chain, and promotion.
 bool is_widened(const GemmPlan& plan) {
   return std::holds_alternative<MmaSync>(plan.tensor().instruction) &&
          info(mma_of(plan.tensor().instruction).a).bits == 8;
 }
 
-/// What libraries are known to do with one chain.
+/// Adds the variants of one chain that libraries are known to use.
 void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
   const int64_t k = inputs.a.cols();
   const bool fp8 = info(inputs.a.format()).bits == 8, scaled = has_block_scales(inputs);
@@ -289,7 +289,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
   for (const GemmPlan& plan : bodies) candidates.add(plan);
   if (is_widened(flat)) return;
   const std::vector<Reduction> sums = reductions(flat, narrow), plain{Reduction{}};
-  if (inputs.sfa) {  // the instruction scales: nothing steps or promotes
+  if (inputs.sfa) {  // the instruction applies the scales, so there is no stepping or promotion
     for (const SplitRule rule : {SplitRule::nvjet, SplitRule::ceil})
       add_splits(candidates, flat, splits(rule, scaled_units, most_nvjet, k), sums, k);
     return;
@@ -324,7 +324,7 @@ void add_usual(Candidates& candidates, const GemmPlan& flat, const GemmInputs& i
   }
 }
 
-/// Every way of stepping with every split, then K cut in two anywhere, and K that ends early.
+/// Adds every stepping with every split, then K cut in two at any place, and K that ends early.
 void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs& inputs, bool narrow) {
   if (is_widened(flat) || inputs.sfa) return;
   const int64_t k = inputs.a.cols();
@@ -409,7 +409,7 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
     if (stage != SearchStage::usual) return {};
     Candidates few(inputs.a.cols());
     few.add(plain.front());
-    if (accumulator == Format::f64) {  // integers are exact in any order
+    if (accumulator == Format::f64) {  // integer sums are exact in any order
       add_splits(few, plain.front(), splits(SplitRule::ceil, f64_units, most_ceil, inputs.a.cols()), {Reduction{}},
                  inputs.a.cols());
     }
@@ -441,7 +441,7 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
         candidates.add(plan);
       }
     } catch (const Error&) {
-      continue;  // it has no instruction for these types
+      continue;  // the target has no instruction for these types
     }
   }
   return candidates.take();

@@ -24,10 +24,10 @@
 namespace bitmma {
 namespace {
 
-/// The unit of a split: a number, or one that follows from the types and K.
+/// The unit of a split: a given number, or a rule that derives it from the types and K.
 enum class SplitUnit : uint8_t { number, nvjet, cutlass };
 
-/// A split whose number of slices is open.
+/// A split whose number of slices is not fixed.
 struct OpenSplit {
   bool may_be_one = false;
   SplitUnit unit = SplitUnit::number;
@@ -35,17 +35,17 @@ struct OpenSplit {
   SplitRule rule = SplitRule::ceil;
 };
 
-/// Tiles of the last, incomplete wave are cut.
+/// Splits the tiles of the last, incomplete wave.
 struct SegmentK {
   int tile_m = 0, tile_n = 0, unit = 0;
 };
 
-/// How C is added: fma(alpha, x, beta c); fma(beta, c, alpha x); to D in its own type.
+/// How the epilogue adds C: fma(alpha, x, beta c); fma(beta, c, alpha x); to D in D's type.
 enum class AddC : uint8_t { fma, after_alpha, memory };
 
-/// The fields in which a library's plan differs from one chain over K.
+/// The differences between a library's plan and one chain over K.
 struct Recipe {
-  GemmPlan plan = {};  // its chain without the instruction
+  GemmPlan plan = {};  // the chain, without an instruction
   bool f16_accumulators = false;
   std::optional<OpenSplit> split = {};
   std::optional<SegmentK> segment = {};
@@ -159,7 +159,7 @@ std::vector<EpilogueOp> epilogue_of(const Recipe& recipe, const GemmInputs& inpu
   return ops;
 }
 
-/// The tiles of the last, incomplete wave are cut, the others are not. One plan a number of slices.
+/// Splits the tiles of the last, incomplete wave and leaves the others whole: one plan for each number of slices.
 void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& inputs, int count) {
   constexpr int64_t multiprocessors = 132;  // of an H100 SXM and an H200
   const int64_t bm = segment.tile_m, bn = segment.tile_n, m = std::max<int64_t>(inputs.whole_m, inputs.a.rows()),
@@ -176,12 +176,12 @@ void cut_last_wave(GemmPlan& plan, const SegmentK& segment, const GemmInputs& in
   if (plan.output != Format::f32) plan.regions.front().reduction.running = SumType::out;
 }
 
-/// Field -> how it is known.
+/// Maps a field to its evidence.
 using EvidenceOfFields = std::map<std::string, std::string>;
 
 constexpr std::string_view model_choice = "model choice";
 
-/// Evidence of one target is a model choice on another.
+/// Evidence from one target is only a model choice on another.
 EvidenceOfFields lowered(Target target, Target seen_on, EvidenceOfFields evidence) {
   for (auto& [field, how] : evidence) {
     if (!how.starts_with(model_choice))
@@ -190,19 +190,19 @@ EvidenceOfFields lowered(Target target, Target seen_on, EvidenceOfFields evidenc
   return evidence;
 }
 
-/// Evidence of one GPU is a model choice on another.
+/// Evidence from one GPU is only a model choice on another.
 EvidenceOfFields evidence_on(Target target, Target seen_on, EvidenceOfFields evidence) {
   const bool is_same = info(target).chip == info(seen_on).chip;
   return is_same ? std::move(evidence) : lowered(target, seen_on, std::move(evidence));
 }
 
-/// The operands' types as names of plans and kernels have them: float32 is what a library gets.
+/// The operands' types as plan and kernel names spell them; float32 means f32 input to the library.
 std::string operand_types(const GemmInputs& inputs) {
   const auto name = [](Format format) { return info(format == Format::tf32 ? Format::f32 : format).name; };
   return fmt::format("{} x {}", name(inputs.a.format()), name(inputs.b.format()));
 }
 
-/// The rows for these operands; empty where there are none.
+/// The rows for these operands; empty if there are none.
 std::vector<PlanTypes> types_for(std::span<const PlanTypes> types, const GemmInputs& inputs) {
   const std::string own = inputs.sfa ? "block scales" : operand_types(inputs);
   for (const std::string_view operands : {std::string_view(own), std::string_view("any")}) {
@@ -227,7 +227,7 @@ std::vector<Target> targets_of(std::string_view gpus) {
   return found;
 }
 
-/// Throws Error for operands and a target with which the library does not compute this.
+/// Throws Error if the library does not compute this product for these operands on this target.
 void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optional<Target> asked) {
   std::vector<Violation> found;
   if (types_for(row.types, inputs).empty()) {
@@ -252,7 +252,7 @@ void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optio
   if (!found.empty()) throw Error(std::move(found));
 }
 
-/// How it is known that the library gives this D of these operands, where the row was seen.
+/// The evidence that the library computes this D from these operands, on the GPU where the row was observed.
 std::string evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Format d) {
   std::string seen;
   for (const PlanTypes& one : types_for(row.types, inputs)) {
@@ -280,7 +280,7 @@ void require_finite(const CatalogueOptions& options) {
                .expected = std::move(expected)});
 }
 
-/// The chain of a recipe, with one instruction of the target.
+/// The chain of a recipe with an instruction of the target.
 GemmPlan chain_of(const Recipe& recipe, Target target, const GemmInputs& inputs, Format output) {
   if (!recipe.plan.tensor_cores()) {
     GemmPlan plan = recipe.plan;
@@ -313,7 +313,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   if (!inputs.c) evidence.erase("c");
   plan.evidence = std::move(evidence);
   if (is_float) plan.epilogue = epilogue_of(recipe, inputs, options);
-  // One slice has nothing to reduce.
+  // A single slice needs no reduction.
   const auto unsplit = [&] {
     GemmPlan one = plan;
     one.reduction = {};
@@ -324,7 +324,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
     if (options.split_count > 1) refuse_count(options.split_count, "nothing: this plan does not cut K");
     return {plan};
   }
-  constexpr int most_counts = 160;  // cuBLAS cuts into at most a slice a multiprocessor, and some
+  constexpr int most_counts = 160;  // cuBLAS uses at most one slice per multiprocessor, or a few more
   const bool is_open = options.split_count == 0;
   const int least = segment || recipe.split->may_be_one ? 1 : 2, most = segment ? 16 : most_counts;
   std::vector<GemmPlan> plans;
@@ -343,10 +343,10 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   }
   if (!plans.empty()) return plans;
   if (!is_open) refuse_count(options.split_count, fmt::format("1..{}: the tiles of the last wave", most));
-  return {unsplit()};  // K is too short to be cut
+  return {unsplit()};  // K is too short to split
 }
 
-/// The rows of data/plans, read and compiled once.
+/// The rows of data/plans, parsed and compiled once.
 struct Catalogue {
   struct Kernel {
     std::regex pattern;
@@ -355,7 +355,7 @@ struct Catalogue {
   std::vector<CataloguePlan> plans = {};
   std::vector<Recipe> recipes = {};  // of the plans
   std::vector<KernelPattern> patterns = {};
-  std::vector<Kernel> kernels = {};  // of the patterns
+  std::vector<Kernel> kernels = {};  // of the name patterns
   std::vector<TypePattern> types = {};
   std::vector<std::regex> type_regexes = {};
 
@@ -397,14 +397,14 @@ struct Catalogue {
   }
 };
 
-constexpr size_t most_characters = 4000;  // of a name: regular expressions recurse
+constexpr size_t most_characters = 4000;  // in a name: std::regex recurses
 
-/// The value of a field or type: its text, or the matched group that "$1" names.
+/// The value of a field or type: the text itself, or the matched group to which "$1" refers.
 std::string filled(const std::string& text, const std::smatch& match) {
   return text.starts_with('$') ? match[static_cast<size_t>(std::stoi(text.substr(1)))].str() : text;
 }
 
-/// The same in a tree of fields; a group of digits is a number.
+/// The same for a tree of fields; a group of digits becomes a number.
 Json filled(const Json& fields, const std::smatch& match) {
   Json all = fields;
   if (all.is_object()) {
@@ -420,7 +420,7 @@ Json filled(const Json& fields, const std::smatch& match) {
   return all;
 }
 
-/// The types in names of kernels: letters of nvjet, words of CUDA C++ and of CUTLASS, which are those of PTX.
+/// A type as kernel names spell it: a letter in nvjet names, a word of CUDA C++ or CUTLASS (which uses PTX's words).
 Format type_word(const std::string& word) {
   static constexpr std::array<std::pair<std::string_view, Format>, 14> words{{{"h", Format::f16},
                                                                               {"t", Format::bf16},
@@ -445,14 +445,14 @@ Format type_word(const std::string& word) {
                .expected = "a type that names of kernels have been recorded with"});
 }
 
-/// Throws Error where operands or D have other types than the name tells.
+/// Throws Error if operands or D have types other than those in the name.
 void require_types(std::string_view kernel, const KernelTypes& types, const GemmInputs& inputs,
                    std::optional<Format> output) {
   const auto data = [](Format format) { return format == Format::f32 ? Format::tf32 : format; };
   const auto name = [](Format format) { return format == Format::tf32 ? info(Format::f32).name : info(format).name; };
   const Format a = inputs.a.format(), b = inputs.b.format();
   const bool in_order = a == data(types.a) && b == data(types.b),
-             exchanged = a == data(types.b) && b == data(types.a);  // cuBLAS counts columns first
+             exchanged = a == data(types.b) && b == data(types.a);  // cuBLAS is column-major
   std::vector<Violation> found;
   if (!in_order && !exchanged) {
     found.push_back({.code = ViolationCode::contradiction,
@@ -472,9 +472,9 @@ void require_types(std::string_view kernel, const KernelTypes& types, const Gemm
   if (!found.empty()) throw Error(std::move(found));
 }
 
-/// The GPU of a kernel: what was asked for, else what its name says, else Hopper. Kernels named after older ones run on
-/// newer ones, too, as cutlass_80 does on Hopper; those of sm90 and later run there alone. Throws Error where the two
-/// differ.
+/// The GPU of a kernel: the requested one, else the one in its name, else Hopper. A kernel named after an older GPU
+/// also runs on newer ones, as cutlass_80 does on Hopper; kernels of sm90 and later run only on their own GPU. Throws
+/// Error if request and name conflict.
 Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
   static const std::regex own("sm_?(9[0-9]|1[0-9][0-9])");
   std::smatch match;
@@ -492,23 +492,23 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
   return *asked;
 }
 
-/// `target` where it multiplies the types of the inputs.
+/// `target` if it can multiply the types of the inputs, else another target that can.
 Target target_or_default(Target target, const GemmInputs& inputs) {
   return multiplies(target, inputs) ? target : default_target(inputs);
 }
 
-/// True where the chain of another name of the same GPU adds as that of `other`: mma.sync of fp8 does not add as wgmma.
+/// True if the chain adds like the same GPU's chain under `other`: fp8 mma.sync and fp8 wgmma do not add alike.
 bool adds_alike(const GemmPlan& plan, Target other, const GemmInputs& inputs) {
   if (plan.target == other || plan.cuda_cores() || !multiplies(other, inputs)) return true;
   const Instruction& instruction = plan.tensor().instruction;
-  if (mma_of(instruction).d == Format::f16) return true;  // the recipe asks for it
+  if (mma_of(instruction).d == Format::f16) return true;  // the recipe requests it
   AccumulatorModel model = model_for(flat_plan(other, inputs, plan.output).tensor().instruction, other);
   const AccumulatorModel& own = model_for(instruction, plan.target);
   model.targets = own.targets, model.family = own.family, model.inputs = own.inputs;
   return model == own;
 }
 
-/// The library's names, the one nearest to `name` first.
+/// Lists the library's plan names, the nearest to `name` first.
 Violation unknown_plan(std::string_view name) {
   std::vector<std::string> names = row_names(catalogue());
   Violation violation{.code = ViolationCode::unknown_name, .field = "plan", .seen = shortened(name)};
@@ -522,7 +522,7 @@ Violation unknown_plan(std::string_view name) {
   return violation;
 }
 
-/// Throws Error for parts of the request that a complete plan cannot use.
+/// Throws Error for parts of the request that have no effect on a complete plan.
 void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
   std::vector<Violation> found;
   const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix) {
@@ -558,10 +558,10 @@ void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
   if (!found.empty()) throw Error(std::move(found));
 }
 
-/// A plan as JSON; what it leaves out is one chain of the target that is asked for.
+/// Reads a plan from JSON; absent fields default to one chain on the requested target.
 GemmPlan written_plan(const PlanRequest& request, const GemmInputs& inputs) {
   Json json = parse_plan_json(request.plan);
-  if (!json.is_object()) return parse_plan(request.plan);  // which refuses it
+  if (!json.is_object()) return parse_plan(request.plan);  // always throws, with the right error
   if (!json.contains("target") && request.options.target) json["target"] = print(*request.options.target);
   GemmPlan base;
   if (!json.contains("instruction")) {
@@ -700,7 +700,7 @@ GemmPlan on_target(GemmPlan plan, Target target) {
 Target default_target(const GemmInputs& inputs) {
   for (const Target target : {Target::sm_90a, Target::sm_100a, Target::sm_120a}) {
     if (multiplies(target, inputs)) return target;
-    if (!inputs.sfa) break;  // block scales say that a GPU has them; other types may have lost theirs
+    if (!inputs.sfa) break;  // the scales imply a GPU that has them; other types may have lost their scales
   }
   return Target::sm_90a;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// data/plans/plans.json, kernels.json and types.json, as they stand there.
+// The contents of data/plans/plans.json, kernels.json and types.json.
 #pragma once
 
 namespace bitmma {

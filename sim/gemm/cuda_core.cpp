@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// With gemm.cpp the only file that adds in the host's f32; compiled without contraction as well (CMakeLists.txt).
+// This file and gemm.cpp alone add with the host's f32; both are compiled without contraction (CMakeLists.txt).
 #include "cuda_core.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace bitmma {
 namespace {
 
-/// The f32 of every f16 code.
+/// The f32 value of every f16 code.
 const std::vector<float>& f16_values() {
   static const std::vector<float> values = [] {
     std::vector<float> all(1 << 16);
@@ -28,13 +28,13 @@ float widened(Format format, uint32_t code) {
   return f32::value(format == Format::bf16 ? code << 16 : code);
 }
 
-using Sums = std::vector<float>;  // of one row of D
+using Sums = std::vector<float>;  // one row of D
 
 void add(Sums& to, const Sums& from) {
   for (size_t col = 0; col < to.size(); ++col) to[col] += from[col];
 }
 
-/// Lanes in, their total out.
+/// Reduces the lanes' sums to their total.
 Sums joined(std::vector<Sums> lanes, LaneJoin how) {
   if (how == LaneJoin::ascending) {
     for (size_t lane = 1; lane < lanes.size(); ++lane) add(lanes.front(), lanes[lane]);

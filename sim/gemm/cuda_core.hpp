@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products on CUDA cores: chains of fma.rn.f32, one a lane, and their join.
+// Products on CUDA cores: one chain of fma.rn.f32 per lane, and the reduction over lanes.
 #pragma once
 
 #include "bitmma/formats/matrix.hpp"
@@ -7,10 +7,10 @@
 
 namespace bitmma {
 
-/// The f32 word that a factor of A or B is widened to.
+/// Widens a factor of A or B to an f32 word.
 uint32_t cuda_core_factor(Format format, uint32_t code);
 
-/// Sums over all of K as f32 words. A and B are f16, bf16, or f32 words as they are.
+/// Sums over all of K, as f32 words. A and B are f16 or bf16 codes, or f32 words.
 Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix& b);
 
 }  // namespace bitmma

@@ -9,11 +9,11 @@
 
 namespace bitmma {
 
-/// A sum of numbers below 2^48 times powers of two, exactly: digits of 32 bits in words of 64, so that carries can
-/// wait.
+/// An exact sum of numbers below 2^48 times powers of two: 32-bit digits in 64-bit words, so that carries can be
+/// deferred.
 class ExactSum {
  public:
-  /// Every product of two f32 lies in it, and their sum for any K.
+  /// Wide enough for every product of two f32 numbers, and for their sum over any K.
   static constexpr int lowest = -320, digits = 20;
 
   void add(bool negative, uint64_t significand, int exponent) {
@@ -30,7 +30,7 @@ class ExactSum {
     if (++waiting_ == 1 << 29) carry();
   }
 
-  /// The nearest double, but for a last place. Exactly zero where the sum is.
+  /// The nearest double, with an error of at most a last place. Zero exactly if the sum is zero.
   double value() {
     carry();
     const bool negative = digits_.back() < 0;
@@ -45,7 +45,7 @@ class ExactSum {
   }
 
  private:
-  /// All digits but the last in 0..2^32 - 1; the last has the sign.
+  /// Brings all digits but the last into 0..2^32 - 1; the last digit keeps the sign.
   void carry() {
     for (size_t i = 0; i + 1 < digits_.size(); ++i) {
       digits_[i + 1] += digits_[i] >> 32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// f32 as CUDA cores compute it between instructions: IEEE, each operation rounded once to nearest even, subnormals
-// kept, every NaN 0x7FFFFFFF. On the host's own f32, which is the same: include only where contraction is off.
+// f32 arithmetic as CUDA cores do it between instructions: IEEE 754, each operation rounded to nearest even, subnormals
+// kept, every NaN 0x7FFFFFFF. The host's f32 does the same: include this file only where contraction is off.
 #pragma once
 
 #include <bit>
@@ -20,10 +20,10 @@ inline uint32_t multiply(uint32_t x, uint32_t y) { return code(value(x) * value(
 inline uint32_t fma(uint32_t x, uint32_t y, uint32_t z) { return code(std::fma(value(x), value(y), value(z))); }
 /// fmaxf(x, 0): NaN becomes 0.
 inline uint32_t relu(uint32_t x) { return value(x) > 0 ? x : 0; }
-/// A subnormal becomes a zero of its sign.
+/// A subnormal becomes a zero of the same sign.
 inline uint32_t flushed(uint32_t x) { return (x & 0x7F800000) == 0 ? x & 0x80000000 : x; }
 
-/// sum += addend, element by element. With `flush` subnormals that go in or come out become zeros.
+/// sum += addend, element by element. With `flush`, subnormal inputs and results become zeros.
 inline void add(Matrix& sum, const Matrix& addend, bool flush = false) {
   const std::span<uint32_t> to = sum.words();
   const std::span<const uint32_t> from = addend.words();
@@ -31,7 +31,7 @@ inline void add(Matrix& sum, const Matrix& addend, bool flush = false) {
     to[i] = flush ? flushed(add(flushed(to[i]), flushed(from[i]))) : add(to[i], from[i]);
 }
 
-/// Every f32 rounded to `format` and widened again.
+/// Rounds every f32 to `format` and widens it again.
 inline void round_to(Matrix& sums, Format format) {
   if (format == Format::f32) return;
   for (uint32_t& word : sums.words()) {

@@ -42,7 +42,7 @@ std::string pattern_of(const Matrix& d, const Matrix& recorded, const GemmInputs
   return text.empty() ? "in all rows and columns" : text;
 }
 
-/// Numbers spread over 0..count-1.
+/// Evenly spaced numbers of 0..count-1.
 std::vector<int> spread(int count, int most) {
   std::vector<int> numbers;
   for (int i = 0; i < std::min(count, most); ++i)
@@ -50,8 +50,8 @@ std::vector<int> spread(int count, int most) {
   return numbers;
 }
 
-/// One row and some columns of D that tell plans apart best. A narrow D hides most differences but where the f32 sum
-/// lies next to a rounding boundary.
+/// One row and some columns of D that best separate plans. A narrow D hides most differences, except where the f32 sum
+/// is close to a rounding boundary.
 std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs,
                                                               const Matrix& d, int threads) {
   constexpr int most_cols = 16, most_ranked = 4096;
@@ -83,7 +83,7 @@ std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& pl
   return {{rows[static_cast<size_t>(best_row)]}, best};
 }
 
-/// Two plans that share the outputs: tiles up to some number are `first`'s, the others `second`'s.
+/// Two plans that share the outputs: `first` computes the tiles below some index, `second` the rest.
 std::optional<GemmPlan> joined_by_tiles(const GemmPlan& first, const GemmPlan& second, const Matrix& of_first,
                                         const Matrix& of_second, const Matrix& d, const GemmInputs& inputs) {
   const auto number = [](const std::vector<int64_t>& numbers, int i) {
@@ -121,11 +121,11 @@ std::optional<GemmPlan> joined_by_tiles(const GemmPlan& first, const GemmPlan& s
   return std::nullopt;
 }
 
-/// The outputs that plans must give, few first: a plan that misses one is not computed further.
+/// The outputs that plans must match, few at first: a plan that misses one is not computed further.
 struct Sample {
   GemmInputs inputs;
   Matrix d;
-  std::map<InputRounding, GemmInputs> rounded = {};  // what plans with it read
+  std::map<InputRounding, GemmInputs> rounded = {};  // inputs as plans with this rounding read them
 
   int64_t misses(const GemmPlan& plan, int threads) const {
     const TensorCoreChain* const tensor = plan.tensor_cores();
@@ -137,12 +137,12 @@ struct Sample {
   }
 };
 
-/// How a plan is known: 0 measured, 1 published, 2 only tried.
+/// Rank of the evidence of a plan: 0 measured, 1 published, 2 only a candidate.
 int rank_of(std::string_view evidence) {
   return evidence.starts_with("measured") ? 0 : evidence.starts_with("published") ? 1 : 2;
 }
 
-/// The plan without what differs from call to call: slices, epilogue, name.
+/// The plan without the parts that vary from call to call: slices, epilogue, name.
 GemmPlan family_of(GemmPlan plan) {
   plan.name.clear(), plan.evidence.clear(), plan.epilogue.clear();
   plan.saturate.reset();
@@ -151,7 +151,7 @@ GemmPlan family_of(GemmPlan plan) {
   return plan;
 }
 
-/// The families that the catalogue has for these inputs, and how each is known.
+/// The catalogue's plan families for these inputs, with their evidence.
 std::vector<std::pair<GemmPlan, std::string>> known_families(const GemmInputs& inputs, Format output, Target target) {
   std::vector<std::pair<GemmPlan, std::string>> found;
   for (const CataloguePlan& row : catalogue()) {
@@ -161,7 +161,7 @@ std::vector<std::pair<GemmPlan, std::string>> known_families(const GemmInputs& i
            plans_named(row.name, inputs, output, {.target = target, .split_count = row.open_count ? 2 : 0}))
         found.emplace_back(family_of(plan), plan.evidence.at("plan"));
     } catch (const Error&) {
-      continue;  // of other types, or K is too short
+      continue;  // the types do not fit, or K is too short
     }
   }
   return found;
@@ -195,7 +195,7 @@ class Search {
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t untried = -1;
 
-  /// True from the moment on at which the caller, the time or the number of plans ends the search.
+  /// True once the caller, the time limit or the plan limit ends the search; it stays true.
   bool ends() {
     if (end_ != SearchEnd::complete) return true;
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
@@ -209,7 +209,7 @@ class Search {
     return true;
   }
 
-  /// True when some of the plans give all bits.
+  /// Tests plans; true if some of them match all bits.
   bool find_in(std::span<const GemmPlan> plans) {
     if (plans.empty()) return false;
     if (samples_.empty()) {
@@ -236,13 +236,13 @@ class Search {
     return !search_.all_bits.empty();
   }
 
-  /// Stream-K: some tiles are one chain, the others are cut. True when two such plans share all outputs.
+  /// Stream-K: some tiles are one chain, the others are split. True if two such plans together match all outputs.
   bool find_by_tiles() {
     if (inputs_.sfa || d_.size() < 2) return false;
     for (const GemmPlan& whole : whole_tile_plans(inputs_, d_, options_)) {
       const Matrix of_whole = gemm(whole, inputs_, options_.threads);
       const int64_t missed = count_differing(of_whole, d_);
-      if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few outputs are whole
+      if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few match the whole plan
       for (const GemmPlan& cut : cut_tile_plans(whole, inputs_, d_)) {
         if (ends()) return false;
         ++search_.candidates;
@@ -256,7 +256,7 @@ class Search {
     return false;
   }
 
-  /// Plans that were seen on GPUs first, the simplest first among alike ones; and their families.
+  /// Plans seen on GPUs first, among equals the simplest first; with their families.
   PlanSearch ranked() {
     const auto known = known_families(inputs_, d_.format(), options_.target);
     std::vector<std::pair<GemmPlan, std::string>> found;
@@ -302,7 +302,7 @@ class Search {
     const auto add = [&](const std::vector<int>& rows, const std::vector<int>& cols) {
       samples_.push_back({part_of(inputs_, rows, cols), cols_of(rows_of(d_, rows, "d"), cols, "d")});
     };
-    if (has_two_readings(inputs_)) return samples_.push_back({inputs_, d_});  // a part would settle the reading
+    if (has_two_readings(inputs_)) return samples_.push_back({inputs_, d_});  // a sample would force a reading
     const auto [rows, cols] = telling_outputs(first, inputs_, d_, options_.threads);
     add(rows, cols);
     const std::vector<int> more_rows = spread(d_.rows(), 8), more_cols = spread(d_.cols(), 16);
@@ -312,7 +312,7 @@ class Search {
     if (rows.size() * cols.size() < d_.size()) samples_.push_back({inputs_, d_});
   }
 
-  /// Rounding the inputs takes longer than most sums: once for all plans.
+  /// Rounding the inputs takes longer than most sums, so do it once for all plans.
   void round_inputs() {
     if (inputs_.a.format() != Format::tf32) return;
     for (Sample& sample : samples_) {
@@ -321,14 +321,14 @@ class Search {
     }
   }
 
-  /// Misses in the first sample, or at least one where a later sample differs. 0: all bits.
+  /// Misses in the first sample, or 1 or more if only a later sample differs. 0: all bits match.
   std::vector<int64_t> misses_of(std::span<const GemmPlan> plans) {
     std::vector<int64_t> misses(plans.size());
     std::vector<size_t> left(plans.size());
     std::iota(left.begin(), left.end(), size_t{0});
     for (size_t i = 0; i < samples_.size(); ++i) {
       const Sample& sample = samples_[i];
-      // Large samples spread over the threads by themselves.
+      // A large sample parallelises by itself.
       const bool is_large = sample.d.size() > 4096;
       parallel_for(left.size(), is_large ? 1 : options_.threads, [&](size_t at) {
         const size_t plan = left[at];
@@ -349,7 +349,7 @@ class Search {
   const FindProgress& progress_;
   std::vector<Sample> samples_;
   PlanSearch search_;
-  std::vector<std::pair<int64_t, GemmPlan>> nearest_;  // misses in the first sample
+  std::vector<std::pair<int64_t, GemmPlan>> nearest_;  // keyed by misses in the first sample
   std::atomic<int64_t> done_{0};
   Clock::time_point began_;
   std::mutex stop_mutex_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Only this file and cuda_core.cpp add in the host's f32, as libraries do on CUDA cores between instructions. They
-// are compiled without contraction (CMakeLists.txt), and a test holds every operation against the integer arithmetic of
+// Only this file and cuda_core.cpp add with the host's f32, as libraries do on CUDA cores between instructions. Both
+// are compiled without contraction (CMakeLists.txt), and a test compares every operation with the integer arithmetic of
 // formats/ieee.
 #include "bitmma/gemm/gemm.hpp"
 
@@ -27,7 +27,7 @@
 namespace bitmma {
 namespace {
 
-/// Part of a slice that one main-loop tile covers.
+/// The part of a slice that one main-loop tile covers.
 struct TilePart {
   int64_t first = 0, last = 0;
 };
@@ -44,7 +44,7 @@ std::vector<TilePart> tiles_of(const TensorCoreChain& chain, int64_t first, int6
   return tiles;
 }
 
-/// The updates of one warp in a tile. A short last one is filled up with zeros.
+/// Appends one warp's updates in a tile. The last update, if short, is padded with zeros.
 void add_updates(std::vector<ChainUpdate>& updates, const TensorCoreChain& chain, int k_step, const TilePart& tile,
                  int warp) {
   int64_t first = tile.first, last = tile.last;
@@ -62,7 +62,7 @@ uint32_t widened(Format format, uint32_t code) {
   return static_cast<uint32_t>(convert(format, code, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// The types that the plan multiplies: those of its instruction, or on CUDA cores those of the inputs.
+/// The types that the plan multiplies: its instruction's types, or on CUDA cores the inputs' types.
 Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
   if (const TensorCoreChain* const chain = plan.tensor_cores()) return mma_of(chain->instruction);
   return {.a = inputs.a.format(), .b = inputs.b.format()};
@@ -70,7 +70,7 @@ Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
 
 class Product {
  public:
-  /// With a tracer, block() of one output notes its operations.
+  /// With a tracer, block() records the operations of one output.
   Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, Tracer* tracer = nullptr)
       : plan_(plan),
         inputs_(inputs),
@@ -83,7 +83,7 @@ class Product {
     k_ = inputs.a.cols();
   }
 
-  /// D of rows [row, row + rows) and columns [col, col + cols).
+  /// Computes rows [row, row + rows) and columns [col, col + cols) of D.
   Matrix block(int row, int rows, int col, int cols) const {
     const Block at{.a = inputs_.a, .b = inputs_.b, .row = row, .rows = rows, .col = col, .cols = cols};
     const SplitK* split = &plan_.split_k;
@@ -130,7 +130,7 @@ class Product {
                                   : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
   }
 
-  /// One update after the other.
+  /// Applies the updates one after another.
   Matrix traced_chain(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
     for (const ChainUpdate& update : updates) {
       const uint64_t before = c ? c->code(0, 0) : 0;
@@ -148,7 +148,7 @@ class Product {
     f32::add(sum, addend, flush);
     if (tracer_) tracer_->add_sum(kind, before, addend(0, 0), sum(0, 0));
   }
-  /// To D's type and back.
+  /// Rounds to D's type and widens again.
   void round_f32(Matrix& sum) const {
     const uint32_t before = tracer_ ? sum(0, 0) : 0;
     f32::round_to(sum, plan_.output);
@@ -174,7 +174,7 @@ class Product {
             .b = filled_up(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
   }
 
-  /// One slice: promoted, or the join of the warps that share it.
+  /// One slice: promoted, or reduced over the warps that share it.
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
     if (const CudaCoreChain* const lanes = plan_.cuda_cores()) {
       const int k = static_cast<int>(first), count = static_cast<int>(last - first);
@@ -200,7 +200,7 @@ class Product {
     const Promotion& promotion = *tensor_->promotion;
     Matrix run(Format::f32, at.rows, at.cols);
     std::vector<ChainUpdate> open;
-    int64_t begin = slice_first;  // of the block that is open
+    int64_t begin = slice_first;  // of the current block
     const auto close = [&] {
       if (open.empty()) return;
       const Matrix sum = sum_of(at, open, std::nullopt);
@@ -212,7 +212,7 @@ class Product {
       std::vector<ChainUpdate> updates;
       add_updates(updates, *tensor_, k_step_, tile, 0);
       for (ChainUpdate update : updates) {
-        // A block ends where its K does, also inside an update.
+        // A block ends at its last k, even inside an update.
         while (update.count > 0) {
           const int64_t left = begin + promotion.every - update.first;
           const int count = static_cast<int>(std::min<int64_t>(left, update.count));
@@ -253,7 +253,7 @@ class Product {
     }
   }
 
-  /// One chain of fma is traced term by term, as prefixes of K; lanes as one sum.
+  /// Traces a single fma chain term by term, as prefixes of K, and several lanes as one sum.
   void trace_lanes(const CudaCoreChain& lanes, const Block& at, int64_t first, int64_t last, uint32_t sum) const {
     if (lanes.count > 1 || lanes.chunk > 0)
       return tracer_->add_products(TraceKind::cuda_cores, first, last, Format::f32, 0, sum);
@@ -272,10 +272,10 @@ class Product {
     return block_of(*inputs_.c, at.row, at.rows, at.col, at.cols);
   }
 
-  /// Slices of K, each with an accumulator of its own, and their sum.
+  /// Slices of K, each with its own accumulator, and their sum.
   Matrix reduced(const Block& at, const SplitK& split, const Reduction& reduction) const {
     const auto slices = slices_of(split, k_);
-    if (mma_.d == Format::s32) {  // exact: slices go on in one accumulator
+    if (mma_.d == Format::s32) {  // exact, so all slices share one accumulator
       std::optional<Matrix> sum = start_of(at);
       for (const auto& [first, last] : slices) sum = slice(at, first, last, std::move(sum));
       return sum ? std::move(*sum) : zeros(at);
@@ -339,7 +339,7 @@ class Product {
     return sum;
   }
 
-  /// K between and behind the slices.
+  /// Traces the ranges of K between and after the slices.
   void trace_skipped(const std::vector<std::pair<int64_t, int64_t>>& slices) const {
     int64_t end = 0;
     for (const auto& [first, last] : slices) {
@@ -358,7 +358,7 @@ class Product {
     }
   }
 
-  /// The part of the epilogue that later slices of a serial reduction get: its factors.
+  /// The only part of the epilogue that applies to later slices of a serial reduction: its factors.
   void scale_alone(const Block& at, Matrix& partial) const {
     for (EpilogueOp op : plan_.epilogue) {
       op.beta = 0;
@@ -441,14 +441,14 @@ class Product {
   int64_t k_ = 0;
 };
 
-/// f32 words rounded to tf32. On the bits: a carry out of the mantissa raises the exponent, up to infinity.
+/// Rounds f32 words to tf32 on the bits: a carry out of the mantissa raises the exponent, up to infinity.
 Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
   if (rounding == InputRounding::none) return matrix;
   constexpr uint32_t dropped = 0x1FFF, half = 0x1000, nan = 0x7FFFE000;
   Matrix rounded = matrix;
   for (uint32_t& word : rounded.words()) {
     if ((word & 0x7FFFFFFF) > 0x7F800000) {
-      // As an H200 does: cvt.rn.tf32 gives its own NaN, cvt.rna.tf32 drops bits, which makes 0x7F800001 infinity.
+      // As on an H200: cvt.rn.tf32 returns the canonical NaN; cvt.rna.tf32 drops bits, so 0x7F800001 becomes infinity.
       word = rounding == InputRounding::tf32_rna ? word & ~dropped : nan;
       continue;
     }
@@ -458,7 +458,7 @@ Matrix with_rounded_inputs(const Matrix& matrix, InputRounding rounding) {
   return rounded;
 }
 
-/// Which operands the operations of a plan's epilogue read.
+/// The operands that the epilogue of a plan reads.
 struct EpilogueReads {
   explicit EpilogueReads(const GemmPlan& plan) {
     for (const EpilogueOp& op : plan.epilogue) {
@@ -511,7 +511,7 @@ class Checker {
       if (how != 128) shapes.insert(shapes.end(), {{1, b.cols()}, {blocks, b.cols()}});
       if (how != 1) shapes.emplace_back(blocks, blocks_of_n);
       require_scale("scale_b", inputs_.scale_b, shapes);
-      // A part of the columns with as many columns as there are blocks of 128: nothing tells the two apart.
+      // In a sample with as many columns as there are blocks of 128, scale_b may belong to either.
       const bool could_be_both =
           how == 0 && inputs_.scale_b && inputs_.scale_b->cols() > 1 && whole_n > b.cols() && blocks_of_n == b.cols();
       require(!could_be_both, "promotion.sb", "(missing)",
@@ -559,7 +559,7 @@ class Checker {
   }
   void require_scale(std::string name, const std::optional<Matrix>& matrix, std::vector<std::pair<int, int>> shapes) {
     std::string expected = "f32, ";
-    std::ranges::sort(shapes, std::greater());  // a product of one row or block allows one shape in several ways
+    std::ranges::sort(shapes, std::greater());  // a product of one row or block fits one shape in several ways
     shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
     for (const auto& [rows, cols] : shapes)
       expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
@@ -658,7 +658,7 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int thre
   const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
-  // Blocks that fill the vectors and stay in the cache. Outputs of stream-K tiles go one by one: their cuts differ.
+  // Blocks that fill the vectors and fit in the cache. Stream-K computes outputs one by one: their cuts differ.
   const int block_rows = product.has_regions() ? 1 : 128, block_cols = product.has_regions() ? 1 : 256;
   const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
   Matrix d(plan.output, m, n);
@@ -675,7 +675,7 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int thre
 
 namespace {
 
-/// The instruction that a target has for these types, the largest first; nothing where it has none.
+/// The target's largest instruction for these types; nothing if it has none.
 std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
   const bool is_integer = info(a).kind == NumberKind::integer;
   const Format accumulator = is_integer ? Format::s32 : a == Format::f64 ? Format::f64 : Format::f32;
@@ -722,7 +722,7 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
 
 namespace {
 
-/// The instruction of the target that scales by the block scales of these inputs; nothing where it has none.
+/// The target's instruction that applies the block scales of these inputs; nothing if it has none.
 std::optional<Instruction> scaling_instruction_for(Target target, const GemmInputs& inputs) {
   const Format a = inputs.a.format(), b = inputs.b.format(), scale = inputs.sfa->format();
   for (const auto& [kind, vec] : {std::pair(MmaKind::mxf4, ScaleVec::unwritten),

@@ -9,7 +9,7 @@
 namespace bitmma {
 namespace {
 
-/// The numbers are below the extents of the product; an operand that goes with it may be shorter.
+/// The indices must be below the extents of the product; an operand of that extent may be shorter.
 void require_below(std::span<const int> numbers, int count, std::string_view what) {
   for (const int number : numbers) {
     if (number >= 0 && number < count) continue;
@@ -25,7 +25,7 @@ void pick_cols(std::optional<Matrix>& matrix, std::span<const int> cols, std::st
   if (matrix) matrix = cols_of(*matrix, cols, name);
 }
 
-/// Numbers in the whole product. `before` are those of the inputs; empty: they count from 0.
+/// Indices in the whole product. `before`: the indices of the inputs; if empty, they count from 0.
 std::vector<int64_t> numbers_of(std::span<const int> picks, const std::vector<int64_t>& before, int count,
                                 std::string_view what) {
   if (!before.empty() && before.size() != static_cast<size_t>(count)) {

@@ -25,7 +25,7 @@ struct Word {
   std::string_view text;
 };
 template <typename Value>
-Word(Value, std::string_view) -> Word<Value>;  // clang before 17 does not find it by itself
+Word(Value, std::string_view) -> Word<Value>;  // clang before 17 does not deduce it by itself
 
 constexpr std::array input_roundings{Word{InputRounding::none, "none"}, Word{InputRounding::tf32_rne, "tf32_rne"},
                                      Word{InputRounding::tf32_rna, "tf32_rna"}};
@@ -55,7 +55,7 @@ constexpr std::array roundings{Word{Rounding::nearest_even, "rn"}, Word{Rounding
                                Word{Rounding::toward_zero, "rz"}};
 /// The instruction of plans on CUDA cores.
 constexpr std::string_view cuda_core_instruction = "fma.rn.f32", a_mnemonic = "a PTX mnemonic with all qualifiers";
-/// Approximations of libraries, which no plan can say.
+/// Approximate activations of libraries, which a plan cannot express.
 constexpr std::array approximations{std::string_view("gelu"), std::string_view("silu"), std::string_view("swish"),
                                     std::string_view("tanh"), std::string_view("sigmoid")};
 
@@ -71,7 +71,7 @@ std::string_view text_of(const Words& words, Value value) {
                .fix = std::move(fix)});
 }
 
-/// An object whose keys are taken one by one; keys that remain are errors.
+/// A JSON object from which keys are taken one by one; a key left over is an error.
 class Object {
  public:
   Object(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
@@ -128,7 +128,7 @@ class Object {
     for (const auto& one : words) legal += fmt::format("{}{}", legal.empty() ? "" : ", ", one.text);
     refuse(name(key), seen, legal);
   }
-  /// Every key has been asked for.
+  /// Throws Error unless every key was taken.
   void done() const {
     for (const auto& [key, value] : json_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end()) continue;
@@ -241,7 +241,7 @@ bool are_cuts(const std::vector<int64_t>& cuts) {
   return cuts.empty() || (cuts.size() >= 2 && cuts.front() == 0 && std::ranges::is_sorted(cuts));
 }
 
-/// What holds with and without tensor cores.
+/// Checks common to plans with and without tensor cores.
 void require_float_output(const GemmPlan& plan, std::vector<Violation>& found) {
   const FormatInfo& row = info(plan.output);
   if (plan_outputs.contains(row.id) && row.kind == NumberKind::floating) return;
@@ -271,7 +271,7 @@ void require_tail(const GemmPlan& plan, auto require) {
   require(legal_rounding, "output.rounding", "another", "rn, rna or rz");
 }
 
-/// The types of a tcgen05.mma, which its mnemonic does not say, and its K where a kind has two.
+/// Sets the types of a tcgen05.mma, which its mnemonic does not state, and K if the kind has two.
 Instruction with_types(const GemmPlan& plan, Object types) {
   const TensorCoreChain* const tensor = plan.tensor_cores();
   std::optional<ShapeAndTypes> one = tensor ? shape_and_types_of(tensor->instruction) : std::nullopt;
@@ -288,7 +288,7 @@ Instruction with_types(const GemmPlan& plan, Object types) {
   return with_shape_and_types(tensor->instruction, *one);
 }
 
-/// What of them differs from the default; an empty object where nothing does.
+/// The types that differ from the default; an empty object if none does.
 Json types_json(const Instruction& instruction) {
   Json json = Json::object();
   const std::optional<ShapeAndTypes> one = shape_and_types_of(instruction);
@@ -303,7 +303,7 @@ Json types_json(const Instruction& instruction) {
   return json;
 }
 
-/// The fields of a chain on tensor cores.
+/// Reads the fields of a chain on tensor cores.
 void read_tensor_fields(Object& object, TensorCoreChain& chain) {
   chain.k_step = static_cast<int>(object.number("k_step", 0, 1, most_int));
   chain.input_rounding = object.word("input_rounding", input_roundings, chain.input_rounding);
@@ -344,7 +344,7 @@ CudaCoreChain read_lanes(const Json& json) {
   return read;
 }
 
-/// Fields of tensor cores may only say their default in a plan on CUDA cores.
+/// In a plan on CUDA cores, tensor-core fields may only state their defaults.
 void refuse_tensor_fields(Object& object) {
   TensorCoreChain chain;
   read_tensor_fields(object, chain);
@@ -520,7 +520,7 @@ void add_words(std::vector<std::string>& words, const TensorCoreChain& chain, bo
 
 namespace {
 
-/// The words of a plan; of its family without the numbers that differ from call to call.
+/// The words of a plan; those of its family omit the numbers that vary from call to call.
 std::string words_of(const GemmPlan& plan, bool of_family) {
   std::vector<std::string> words;
   if (const CudaCoreChain* const lanes = plan.cuda_cores()) add_words(words, *lanes);
@@ -633,7 +633,7 @@ bool multiplies(const GemmPlan& plan, Format a, Format b) {
 }
 
 std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t k) {
-  // K of a product is an int. Sums and products of the rules then fit 64 bits.
+  // K of a product is an int, so sums and products of split rules fit in 64 bits.
   constexpr int64_t most = std::numeric_limits<int>::max();
   if (k < 0 || k > most) throw Error({.field = "K", .seen = std::to_string(k), .expected = fmt::format("0..{}", most)});
   if (split.cuts.empty() && (split.count < 1 || split.unit < 1)) {
@@ -661,14 +661,14 @@ std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t 
     }
     case SplitRule::floor: {
       const int64_t c = k / g / s * g;
-      if (c == 0) add(0, k);  // all of it in the last slice
+      if (c == 0) add(0, k);  // the last slice takes all of it
       for (int64_t j = 0; j < s && c > 0; ++j) add(j * c, j == s - 1 ? k : (j + 1) * c);
       break;
     }
     case SplitRule::big_first:
     case SplitRule::big_last: {
       int64_t first = 0;
-      // Where there are fewer tiles than slices, the first slices of big_last have none.
+      // If there are fewer tiles than slices, the first slices of big_last are empty.
       const int64_t empty = split.rule == SplitRule::big_last ? std::max<int64_t>(0, s - tiles) : 0;
       for (int64_t j = empty; j < s && first < k; ++j) {
         const bool is_big = split.rule == SplitRule::big_first ? j < tiles % s : j >= s - tiles % s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plans as JSON trees: the functions that the catalogue needs beside parse_plan.
+// Plans as JSON trees: the functions that the catalogue needs in addition to parse_plan.
 #pragma once
 
 #include <string_view>
@@ -11,10 +11,10 @@ namespace bitmma {
 
 /// Throws Error for text that is not JSON.
 Json parse_plan_json(std::string_view text);
-/// The fields of `json`; target, chain and output without a field of their own are those of `base`. Throws Error that
-/// names a field. Whether fields go together, require_legal checks.
+/// Reads a plan from `json`; an absent target, chain or output comes from `base`. Throws Error that names a field. It
+/// does not check whether fields fit together: see require_legal.
 GemmPlan read_plan(const Json& json, const GemmPlan& base);
-/// Throws Error with what violations_of finds.
+/// Throws Error with the result of violations_of.
 void require_legal(const GemmPlan& plan);
 
 }  // namespace bitmma

@@ -13,7 +13,7 @@
 namespace bitmma {
 namespace {
 
-/// A number as its significand times a power of two.
+/// A number as significand times power of two.
 struct Scaled {
   bool finite = true, negative = false;
   uint64_t significand = 0;
@@ -21,7 +21,7 @@ struct Scaled {
 };
 
 Scaled exact_of(Format format, uint64_t code) {
-  // tf32 operands are f32 words: the bits that the instruction drops count as error.
+  // tf32 operands are f32 words: dropping bits in the instruction counts as error.
   const FormatInfo& row = info(format == Format::tf32 ? Format::f32 : format);
   const Decoded number = decode(row, code);
   return {.finite = number.number == NumberClass::finite,
@@ -37,8 +37,8 @@ Scaled product_of(const Scaled& x, const Scaled& y) {
           .exponent = x.exponent + y.exponent};
 }
 
-/// Adds x * factor, whose significand has up to 72 bits, in two parts. False where it is not finite, or so large or
-/// small that the sum has no place for it.
+/// Adds x * factor, whose significand has up to 72 bits, in two parts. False if it is not finite, or if its magnitude
+/// is outside the range of the sum.
 bool add_to(ExactSum& sum, const Scaled& x, const Scaled& factor) {
   const int exponent = x.exponent + factor.exponent;
   const bool fits = exponent >= ExactSum::lowest && exponent + 80 < ExactSum::lowest + 32 * (ExactSum::digits - 1);
@@ -95,7 +95,7 @@ bool Tracer::add_exact(ExactSum& sum, int64_t first, int64_t last) const {
 }
 
 void Tracer::note(TraceStep step, ExactSum exact, bool finite) {
-  // error = after - exact, of which only the last step rounds.
+  // error = after - exact; only the last step rounds.
   const Scaled after = exact_of(step.format, step.after);
   if (finite && after.finite) {
     Scaled less = after;

@@ -26,7 +26,7 @@
 namespace bitmma {
 namespace {
 
-constexpr uint64_t unit_streams = 1u << 20;  // random streams of one unit: instruction first, then two a case
+constexpr uint64_t unit_streams = 1u << 20;  // random streams of one unit: first the instruction's, then two per case
 
 RandomStream unit_stream(uint64_t seed, int64_t unit, uint64_t stream) {
   return {seed ^ 0x626974'6D6D61, static_cast<uint64_t>(unit) * unit_streams + stream};  // apart from golden's streams
@@ -34,7 +34,7 @@ RandomStream unit_stream(uint64_t seed, int64_t unit, uint64_t stream) {
 
 constexpr std::array swizzle_modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-/// Draws are statements: a seed means the same with every compiler only where the language orders them.
+/// Each draw is a statement, so that the language fixes the order: a seed gives the same case with every compiler.
 OperandLayout random_layout(Major major, RandomStream& random) {
   OperandLayout layout{.major = major, .swizzle = swizzle_modes[random.below(4)]};
   if (random.one_in(2)) layout.padding_bytes = 16 * random.below(16);
@@ -43,7 +43,7 @@ OperandLayout random_layout(Major major, RandomStream& random) {
   return layout;
 }
 
-/// Any descriptor with which the matrix stays inside an image of `image_bytes`.
+/// Any descriptor that keeps the matrix inside an image of `image_bytes`.
 uint64_t random_descriptor(SmemMatrix matrix, int64_t image_bytes, RandomStream& random) {
   SmemDescriptor& descriptor = matrix.descriptor;
   Strides& strides = descriptor.strides;
@@ -59,14 +59,14 @@ uint64_t random_descriptor(SmemMatrix matrix, int64_t image_bytes, RandomStream&
   return encode(descriptor);
 }
 
-/// Registers, metadata and C as laid out, but random bytes as the image, and random descriptors.
+/// Places registers, metadata and C as usual, but fills the image with random bytes and draws random descriptors.
 State random_image_state(const Instruction& instruction, Target target, const Operands& operands,
                          RandomStream& random) {
   const OperandLayout layout{.major = Major::k, .swizzle = Swizzle::none};
   State state = place_operands(with_majors(instruction, layout, layout), {.a = layout, .b = layout}, operands, random);
   constexpr int64_t image_bytes = 32768;
   std::vector<uint8_t> image(image_bytes);
-  // Without bit 6 no byte pattern is NaN or infinity in any format, so that wrong addresses cannot hide behind them.
+  // Without bit 6 no byte pattern is NaN or infinity in any format, so NaN and infinity cannot mask wrong addresses.
   const uint32_t mask = random.one_in(4) ? 0xFFFFFFFF : 0xBFBFBFBF;
   for (size_t i = 0; i < image.size(); i += 4) {
     const uint32_t word = random.word() & mask;
@@ -92,7 +92,7 @@ State random_image_state(const Instruction& instruction, Target target, const Op
   return state;
 }
 
-/// Metadata that PTX leaves undefined: any bits.
+/// Fills the metadata with arbitrary bits, whose meaning PTX leaves undefined.
 void use_any_metadata(State& state, RandomStream& random) {
   for (uint32_t& word : state.writable_words(Field::metadata)) word = random.word();
 }
@@ -119,17 +119,17 @@ std::string instruction_group(const Instruction& instruction) {
   if (!is_mma(instruction)) return mnemonic;
   const Mma mma = mma_of(instruction);
   const std::string types = fmt::format("{}.{}.{}", info(mma.d).name, info(mma.a).name, info(mma.b).name);
-  // The instruction descriptor says shape and types where the mnemonic does not.
+  // The instruction descriptor sets shape and types that are not in the mnemonic.
   if (mnemonic.find(types) == std::string::npos) return fmt::format("{} {}", mnemonic, types);
   const Form* form = find_form(instruction);
   const bool one_n = form && form->shapes.size() == 1 && form->shapes[0].n.first == form->shapes[0].n.last;
-  // One group for all N.
+  // All N form one group.
   return one_n ? mnemonic : fmt::format("{} k{} {}", mnemonic.substr(0, mnemonic.find(".sync")), mma.k, types);
 }
 
 namespace {
 
-/// The instructions of the family that the device has. Units take them in turn.
+/// The instructions of the family that the device supports. Units take them in turn.
 const std::vector<Instruction>& campaign_mnemonics(Family family, Target target) {
   static std::mutex mutex;
   static std::map<std::pair<Family, Target>, std::vector<Instruction>> known;
@@ -167,12 +167,12 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Tar
 
 namespace {
 
-/// Where the operands of a case lie in shared memory. Base offsets are drawn where they have been measured.
+/// Where the operands of a case are in shared memory. Base offsets are drawn only on targets where they were measured.
 Placement random_placement(const Mma& mma, bool with_base_offset, RandomStream& random) {
   Placement placement{.a = random_layout(mma.a_major, random), .b = random_layout(mma.b_major, random)};
   if (with_base_offset) return placement;
   placement.a.base_offset = placement.b.base_offset = 0;
-  // tcgen05 reads 32-bit elements MN-major under one mode alone (PTX ISA 9.7.16.10, Table 54).
+  // tcgen05 reads MN-major 32-bit elements under only one mode (PTX ISA 9.7.16.10, Table 54).
   for (const auto& [layout, bits] :
        {std::pair(&placement.a, mma.a_container_bits), std::pair(&placement.b, mma.b_container_bits)}) {
     if (layout->major == Major::mn && bits == 32) layout->swizzle = Swizzle::b128_atom32;
@@ -187,7 +187,7 @@ CampaignCase campaign_case(const Instruction& instruction, Target target, uint64
   const uint64_t case_index = static_cast<uint64_t>(unit) * unit_streams + static_cast<uint64_t>(i);
   if (!is_mma(instruction)) {
     const Placement placement{.a = {.swizzle = swizzle_modes[random.below(4)]}, .aligned_columns = true};
-    // Case 0 of a seed of its own: cases of one seed begin at one address.
+    // This takes case 0 of a new seed, because all cases of one seed begin at one address.
     one.state = random_case(instruction, target, placement, one.distribution, stream(2).word64(), 0).before;
     return one;
   }
@@ -196,7 +196,7 @@ CampaignCase campaign_case(const Instruction& instruction, Target target, uint64
   RandomStream filler = stream(2);
   if (mma.b_source == OperandSource::registers) {
     one.state = place_operands(instruction, {}, operands, filler);
-    // What it selects was measured there alone; a question of a survey asks others.
+    // The effect of undefined metadata was measured only on sm_90a; a survey question covers other targets.
     if (mma.sparse && i % 8 == 7 && info(target).adds_as == Target::sm_90a) use_any_metadata(one.state, filler);
     return one;
   }
@@ -209,14 +209,14 @@ CampaignCase campaign_case(const Instruction& instruction, Target target, uint64
   const Placement placement = random_placement(mma, hopper, random);
   try {
     one.state = place_operands(instruction, placement, operands, filler);
-  } catch (const Error&) {  // rows of K = 96, and rows wider than the swizzle, do not lie in every layout
+  } catch (const Error&) {  // not every layout can hold rows of K = 96 or rows wider than the swizzle
     one.state =
         place_operands(instruction, {.a = {.major = mma.a_major}, .b = {.major = mma.b_major}}, operands, filler);
   }
   return one;
 }
 
-/// Outputs of one case, as they are counted: of a move the words that it leaves.
+/// The number of outputs of one case; for a move, the number of words that it leaves.
 int64_t outputs_of(const CampaignUnit& unit) {
   const Matrix d = result_of(unit.instruction, unit.target, unit.cases.front().state);
   return int64_t{d.rows()} * d.cols();
@@ -243,7 +243,7 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family 
 
 namespace {
 
-/// Hands out the units that are asked for, one by one, so that those begun never leave a gap.
+/// Hands out the requested units one by one, so that the started units never leave a gap.
 class Units {
  public:
   explicit Units(const CampaignOptions& options) : next_(options.first_unit), end_(next_ + options.units) {
@@ -281,13 +281,13 @@ class Units {
   std::vector<bool> wanted_ = {};  // by mnemonic
 };
 
-/// What was found in one unit: its row, and cases whose bits differ, each with its number in the unit.
+/// What one unit found: its row, and the cases whose bits differ, each with its number in the unit.
 struct UnitResult {
   CampaignRow row = {.units = 1};
   std::vector<std::pair<size_t, Case>> mismatching = {};
 };
 
-/// Runs and checks the unit, whose states are taken. Keeps up to `most` cases whose bits differ.
+/// Runs and checks the unit and takes over its states. Keeps up to `most` cases whose bits differ.
 UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   std::vector<State> states;
   for (CampaignCase& one : unit.cases) states.push_back(std::move(one.state));
@@ -327,7 +327,7 @@ void save(const CampaignOptions& options, const std::string& path, int64_t unit,
   write_tensor_file(path, single_case_file(one, std::move(metadata)));
 }
 
-/// Saves the case, or says in the report why it could not.
+/// Saves the case, or records in the report why it could not.
 void save_or_count(const CampaignOptions& options, int64_t unit, size_t index, Distribution distribution,
                    const Case& one, CampaignReport& report) {
   const std::string name = fmt::format("mismatch_{}_{}_{}.safetensors", options.seed, unit, index);
@@ -350,7 +350,7 @@ void save_or_count(const CampaignOptions& options, int64_t unit, size_t index, D
   known->cases += 1;
 }
 
-/// Why a unit failed. Errors of the device say it themselves.
+/// Why a unit failed. Errors of the device describe it themselves.
 std::vector<Violation> reasons_of(const std::exception& failure, int64_t unit) {
   if (const auto* const error = dynamic_cast<const Error*>(&failure)) return error->violations();
   return {{.field = fmt::format("unit {}", unit),
@@ -373,7 +373,7 @@ void require_valid(const CampaignOptions& options) {
         fmt::format("1..{}{}", most, options.first_unit > 0 && first_right ? ", from the first unit on" : ""));
   check(options.outputs_per_unit >= 1 && options.outputs_per_unit <= campaign_unit_outputs, "outputs_per_unit",
         std::to_string(options.outputs_per_unit), outputs_text());
-  constexpr double most_seconds = 1e9;  // what clocks of nanoseconds hold, and 30 years
+  constexpr double most_seconds = 1e9;  // 30 years, which clocks of nanoseconds can hold
   check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
         "0..1e9; 0 is no limit");
   check(options.max_saved >= 0, "max_saved", std::to_string(options.max_saved), "0 or more");
@@ -386,13 +386,13 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   Units units(options);
   const int64_t most_saved = options.save_folder.empty() ? 0 : options.max_saved;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
-  // All below is under the mutex.
+  // The mutex guards all variables below.
   std::mutex mutex;
   CampaignReport report;
   int64_t tried_to_save = 0;
-  std::map<int64_t, std::vector<Violation>> failed;  // at most one a thread
+  std::map<int64_t, std::vector<Violation>> failed;  // at most one per thread
 
-  /// The next unit, or nothing when no more are to begin.
+  /// The next unit, or nothing if no more units may begin.
   const auto take = [&]() -> std::optional<int64_t> {
     const std::lock_guard lock(mutex);
     const bool too_late = options.seconds > 0 && std::chrono::steady_clock::now() > deadline;
@@ -426,7 +426,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   parallel_for(static_cast<size_t>(options.threads), options.threads, run_units);
   report.next_unit = failed.empty() ? units.next() : failed.begin()->first;
   if (failed.empty()) return report;
-  // Threads share the context of a device, and an error stays in it: it may be another thread's.
+  // Threads share the context of a device, and an error stays in it: another thread may have caused it.
   std::vector<Violation> wrong = std::move(failed.begin()->second);
   if (failed.size() > 1) {
     std::vector<int64_t> units_failed;

@@ -23,9 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double seconds_to_die = 20;  // the driver takes a while to clear up behind a killed process
+constexpr double seconds_to_die = 20;  // the driver takes a while to clean up after a killed process
 
-/// Where the process reads and writes: nowhere. Its signals are those of a fresh process.
+/// Redirects input and output to /dev/null and errors to a file, and resets the signal handling.
 struct Surroundings {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -36,7 +36,7 @@ struct Surroundings {
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawnattr_init(&attributes);
-    // A group of its own: an interrupt at the terminal ends the survey in its own time, not the unit that runs.
+    // The process gets its own group: an interrupt at the terminal reaches the survey, which first ends the unit.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     sigset_t none, all;
     sigemptyset(&none), sigfillset(&all);
@@ -52,7 +52,7 @@ struct Surroundings {
   Surroundings& operator=(const Surroundings&) = delete;
 };
 
-/// True when it has ended before `deadline`.
+/// True if the process ended before `deadline`.
 bool has_ended(pid_t process, Clock::time_point deadline, int& status) {
   for (;;) {
     const pid_t ended = waitpid(process, &status, WNOHANG);

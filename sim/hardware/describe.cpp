@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What runs and campaigns on a GPU found, as reports.
+// Prints the results of runs and campaigns on a GPU as reports.
 #include "bitmma/analysis/describe.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +93,7 @@ Report describe(const CampaignReport& report, const CampaignOptions& options, do
                {"not_saved", std::move(not_saved)}};
   const std::string units = report.next_unit > options.first_unit
                                 ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
-                                : fmt::format("units beside {}", options.first_unit);  // which failed
+                                : fmt::format("units beside {}", options.first_unit);  // first_unit failed
   found.add_text(fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s", options.source,
                              print(options.target), driver, cuda, date, options.seed, units,
                              counted(options.outputs_per_unit, "output"), seconds));

@@ -102,13 +102,13 @@ Executor Gpu::executor() const {
 
 namespace {
 
-/// "sm_90" of sm_90a.
+/// "sm_90" for sm_90a.
 std::string_view without_letter(Target target) {
   const std::string_view name = print(target);
   return name.substr(0, name.find_last_of("0123456789") + 1);
 }
 
-/// A target means one generation: on another the same instruction may not exist, or compute other bits.
+/// A target means one generation: another GPU may lack the instruction, or compute other bits.
 void require_target(const Gpu& gpu, const Instruction& instruction, Target target) {
   const std::string own = fmt::format("sm_{}", gpu.capability());
   if (without_letter(target) == own) return;
@@ -214,7 +214,7 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
   pointers.push_back(resources.allocate(output.size()));
   std::vector<void*> parameters;
   for (driver::DevicePointer& pointer : pointers) parameters.push_back(&pointer);
-  // Compilers of the kernel may have added pointers of their own, which may be null; others are not read.
+  // A kernel's compiler may add pointer parameters, which may be null; other kernels do not read these two.
   driver::DevicePointer null = 0;
   parameters.insert(parameters.end(), {&null, &null});
   device.require(

@@ -62,7 +62,7 @@ Api load_api() {
 
 namespace {
 
-/// What users can do about an error. The names are CUresult's, for drivers that do not tell them.
+/// How users can fix an error. The names are those of CUresult, for drivers that do not report them.
 struct ErrorInfo {
   Result code = 0;
   std::string_view name = {};
@@ -97,7 +97,7 @@ constexpr std::array errors{
     ErrorInfo{804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", no_stub},
 };
 
-/// A text that the driver has for the error; empty when it has none.
+/// The driver's text for the error; empty if the driver has none.
 std::string text_of(Result (*ask)(Result, const char**), Result result) {
   const char* text = nullptr;
   return ask(result, &text) == 0 && text ? text : "";
@@ -133,9 +133,9 @@ std::string read_version() {
 
 Launch::~Launch() {
   try {
-    release();  // after a failure, which is then what matters
+    release();  // an earlier failure matters more than errors here
   } catch (const std::exception&) {
-    // No memory left for the text of a refusal.
+    // There is no memory left for the text of a refusal.
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The part of the CUDA driver API that is used, loaded at run time and declared here because its header may be absent.
+// The used part of the CUDA driver API, loaded at run time and declared here because its header may be absent.
 #pragma once
 
 #include <cstddef>
@@ -54,21 +54,21 @@ struct Api {
   Result (*error_string)(Result, const char**);
 };
 
-/// Opens libcuda.so.1. Throws Error where there is none, or it lacks a function.
+/// Opens libcuda.so.1. Throws Error if the library or one of the functions is missing.
 Api load_api();
 
-/// The message of a failed call: "GPU: cuMemAlloc = CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what to do about
+/// The message of a failed call: "GPU: cuMemAlloc = CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and how to fix
 /// it.
 Violation violation_of(const Api& api, Result result, std::string_view call);
 
-/// Throws Error, naming the call, when the driver did not return success.
+/// Throws Error, naming the call, if the driver did not return success.
 void require(const Api& api, Result result, std::string_view call);
 
-/// The kernel driver's version, which the API does not tell: "580.159.04", or unknown_version.
+/// The version of the kernel driver, which the API does not report: "580.159.04", or unknown_version.
 inline constexpr std::string_view unknown_version = "unknown";
 std::string read_version();
 
-/// Memory, module and stream of one launch, freed whatever happens.
+/// The memory, module and stream of one launch; the destructor frees them.
 class Launch {
  public:
   explicit Launch(const Api& api) : api_(api) {}
@@ -76,10 +76,10 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  /// Device memory of 16 bytes or more.
+  /// Allocates device memory of at least 16 bytes.
   DevicePointer allocate(std::size_t bytes);
 
-  /// Frees everything. Returns a violation for each call in which the driver refused.
+  /// Frees everything. Returns a violation for each call that the driver refused.
   std::vector<Violation> release();
 
   Module* module = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// States <-> the arrays that a kernel's parameters point to. A slot of an array holds its rows one behind the other;
-// rows of images and of Tensor Memory may be shorter in the state than in the kernel.
+// Converts between states and the arrays that a kernel's parameters point to. A slot of an array holds its rows one
+// after the other; rows of images and of Tensor Memory may be shorter in the state than in the kernel.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,21 +13,21 @@
 namespace bitmma {
 namespace {
 
-/// The buffer's elements as bytes, in this machine's order, which is the GPU's.
+/// The buffer's elements as bytes, in the byte order of this machine, which is also the GPU's.
 std::span<const uint8_t> bytes_of(const State& state, Field field) {
   if (info(field).type == ElementType::u8) return state.bytes(field);
   const std::span<const uint32_t> words = state.words(field);
   return {reinterpret_cast<const uint8_t*>(words.data()), words.size_bytes()};
 }
 
-/// Rows of the last extent.
+/// The number of rows along the last extent.
 int64_t rows_of(const FieldRule& rule) {
   int64_t rows = 1;
   for (size_t axis = 0; axis + 1 < rule.extents.size(); ++axis) rows *= rule.extents[axis];
   return rows;
 }
 
-/// Bytes of a row of the state's buffer. Throws Error when it is not the buffer that the kernel has room for.
+/// Bytes in a row of the state's buffer. Throws Error if the buffer does not fit the kernel's array.
 int64_t state_row_bytes(const KernelSlot& slot, const State& state) {
   const FieldRule& rule = slot.rule;
   const bool free = rule.extents[rule.extents.size() - 1] == -1;
@@ -60,7 +60,7 @@ void write(const KernelSlot& slot, const State& state, uint8_t* to) {
   }
 }
 
-/// The slot's buffer, from its first byte on, into `result`. `before` says how many columns it had.
+/// Reads the slot's buffer, from its first byte on, into `result`. `before` tells how many columns the buffer had.
 void read(const KernelSlot& slot, std::span<const uint8_t> from, const State& before, State& result) {
   const FieldRule& rule = slot.rule;
   std::vector<int64_t> extents(rule.extents.begin(), rule.extents.end());

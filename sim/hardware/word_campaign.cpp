@@ -29,7 +29,7 @@ constexpr int64_t most_arguments = int64_t{1} << 40;
 /// Random words, half of them special: zeros, infinities, subnormals, extremes, powers of two, numbers near 1.
 uint32_t random_argument(RandomStream& random, int bits) {
   const uint32_t word = random.word();
-  // The fields of narrower formats differ, and random bits meet them often enough.
+  // Narrower formats have other fields, but random bits hit their special values often enough.
   if (bits < 32) return word & static_cast<uint32_t>(low_mask(bits));
   const uint32_t sign = word & 0x80000000, mantissa = word & 0x007FFFFF;
   switch (random.below(16)) {
@@ -50,7 +50,7 @@ void draw(std::vector<uint32_t>& words, size_t count, int bits, RandomStream& ra
   for (uint32_t& word : words) word = random_argument(random, bits);
 }
 
-/// The stream of a function's random arguments, by its name (FNV-1a): digests stay the same when functions are added.
+/// The stream of a function's random arguments, by its name (FNV-1a): digests stay the same if functions are added.
 uint64_t stream_of(std::string_view name) {
   uint32_t hash = 0x811C9DC5;
   for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x01000193;
@@ -65,7 +65,7 @@ WordArguments arguments_of(const WordFunction& function, uint64_t seed, uint64_t
   draw(arguments.a, count, function.argument_bits, random);
   if (function.operands > 1) draw(arguments.b, count, function.argument_bits, random);
   if (function.operands > 2) draw(arguments.c, count, function.argument_bits, random);
-  // Now and then c cancels a * b, but for the last bits: what fma is for.
+  // In every fourth case c cancels a * b except for the last bits: this is the purpose of fma.
   for (size_t i = 0; i < arguments.c.size(); i += 4) {
     if (function.argument_bits == 32 && i + 1 < count) {
       arguments.b[i] = arguments.b[i] % (1 << 24) + 0x3F000000;
@@ -124,7 +124,7 @@ void require_valid(const std::vector<WordFunction>& functions, const WordCampaig
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
-/// The words of a function of one operand, first + i, or those that were drawn.
+/// The words of a function with one operand: first + i, or random words.
 std::vector<uint32_t> first_operand(const WordArguments& arguments) {
   if (!arguments.a.empty()) return arguments.a;
   std::vector<uint32_t> words(arguments.count);
@@ -132,7 +132,7 @@ std::vector<uint32_t> first_operand(const WordArguments& arguments) {
   return words;
 }
 
-/// PTX of one instruction between words. Registers of 16 bits hold the 16-bit formats.
+/// PTX of one instruction that reads and writes words. 16-bit registers hold the 16-bit formats.
 std::string body_of(const MathInstruction& instruction) {
   const std::string name = print(instruction);
   const int operands = operand_count(instruction.operation);
@@ -154,10 +154,10 @@ std::string body_of(const MathInstruction& instruction) {
 std::vector<WordFunction> math_word_functions(Target target) {
   std::vector<WordFunction> functions;
   for (const MathInstruction& one : math_instructions()) {
-    if (one.format == Format::f64) continue;  // its words are two
+    if (one.format == Format::f64) continue;  // it needs two words
     if (!targets_of(one).contains(target)) continue;
     const int operands = operand_count(one.operation), bits = bits_of(one.format);
-    // One rounding of one word takes a CPU minutes over all words, and says no more than random ones.
+    // Exact rounding of all words would take a CPU minutes and show no more than random words do.
     const bool exhaustive = operands == 1 && one.accuracy == MathAccuracy::approx && !one.x2;
     functions.push_back({.name = print(one),
                          .operands = operands,
@@ -173,16 +173,16 @@ std::vector<WordFunction> math_word_functions(Target target) {
 
 namespace {
 
-/// Loads of a cvt's operand from the words a and b: of 64 bits both, the second operand of others b.
+/// Loads an operand of cvt from the words a and b: a 64-bit operand takes both, the second of two operands takes b.
 std::string cvt_load(const CvtOperand& operand, std::string_view word) {
   if (operand.bits == 64) return fmt::format("  mov.b64 %{}, {{a, b}};\n", operand.name);
   if (operand.bits == 32) return fmt::format("  mov.b32 %{}, {};\n", operand.name, word);
   return fmt::format("  cvt.u{}.u32 %{}, {};\n", operand.bits, operand.name, word);
 }
 
-/// One word of the result: bits 0..31, or 32..63.
+/// Computes one word of the result: bits 0..31, or 32..63.
 std::string cvt_body(const CvtInstruction& instruction, int word) {
-  // Two codes of four bits have registers of eight; integers of eight bits have those of 16.
+  // Two 4-bit codes need 8-bit registers; 8-bit integers need 16-bit registers.
   const int bits = result_bits(instruction), register_bits = instruction.lanes == 2 ? bits : std::max(bits, 16);
   std::string text = fmt::format("  {{\n  .reg .b{} %d;\n  .reg .b32 low, high;\n", register_bits);
   std::string loads;
@@ -244,7 +244,7 @@ std::string entry_of(const CFunction& function) {
   return entry + "_triton";
 }
 
-/// Whether a module has a kernel of this name. Of a longer name it may be the beginning.
+/// True if a module has a kernel with this name. The name may also be the beginning of a longer one.
 bool has_entry(const std::string& module, const std::string& entry) {
   for (size_t at = module.find(entry); at != std::string::npos; at = module.find(entry, at + 1)) {
     const char next = at + entry.size() < module.size() ? module[at + entry.size()] : '\0';

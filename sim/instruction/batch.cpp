@@ -18,7 +18,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// Products that share buffers for their operands.
+/// Number of products that share buffers for their operands.
 constexpr int64_t products_a_piece = 64;
 
 CodeView view_of(const BatchView& view, int64_t index) {
@@ -27,7 +27,7 @@ CodeView view_of(const BatchView& view, int64_t index) {
   return one;
 }
 
-/// Takes the operands of one product after the other from the caller's memory.
+/// Reads the operands of successive products from the caller's memory.
 class Reader {
  public:
   Reader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
@@ -36,7 +36,7 @@ class Reader {
     operands_.b = Matrix(mma_.b, mma_.k, mma_.n);
     const bool is_stored = !mma_.sparse || batch.metadata;
     (is_stored ? operands_.a : logical_a_) = Matrix(mma_.a, mma_.m, is_stored ? mma_.stored_k() : mma_.a_cols());
-    // An instruction that always reads C finds +0 where there is none: it adds nothing.
+    // If the instruction always reads C and there is none, use +0: it adds nothing.
     if (mma_.enable_input_d) operands_.c = Matrix(mma_.c, mma_.m, mma_.n);
     if (mma_.scale_count > 0) {
       operands_.scales = BlockScales{.a = Matrix(mma_.scale_type, mma_.m, mma_.scale_count),
@@ -172,7 +172,7 @@ void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, v
       for (int64_t i = first; i < std::min(count, first + products_a_piece); ++i) body(reader, i);
     });
   };
-  // Only the codes of A show whether A is sparse enough; this is checked before anything is written.
+  // Only the codes of A show whether A is sparse enough, so check them before writing anything.
   if (mma_.sparse && !operands.metadata) for_all([](Reader& reader, int64_t i) { reader.read_a(i); });
   const int64_t bytes = int64_t{mma_.m} * mma_.n * code_bytes(mma_.d);
   for_all([&](Reader& reader, int64_t i) {

@@ -11,7 +11,7 @@
 namespace bitmma {
 namespace {
 
-/// The matrix called `name`, of the shape and format that the instruction needs.
+/// The matrix `name`, after checking that it has the shape and format of the instruction.
 const Matrix& require_matrix(const std::optional<Matrix>& matrix, std::string_view name, Format format, int rows,
                              int cols) {
   const std::string expected = fmt::format("{} x {} {}", rows, cols, info(format).name);
@@ -63,7 +63,7 @@ Matrix recorded_d(const Case& one) {
     throw Error({.field = "d", .seen = "(missing)", .expected = "a recorded D"});
   }
   if (!one.after) return *one.logical.d;
-  // Addresses and other numbers are the same before and after.
+  // Addresses and other numbers do not change.
   State after = *one.after;
   for (const Buffer& buffer : one.before.buffers()) {
     if (info(buffer.field()).is_number && !after.has(buffer.field())) after.set(buffer.field(), buffer.number());
@@ -73,7 +73,7 @@ Matrix recorded_d(const Case& one) {
 
 namespace {
 
-/// Where a matrix that people wrote beside the state has other codes than the state; nothing where it is the same.
+/// The first difference between a plain matrix and the state; nothing if they are equal.
 std::optional<DifferentCopy> difference(std::string_view name, const std::optional<Matrix>& said,
                                         const std::optional<Matrix>& read) {
   if (!said || !read || *said == *read) return std::nullopt;

@@ -43,7 +43,7 @@ Json json_of(const ConfirmedChoice& row) {
   return {{"target", print(row.target)}, {"choice", info(row.choice).name}, {"gpu", row.gpu}};
 }
 
-/// One row of the file. Every key is needed, and no other one is legal.
+/// Reads one row of the file. It must have exactly the known keys.
 class Reader {
  public:
   Reader(const Json& row, std::string where, size_t keys) : row_(row), where_(std::move(where)) {
@@ -54,7 +54,7 @@ class Reader {
   std::string text(const char* key) const { return value(key, Json::value_t::string).get<std::string>(); }
   bool flag(const char* key) const { return value(key, Json::value_t::boolean).get<bool>(); }
 
-  /// The place in `rows` of the row whose name is at `key`.
+  /// The index in `rows` of the row whose name is the value of `key`.
   template <typename Rows, typename Name>
   size_t place_in(const Rows& rows, const char* key, Name name) const {
     return place_of(rows, key, text(key), name);

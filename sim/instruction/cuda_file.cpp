@@ -8,7 +8,7 @@ namespace {
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-/// Copies the strings of asm statements, and the line feeds of everything.
+/// Copies the strings of asm statements, and all line feeds, to keep line numbers.
 class Extractor {
  public:
   explicit Extractor(std::string_view text) : text_(text) {}
@@ -29,7 +29,7 @@ class Extractor {
  private:
   bool here(std::string_view mark) const { return text_.substr(at_).starts_with(mark); }
 
-  /// One character of the source that is no PTX.
+  /// Skips a character outside PTX.
   void pass() {
     if (at_ < text_.size() && text_[at_] == '\n') found_.ptx += '\n';
     ++at_;
@@ -66,7 +66,7 @@ class Extractor {
     return true;
   }
 
-  /// A character of PTX. Comments end with their line, which statements do not need.
+  /// Appends a character of PTX. Comments end with their line, so their line feed is not needed in a statement.
   void add(char c) {
     if (in_comment_) {
       in_comment_ = c != '\n';
@@ -85,7 +85,7 @@ class Extractor {
       char c = text_[at_];
       if (c == '\\' && at_ + 1 < text_.size()) {
         c = text_[++at_];
-        if (c == '\n') {  // the literal goes on in the next line
+        if (c == '\n') {  // the literal continues in the next line
           found_.ptx += '\n';
           continue;
         }
@@ -115,8 +115,8 @@ class Extractor {
     at_ = std::min(close + end.size(), text_.size());
   }
 
-  /// "volatile", a parenthesis, and strings up to the first colon. Between them stand macros, whose text is not known:
-  /// their names stay.
+  /// Reads "volatile", a parenthesis, and strings up to the first colon. Macros between the strings have unknown text,
+  /// so their names are kept.
   void read_asm() {
     while (at_ < text_.size() && text_[at_] != '(') {
       if (skip_comment()) continue;

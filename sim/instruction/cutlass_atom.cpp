@@ -51,9 +51,9 @@ constexpr auto kind_words = std::to_array<KindWord>({
     {"MXF4NVF4", MmaKind::mxf4nvf4},
 });
 
-/// The meaning of the words of a name.
+/// The meaning of the words of an atom's name.
 struct Atom {
-  std::array<int, 3> shape = {};  // m, n, k; 0: not said
+  std::array<int, 3> shape = {};  // m, n, k; 0: not given
   std::vector<Format> types = {};
   std::optional<MmaKind> kind = {};
   OperandSource a_source = OperandSource::smem;
@@ -80,14 +80,14 @@ constexpr auto option_words = std::to_array<OptionWord>({
     {"2x1SM", [](Atom& atom) { atom.cta_group = 2; }},
     {"ANDPOPC", [](Atom& atom) { atom.bit_operation = BitOperation::and_popc; }},
     {"XORPOPC", [](Atom& atom) { atom.bit_operation = BitOperation::xor_popc; }},
-    // Of A and B: T is row-major, N column-major.
+    // For A and B: T is row-major, N column-major.
     {"TN", [](Atom& atom) { atom.a_col = false, atom.b_row = false; }},
     {"NT", [](Atom& atom) { atom.a_col = true, atom.b_row = true; }},
     {"NN", [](Atom& atom) { atom.a_col = true, atom.b_row = false; }},
     {"TT", [](Atom& atom) { atom.a_col = false, atom.b_row = true; }},
 });
 
-/// "F32F16F16" as its formats; nothing when a part is no type.
+/// The formats of "F32F16F16"; nothing if a part is not a type.
 std::optional<std::vector<Format>> types_of(std::string_view word) {
   std::vector<Format> types;
   while (!word.empty() && types.size() < 5) {
@@ -99,7 +99,7 @@ std::optional<std::vector<Format>> types_of(std::string_view word) {
   return types;
 }
 
-/// "64x128x16"; nothing when it is none.
+/// The numbers of "64x128x16"; nothing if it is not a shape.
 std::optional<std::array<int, 3>> shape_of(std::string_view word) {
   std::array<int, 3> shape{};
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -131,7 +131,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
                .source = "CUTLASS, include/cute/arch"});
 }
 
-/// Takes one word; throws Error when it is none.
+/// Reads one word; throws Error if it is unknown.
 void read_word(std::string_view word, Atom& atom) {
   if (const auto option = std::ranges::find(option_words, word, &OptionWord::word); option != option_words.end())
     return option->set(atom);

@@ -45,7 +45,7 @@ bool speaks_of(const EvidenceRow& row, const Instruction& instruction, Target ta
          mma.cta_group == 1 && !mma.weight_stationary;
 }
 
-/// An instruction of a form, as far as evidence tells it from its siblings.
+/// An instruction of a form, with the properties that evidence distinguishes.
 struct Variant {
   Evidence level = Evidence::model_choice;
   bool is_plain = true;  // dense, cta_group::1, without .ws and .satfinite
@@ -64,7 +64,7 @@ std::vector<std::string> tags_of(const Mma& mma) {
   return tags;
 }
 
-/// The mnemonic with every type that its instruction descriptor may name, legal or not.
+/// The mnemonic with every type that its instruction descriptor can encode, legal or not.
 std::vector<Instruction> with_all_types(const Form& form, const Instruction& mnemonic) {
   const std::optional<ShapeAndTypes> fields = shape_and_types_of(mnemonic);
   if (!fields) return {mnemonic};
@@ -84,8 +84,8 @@ std::vector<Instruction> with_all_types(const Form& form, const Instruction& mne
   return all;
 }
 
-/// Every variant of the form on each target that has it. Plain ones come first; of these, those whose level is the most
-/// common.
+/// Every variant of the form on each target that has it. Plain variants come first, and among them those with the most
+/// common level.
 std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
   std::map<Target, std::vector<Variant>> variants;
   std::map<std::vector<std::string>, TargetSet> known;  // mnemonics that differ only in hints are one variant
@@ -113,7 +113,7 @@ std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
   return variants;
 }
 
-/// The levels of the variants, each with the names of its own.
+/// Groups the variants by level, with the names of those at each level.
 std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
   const Evidence others = variants.front().level;
   const bool others_are_plain = variants.front().is_plain;
@@ -124,7 +124,7 @@ std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
     FormEvidence& named = known != found.end() ? *known : found.emplace_back(FormEvidence{one.level, one.is_plain, {}});
     if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
   };
-  // A tag names all variants that have it, where they have one level; the most common tags first.
+  // A tag names all variants that have it, if they have the same level; the most common tags come first.
   std::map<std::string, std::ptrdiff_t> uses;
   for (const Variant& one : variants) {
     for (const std::string& tag : one.tags) ++uses[tag];
@@ -155,7 +155,7 @@ std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
 }  // namespace
 
 std::string print(Evidence evidence, Target target) {
-  // The measured rows are of this project's own H200; surveys came from the owners of other GPUs.
+  // The H200 measurements are this project's own; owners of other GPUs contributed surveys.
   if (evidence == Evidence::measured && info(target).chip != Target::sm_90) return "measured in a survey, data/surveys";
   return std::string(print(evidence));
 }

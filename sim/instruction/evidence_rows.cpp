@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sources for the rule of each GPU. A row covers only its GPUs, types and K; anything else is a model choice. The
-// words and statements themselves are in data/published, and a test derives every level from them again.
+// Sources for the rule of each GPU. A row covers only its GPUs, types and K; anything else is a model choice.
+// data/published has the words and statements, and a test derives every level from them.
 #include "bitmma/instruction/evidence.hpp"
 
 namespace bitmma {
@@ -33,7 +33,7 @@ constexpr MmaKind kind_f16 = MmaKind::f16, kind_tf32 = MmaKind::tf32, kind_i8 = 
                   kind_f8f6f4 = MmaKind::f8f6f4, mxf8f6f4 = MmaKind::mxf8f6f4, mxf4 = MmaKind::mxf4,
                   mxf4nvf4 = MmaKind::mxf4nvf4;
 
-// a line a row where it fits; rows without a family are mma.sync's
+// one line per row if it fits; rows without a family are for mma.sync
 // clang-format off
 constexpr auto rows = std::to_array<EvidenceRow>({
     {.level = measured, .chips = h100_h200, .family = wgmma, .sparsity = both, .source = "NVIDIA H200, data/golden/sm_90a"},
@@ -64,7 +64,7 @@ constexpr auto rows = std::to_array<EvidenceRow>({
     {.level = measured_by_others, .chips = rtx_50, .kind = kind_f8f6f4, .a = {e5m2}, .b = {e5m2}, .d = {f32}, .k = {32}, .source = verity},
     {.level = measured_by_others, .chips = rtx_50, .kind = kind_f8f6f4, .a = {e4m3}, .b = {e4m3}, .d = {f32}, .k = {64}, .sparsity = sparse, .source = verity},
 
-    // Words that other rules would give as well.
+    // Words that agree with other rules too.
     {.level = consistent_words, .chips = v100, .a = {f16}, .d = {f16}, .k = {4}, .source = matlab},
     {.level = consistent_words, .chips = a100_a2 | ada, .a = {f16}, .d = {f16}, .k = {8}, .source = matlab},
     {.level = consistent_words, .chips = b200, .a = {f16}, .d = {f16}, .k = {16}, .source = matlab},
@@ -88,7 +88,7 @@ constexpr auto rows = std::to_array<EvidenceRow>({
     {.level = consistent_words, .chips = rtx_50, .kind = kind_f8f6f4, .a = {e4m3}, .b = {e4m3}, .d = {f16}, .k = {32}, .source = rtx_5070_ti},
     {.level = consistent_words, .chips = rtx_50, .kind = mxf4nvf4, .k = {64}, .scale_count = 2, .scale_types = {ue8m0}, .source = rtx_5070_ti},
 
-    // Published models, the ISA, and code that ptxas emits.
+    // Published models, the ISA, and code emitted by ptxas.
     {.level = published_model, .chips = volta | turing, .a = {f16}, .d = f32_or_f16, .c = f32_or_f16, .k = {4}, .source = mmasim},
     {.level = published_model, .chips = turing | ampere | ada | b200 | rtx_blackwell, .a = {f16}, .d = f32_or_f16, .k = {8}, .source = mmasim},
     {.level = published_model, .chips = ampere | ada | b200 | rtx_blackwell, .a = {f16}, .d = f32_or_f16, .k = {16}, .source = mmasim},

@@ -11,7 +11,7 @@
 namespace bitmma {
 namespace {
 
-/// Descriptors of sm_107 reach twice as far as images of shared memory do here: 15 bits of an address in units of 16.
+/// Descriptors of sm_107 reach twice as far as bitmma's images of shared memory: 15 address bits in units of 16.
 void refuse_far_addresses(Target target, const State& state, std::vector<Violation>& violations) {
   if (info(target).smem_descriptor != SmemDescriptorVersion::sm_107) return;
   constexpr int64_t window_bytes = 1 << 18;
@@ -28,7 +28,7 @@ void refuse_far_addresses(Target target, const State& state, std::vector<Violati
   }
 }
 
-/// Checks that the instruction is legal on the target and that the state has the buffers that it reads.
+/// Checks that the instruction is legal on the target and that the state has the buffers it reads.
 void require_runnable(const Instruction& instruction, Target target, const State& state) {
   require_legal(instruction, target);
   std::vector<Violation> violations = violations_of(instruction, state);
@@ -36,7 +36,7 @@ void require_runnable(const Instruction& instruction, Target target, const State
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
-/// Everything is read and multiplied before anything is written.
+/// Reads and multiplies everything before writing anything.
 template <typename I>
 void run(const I& instruction, const AccumulatorModel& model, State& state) {
   const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
@@ -67,7 +67,7 @@ Matrix result_of(const Instruction& instruction, Target target, const State& sta
   return family::dispatch(
       [&](const auto& one) -> Matrix {
         if constexpr (requires { family::gather(one, state, row); }) {
-          // In registers D is what is multiplied. In Tensor Memory lanes may be disabled, and keep what they had.
+          // In registers D is exactly the product. In Tensor Memory disabled lanes keep their old values.
           if (!state.has(Field::tmem)) {
             return multiply_accumulate(*row, family::gather(one, state, nullptr).front().operands);
           }
@@ -107,7 +107,7 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
   const Instruction one = with_enable_input_d(instruction, c != nullptr);
   const Mma mma = mma_of(one);
   if (c) logical.c = *c;
-  else if (mma.enable_input_d) logical.c = Matrix(mma.c, mma.m, mma.n);  // always read: +0 adds nothing
+  else if (mma.enable_input_d) logical.c = Matrix(mma.c, mma.m, mma.n);  // C is always read: +0 adds nothing
   if (scales && mma.scale_count == 0) {
     throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(one) + " has no block scales"});
   }

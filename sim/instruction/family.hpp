@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Each family of instructions supplies overloads of these functions, in the folder with its name. The
-// public functions of the layer visit the variant once and end here; nothing else asks which family an instruction is
-// of.
+// Each family of instructions supplies overloads of these functions, in the folder with its name. The public
+// functions of the layer visit the variant once and call these; no other code asks for the family of an
+// instruction.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,21 @@ namespace bitmma::family {
 std::vector<Violation> unknown_values(const Instruction& instruction);
 void require_known_values(const Instruction& instruction);
 
-/// Calls body with the instruction as its own type. This is the one place that takes an Instruction apart: bodies call
-/// a function that every family supplies, and never ask which family it is. Throws Error for unknown values.
+/// Calls body with the instruction as its own type. Only this function visits the variant: bodies call functions that
+/// every family supplies, and never ask for the family. Throws Error for unknown values.
 template <typename Body, typename AnyInstruction>
 decltype(auto) dispatch(Body&& body, AnyInstruction&& instruction) {
   require_known_values(instruction);
   return std::visit(std::forward<Body>(body), std::forward<AnyInstruction>(instruction));
 }
 
-/// A block of D and what its outputs read: one for all of D, but where copies in Tensor Memory differ.
+/// A block of D with the operands of its outputs: all of D, unless copies in Tensor Memory differ.
 struct Tile {
   int row = 0, col = 0;
   Operands operands = {};
 };
 
-/// Calls refuse(field, seen, legal, fix, source) and collects.
+/// Collects violations through refuse(field, seen, legal, fix, source).
 class Checker {
  public:
   explicit Checker(std::string_view source) : source_(source) {}
@@ -70,18 +70,18 @@ class Checker {
 /// Missing or wrong buffers of the state that the instruction writes.
 std::vector<Violation> violations_of_written(const Instruction& instruction, const State& state);
 
-// The instruction as a value.
+// The common description of the instruction.
 Mma describe(const Wgmma& instruction);
 Mma describe(const MmaSync& instruction);
 Mma describe(const Tcgen05Mma& instruction);
 
-/// Rules beyond the table of forms: all violations on a target that has the family.
+/// Violations of rules beyond the table of forms, on a target that has the family.
 std::vector<Violation> violations(const Wgmma& instruction, Target target);
 std::vector<Violation> violations(const MmaSync& instruction, Target target);
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target target);
 std::vector<Violation> violations(const TmemMove& instruction, Target target);
 
-/// The PTX version that the instruction needs beyond that of its form, where something in it came later.
+/// The PTX version that the instruction needs beyond its form's, if a part of it was introduced later.
 template <typename I>
 PtxVersion ptx_version(const I&, const Form*) {
   return {};
@@ -89,12 +89,12 @@ PtxVersion ptx_version(const I&, const Form*) {
 template <>
 PtxVersion ptx_version(const MmaSync& instruction, const Form* form);
 
-/// A part of instructions that only some targets of their forms have.
+/// A part of instructions that only some targets of their forms support.
 template <typename I>
 struct TargetRow {
   std::string_view what = {};  // "tcgen05.mma kind::mxf4 with WHAT exists there only"
   TargetSet targets = {};
-  PtxVersion ptx = {};  // that brought it
+  PtxVersion ptx = {};  // that introduced it
   std::string_view source = {};
   bool (*applies)(const I&) = nullptr;
 };
@@ -107,7 +107,7 @@ std::span<const TargetRow<Tcgen05Mma>> target_rows(const Tcgen05Mma&);
 template <>
 std::span<const TargetRow<MmaSync>> target_rows(const MmaSync&);
 
-/// Calls body(row) for each row that the instruction falls under.
+/// Calls body(row) for each row that applies to the instruction.
 template <typename I, typename Body>
 void for_each_target_row(const I& instruction, const Body& body) {
   for (const TargetRow<I>& row : target_rows(instruction)) {
@@ -115,24 +115,24 @@ void for_each_target_row(const I& instruction, const Body& body) {
   }
 }
 
-/// The form whose row the instruction is of, or nullptr.
+/// The instruction's form; nullptr if there is none.
 const Form* find(const Wgmma& instruction);
 const Form* find(const MmaSync& instruction);
 const Form* find(const Tcgen05Mma& instruction);
 const Form* find(const TmemMove& instruction);
 
-/// The buffers it reads and writes.
+/// The buffers that it reads and writes.
 FieldRules fields(const Wgmma& instruction);
 FieldRules fields(const MmaSync& instruction);
 FieldRules fields(const Tcgen05Mma& instruction);
 FieldRules fields(const TmemMove& instruction);
 
-/// Operands of every block of D. A model that prefers them swapped gets them so where that saves work.
+/// The operands of every block of D. They are swapped if the model prefers it and swapping saves work.
 std::vector<Tile> gather(const Wgmma& instruction, const State& state, const AccumulatorModel* model);
 std::vector<Tile> gather(const MmaSync& instruction, const State& state, const AccumulatorModel* model);
 std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model);
 
-/// Operands of all of D; where copies differ, as its first rows and columns see them.
+/// The operands of all of D; if copies differ, as the first rows and columns of D read them.
 Operands gather_whole(const Wgmma& instruction, const State& state);
 Operands gather_whole(const MmaSync& instruction, const State& state);
 Operands gather_whole(const Tcgen05Mma& instruction, const State& state);
@@ -142,16 +142,16 @@ void scatter(const Wgmma& instruction, const Tile& tile, const Matrix& d, State&
 void scatter(const MmaSync& instruction, const Tile& tile, const Matrix& d, State& state);
 void scatter(const Tcgen05Mma& instruction, const Tile& tile, const Matrix& d, State& state);
 
-/// D as the state has it, of a move the words it leaves there.
+/// D in the state; for a move the words that it wrote.
 Matrix recorded(const Wgmma& instruction, const State& state);
 Matrix recorded(const MmaSync& instruction, const State& state);
 Matrix recorded(const Tcgen05Mma& instruction, const State& state);
 Matrix recorded(const TmemMove& instruction, const State& state);
 
-/// Moves the data.
+/// Executes the move.
 void move(const TmemMove& instruction, State& state);
 
-/// What descriptors, addresses and immediates in the state must be, beyond the sizes of buffers.
+/// Violations of descriptors, addresses and immediates in the state, beyond the sizes of buffers.
 std::vector<Violation> state_violations(const Wgmma& instruction, const State& state);
 std::vector<Violation> state_violations(const MmaSync& instruction, const State& state);
 std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state);
@@ -168,7 +168,7 @@ std::vector<Choice> choices(const MmaSync& instruction, Target target, const Sta
 std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const State* state);
 std::vector<Choice> choices(const TmemMove& instruction, Target target, const State* state);
 
-/// Where elements of an operand are.
+/// Returns the place of an element of an operand.
 using Places = std::function<Place(int row, int col)>;
 Places places(const Wgmma& instruction, const State& state, Role role);
 Places places(const MmaSync& instruction, const State& state, Role role);
@@ -185,27 +185,27 @@ State place(const Wgmma& instruction, const Placement& placement, const Operands
 State place(const MmaSync& instruction, const Placement& placement, const Operands& operands, RandomStream& filler);
 State place(const Tcgen05Mma& instruction, const Placement& placement, const Operands& operands, RandomStream& filler);
 
-/// Every mnemonic of a form, given one of its shapes.
+/// Every mnemonic of a form with one of its shapes.
 std::vector<Instruction> instances_of_wgmma(const Form& form);
 std::vector<Instruction> instances_of_mma_sync(const Form& form);
 std::vector<Instruction> instances_of_tcgen05(const Form& form);
 std::vector<Instruction> instances_of_tmem_move(const Form& form);
 
-/// Draws at random what a mnemonic leaves open: types, shape, operand sources, signs, selectors. `round` counts how
-/// often the mnemonic had its turn. The result is legal on `target`.
+/// Draws at random what a mnemonic leaves open: types, shape, operand sources, signs, selectors. `round` is the number
+/// of earlier draws for the mnemonic. The result is legal on `target`.
 Instruction vary(const Wgmma& mnemonic, Target target, int64_t round, RandomStream& random);
 Instruction vary(const MmaSync& mnemonic, Target target, int64_t round, RandomStream& random);
 Instruction vary(const Tcgen05Mma& mnemonic, Target target, int64_t round, RandomStream& random);
 Instruction vary(const TmemMove& mnemonic, Target target, int64_t round, RandomStream& random);
 
-/// Codes out of their containers, and back with random padding bits around them: e2m1 sits in the middle of its byte,
-/// the others at the bottom.
+/// Extracts codes from their containers; the inverse adds random padding bits. e2m1 is in the middle of its byte, other
+/// types at the bottom.
 Matrix codes_of(Matrix containers, int container_bits);
 Matrix containers_of(Matrix codes, int container_bits, RandomStream& filler);
-/// Of several products: the row of B that each stored element of A meets, as Operands::selected_k has it.
+/// For several products: the row of B that each stored element of A multiplies, as in Operands::selected_k.
 std::vector<uint16_t> positions_of_products(const Mma& mma);
 
-/// Operands without matrices: the signs, saturation and rounding that the instruction says.
+/// Operands without matrices: the signs, saturation and rounding of the instruction.
 inline Operands options_of(const Mma& mma) {
   return {.negate_a = mma.negate_a,
           .negate_b = mma.negate_b,
@@ -216,7 +216,7 @@ inline Operands options_of(const Mma& mma) {
 }
 /// Writes `width_bits` bits of a register.
 void set_bits(std::span<uint32_t> words, const RegisterPlace& place, int width_bits, uint32_t value);
-/// `count` words drawn from `filler`.
+/// `count` words from `filler`.
 std::vector<uint32_t> filled(int64_t count, RandomStream& filler);
 
 }  // namespace bitmma::family

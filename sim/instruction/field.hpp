@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of a family's fields: what each is called, what it means, and where the named value meets the member.
-// make_instruction.cpp reads the tables; a family supplies its own in fields.cpp of its folder.
+// The table of a family's fields: for each its name, its meaning, and the conversion between named value and member.
+// make_instruction.cpp reads the tables; each family has its own in fields.cpp of its folder.
 #pragma once
 
 #include <algorithm>
@@ -19,21 +19,21 @@
 
 namespace bitmma::family {
 
-/// A field of struct T: its row, and the meeting point of the named value and the member.
+/// A field of struct T: its row, and the conversion between named value and member.
 template <typename T>
 struct Field {
   std::string_view name = {};
   std::string_view meaning = {};
   FieldValue (*get)(const T&) = nullptr;
-  void (*set)(T&, const FieldValue&) = nullptr;  // the value has the type that `get` gives, words are known
+  void (*set)(T&, const FieldValue&) = nullptr;  // the value has the type that `get` returns; words are already checked
   std::vector<std::string> (*words)() = nullptr;
   bool is_format = false;
-  bool (*applies)(const T&) = nullptr;        // nullptr: always. Where it does not, the field may not be given
-  bool in_descriptor = false;                 // the instruction descriptor says it, the mnemonic does not
-  std::string_view also = {};                 // another name as a flag
-  ImmediateInfo immediate = {};               // the same as a number of its own; without a name there is none
+  bool (*applies)(const T&) = nullptr;        // nullptr: always. If false, the field must not be given
+  bool in_descriptor = false;                 // part of the instruction descriptor, not of the mnemonic
+  std::string_view also = {};                 // an alternative name for flags
+  ImmediateInfo immediate = {};               // the field as a separate number; without a name there is none
   bool (*has_immediate)(const T&) = nullptr;  // nullptr: always
-  bool (*has_use)(const T&) = nullptr;        // nullptr: always. Where it has none, a flag may not say it
+  bool (*has_use)(const T&) = nullptr;        // nullptr: always. If false, a flag must not give it
 
   constexpr Field where(bool (*condition)(const T&)) const {
     Field row = *this;
@@ -67,19 +67,19 @@ struct Field {
   }
 };
 
-/// A flag as an immediate: 1, or -1 to negate; 0 or 1.
+/// A flag as an immediate with values 1 and -1 (negate), or 0 and 1.
 constexpr ImmediateInfo sign(std::string_view name) {
   return {.name = name, .first = -1, .last = 1, .default_value = 1, .legal = "1 or -1"};
 }
 constexpr ImmediateInfo bit(std::string_view name, int64_t default_value = 0) {
   return {.name = name, .default_value = default_value, .legal = "0 or 1"};
 }
-/// A number of two bits.
+/// A two-bit number.
 constexpr ImmediateInfo two_bits(std::string_view name, std::string_view absent = {}) {
   return {.name = name, .last = 3, .legal = "0..3", .absent = absent};
 }
 
-/// The number of an immediate, and the value of its field.
+/// Converts between the number of an immediate and the value of its field.
 template <typename T>
 int64_t number_in(const Field<T>& row, const T& one) {
   const FieldValue value = row.get(one);
@@ -134,8 +134,8 @@ constexpr Field<Owner<member>> format(std::string_view name, std::string_view me
           .is_format = true};
 }
 
-/// A member that is one of an enumeration's values, or, with optional, none of them: `names[i]` is the value i, or i -
-/// 1 behind a first empty name.
+/// A member with the values of an enumeration, or with `optional` possibly none: `names[i]` is value i, or i - 1 if the
+/// first name is empty.
 template <auto member, const auto& names>
 constexpr Field<Owner<member>> word(std::string_view name, std::string_view meaning) {
   using T = Owner<member>;
@@ -165,7 +165,7 @@ constexpr Field<Owner<member>> word(std::string_view name, std::string_view mean
           .words = [] { return std::vector<std::string>(names.begin(), names.end()); }};
 }
 
-/// Which fields are given.
+/// Tests whether a field is given.
 using IsGiven = std::function<bool(std::string_view)>;
 
 /// The fields of the struct, in its order.
@@ -174,7 +174,7 @@ std::span<const Field<MmaSync>> instruction_fields(const MmaSync&);
 std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&);
 std::span<const Field<TmemMove>> instruction_fields(const TmemMove&);
 
-/// The instruction descriptor as a number, of families that have one: it says many fields at once.
+/// The instruction descriptor as a number, for families that have one: it sets many fields at once.
 template <typename T>
 std::span<const Field<T>> descriptor_field(const T&) {
   return {};
@@ -182,14 +182,14 @@ std::span<const Field<T>> descriptor_field(const T&) {
 template <>
 std::span<const Field<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&);
 
-/// Defaults of the other fields, for the values that are given. Members that follow from others are left to the
-/// struct's own initialisers.
+/// Defaults of the other fields for the given values. Members that follow from others keep the struct's own
+/// initialisers.
 Wgmma defaults_for(const Wgmma& given, const IsGiven& is_given);
 MmaSync defaults_for(const MmaSync& given, const IsGiven& is_given);
 Tcgen05Mma defaults_for(const Tcgen05Mma& given, const IsGiven& is_given);
 TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given);
 
-// Words of several families.
+// Words shared by several families.
 inline std::vector<std::string> scale_types() { return {"ue8m0", "ue4m3", "ue5m3"}; }
 inline constexpr std::array<std::string_view, 3> bit_operations{"", "and.popc", "xor.popc"};
 inline constexpr std::array<std::string_view, 6> scale_vecs{"", "1X", "2X", "4X", "block16", "block32"};

@@ -16,10 +16,10 @@ namespace {
 using enum Format;
 
 using target_sets::consumer_blackwell, target_sets::hopper, target_sets::rubin;
-// ptxas 13.0 and 13.5.
+// Source: ptxas 13.0 and 13.5.
 constexpr TargetSet tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a},
     k_96{Target::sm_103a, Target::sm_107a};
-// For mma.sync every target counts by itself: PTX's "sm_80 or higher", or the ones with an a or an f behind.
+// For mma.sync every target counts separately: PTX's "sm_80 or higher", or the targets with suffix a or f.
 constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSet::from(Target::sm_75),
                     from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
                     from_90 = TargetSet::from(Target::sm_90),
@@ -49,7 +49,7 @@ constexpr std::array float_tcgen05{LegalShape{.m = {64, 128}, .n = multiples_of_
 constexpr std::array integer_tcgen05{LegalShape{.m = {64, 128}, .n = i8_list},
                                      LegalShape{.cta_group = 2, .m = {128, 256}, .n = multiples_of_32}, ws_dense_shape,
                                      ws_sparse_shape};
-// ISA 9.4, Table 48: twice the K. Its row of fp4 has only cta_group::2; NVIDIA's compiler writes both.
+// ISA 9.4, Table 48: twice the K. Its fp4 row has only cta_group::2; NVIDIA's compiler emits both.
 constexpr std::array long_f8{LegalShape{.m = {128}, .n = multiples_of_8},
                              LegalShape{.cta_group = 2, .m = {256}, .n = multiples_of_16}, ws_dense_shape,
                              ws_sparse_shape};
@@ -62,15 +62,15 @@ constexpr std::array scaled_tcgen05{LegalShape{.m = {128}, .n = multiples_of_8},
                                     LegalShape{.cta_group = 2, .sparse = false, .m = {128, 256}, .n = multiples_of_16},
                                     LegalShape{.cta_group = 2, .dense = false, .m = {256}, .n = multiples_of_16}};
 
-// Which sizes of scale vectors a kind takes, as they are written, the types that go with each, and where the first
-// scale may be.
+// For each kind: the scale-vector sizes as written, the types for each size, and where the first scale may
+// be.
 constexpr FormatSet powers{ue8m0}, fractions{ue4m3}, any_scale{ue8m0, ue4m3, ue5m3};
 constexpr std::array mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, powers, 1, 3},
                                      LegalScales{ScaleVec::x1, powers, 1, 3},
                                      LegalScales{ScaleVec::block32, powers, 1, 3}};
 constexpr std::array mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                  LegalScales{ScaleVec::x2, powers, 2, 2}, LegalScales{ScaleVec::block32, powers, 2, 2}};
-// Only sm_107 has ue5m3, and ue4m3 with a scale for every 32: family::target_rows.
+// Only sm_107 has ue5m3, and ue4m3 with one scale for every 32: see family::target_rows.
 constexpr std::array nvf4_scales{LegalScales{ScaleVec::x2, any_scale, 2, 2}, LegalScales{ScaleVec::x4, any_scale, 4, 0},
                                  LegalScales{ScaleVec::block16, any_scale, 4, 0},
                                  LegalScales{ScaleVec::block32, any_scale, 2, 2}};
@@ -80,8 +80,8 @@ constexpr std::array mxf4_k96_scales{LegalScales{ScaleVec::unwritten, powers, 1,
 constexpr std::array nvf4_k96_scales{
     LegalScales{ScaleVec::x2, any_scale, 1, 3}, LegalScales{ScaleVec::x4, any_scale, 2, 2},
     LegalScales{ScaleVec::block16, any_scale, 2, 2}, LegalScales{ScaleVec::block32, any_scale, 1, 3}};
-// Twice the K, on sm_107. The text of ISA 9.4 calls .scale_vec::NX an alias of .blockNN there and its Table 68 does
-// not; NVIDIA's compiler writes only .blockNN.
+// Twice the K, on sm_107. The text of ISA 9.4 calls .scale_vec::NX an alias of .blockNN there, but its Table 68 does
+// not; NVIDIA's compiler emits only .blockNN.
 constexpr std::array mxf8f6f4_long_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                           LegalScales{ScaleVec::block32, powers, 2, 2}};
 constexpr std::array mxf4_long_scales{LegalScales{ScaleVec::unwritten, powers, 4, 0},
@@ -92,7 +92,7 @@ constexpr std::array warp_mxf8f6f4_scales{LegalScales{ScaleVec::unwritten, power
                                           LegalScales{ScaleVec::x1, powers, 1, 3}};
 constexpr std::array warp_mxf4_scales{LegalScales{ScaleVec::unwritten, powers, 2, 2},
                                       LegalScales{ScaleVec::x2, powers, 2, 2}};
-// 4X with ue8m0 came with ISA 9.1: ptxas 13.0 refuses it, 13.5 takes it.
+// ISA 9.1 introduced 4X with ue8m0: ptxas 13.0 rejects it, 13.5 accepts it.
 constexpr std::array warp_nvf4_scales{LegalScales{ScaleVec::x2, powers, 2, 2},
                                       LegalScales{ScaleVec::x4, fractions, 1, 0},
                                       LegalScales{ScaleVec::x4, powers, 1, 0, {9, 1}}};
@@ -104,7 +104,7 @@ constexpr std::string_view wgmma_shapes = "PTX ISA 9.7.15.2", table_39 = "PTX IS
                            sparse_source = "PTX ISA 9.7.14.6.3; ptxas 13.5",
                            move_source = "PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5";
 
-/// What all forms of a family have in common, where a group says nothing else.
+/// Common to all forms of a family, unless a group overrides it.
 constexpr Form wgmma_form(Form form) {
   form.family = Family::wgmma, form.name = "wgmma.mma_async", form.targets = target_sets::hopper;
   form.source = wgmma_shapes, form.instances = family::instances_of_wgmma;
@@ -130,11 +130,11 @@ constexpr Form tmem_move_form(Form form) {
   return form;
 }
 
-/// The forms of a group. What a row leaves out is the group's; B's types are A's, and C's is D's.
+/// Expands a group to forms. A row's omitted values come from the group; B's types default to A's, and C's to D's.
 template <size_t n>
 constexpr std::array<Form, n> group(const Form& base, const Form (&rows)[n]) {
   std::array<Form, n> forms{};
-  constexpr Form none{};  // clang++ 16 takes no temporary here
+  constexpr Form none{};  // clang++ 16 rejects a temporary here
   for (size_t i = 0; i < n; ++i) {
     Form& form = forms[i] = base;
     const auto take = [&](auto Form::*column) {
@@ -183,7 +183,7 @@ constexpr auto rows = joined(
            {.d = f16, .a = {e4m3}, .b = {e5m2}},
            {.d = f16, .a = {e5m2}, .b = {e4m3}},
            {.d = f16, .a = {e5m2}, .b = {e5m2}}}),
-    // 9.7.15.3 asks for equal integer types; 9.7.15.5.2 since ISA 8.4 and ptxas 13.0 take all four mixes.
+    // 9.7.15.3 requires equal integer types; 9.7.15.5.2 since ISA 8.4 and ptxas 13.0 accept all four mixes.
     group(wgmma_form({.d = s32, .k_dense = 32, .k_sparse = 64, .shapes = integer_wgmma, .saturate = true}),
           {{.a = {s8}, .b = {s8}}, {.a = {s8}, .b = {u8}}, {.a = {u8}, .b = {s8}}, {.a = {u8}, .b = {u8}}}),
     group(wgmma_form({.shapes = integer_wgmma, .bit_operation = and_popc}), {{.d = s32, .a = {b1}, .k_dense = 256}}),
@@ -323,7 +323,7 @@ constexpr auto rows = joined(
            {.name = "mma.sync m16n8k4", .k_dense = 4},
            {.name = "mma.sync m16n8k8", .k_dense = 8},
            {.name = "mma.sync m16n8k16", .k_dense = 16}}),
-    // 9.7.14.2 asks for equal types of 4 bits; the syntax and ptxas take all four mixes.
+    // 9.7.14.2 requires equal types of 4 bits; the syntax and ptxas accept all four mixes.
     group(mma_sync_form({.targets = from_80, .d = s32, .saturate = true, .ptx = {7, 0}}),
           {{.name = "mma.sync m8n8k16", .targets = from_75, .a = eights, .k_dense = 16, .shapes = m8n8, .ptx = {6, 5}},
            {.name = "mma.sync m16n8k16", .a = eights, .k_dense = 16},
@@ -413,14 +413,14 @@ consteval bool no_instruction_fits_two_rows() {
 }
 static_assert(no_instruction_fits_two_rows());
 
-/// " with K = 96": where the form has other targets than the same name with its usual K.
+/// " with K = 96", if the form has other targets than the same name with its usual K.
 std::string longer_k_of(const Form& form, const Instruction& instruction) {
   const auto usual = std::ranges::find(rows, form.name, &Form::name);
   const bool is_usual = usual->k_dense == form.k_dense || usual->targets == form.targets;
   return is_usual ? "" : fmt::format(" with K = {}", mma_of(instruction).k);
 }
 
-/// The property of the instruction that the target lacks, if any.
+/// The property of the instruction that the target lacks, if there is one.
 std::optional<Violation> target_violation(const Instruction& instruction, const Form& form, Target target) {
   const TargetSet legal = targets_of(instruction);
   if (legal.contains(target)) return std::nullopt;
@@ -502,7 +502,7 @@ TargetSet targets_of(const Instruction& instruction) {
 
 Target default_target(const Instruction& instruction) {
   const Form* form = find_form(instruction);
-  if (!form) {  // it is illegal; its family still says where to ask
+  if (!form) {  // it is illegal; its family still has a default target
     const auto row = std::ranges::find(rows, family_of(instruction), &Form::family);
     form = row == rows.end() ? nullptr : &*row;
   }
@@ -525,7 +525,7 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
 
 std::vector<Instruction> all_instructions(Family family) {
   std::vector<Instruction> all;
-  std::set<std::string> seen;  // tcgen05's forms share mnemonics: types and K are not in them
+  std::set<std::string> seen;  // tcgen05's forms share mnemonics, which do not contain types and K
   for (const Form& form : rows) {
     if (form.family != family) continue;
     for (Instruction& one : instructions_of(form)) {
@@ -545,7 +545,7 @@ std::vector<Instruction> all_instructions() {
 
 namespace {
 
-/// Calls body with `one` and every type of scales that goes with its size.
+/// Calls body with `one` for every scale type of its scale-vector size.
 template <typename I, typename Body>
 void for_each_scale_type(const Form& form, I one, const Body& body) {
   if (form.scales.empty()) return body(one);
@@ -560,7 +560,7 @@ void for_each_scale_type(const Form& form, I one, const Body& body) {
   }
 }
 
-/// The same of both versions of sparse metadata, where the form has two.
+/// The same for both versions of sparse metadata, if the form has two.
 template <typename I, typename Body>
 void for_each_version(const Form& form, I one, const Body& body) {
   body(one);
@@ -622,7 +622,7 @@ std::string print_options(const Form& form, const FormOn& on) {
   const auto is_counted = [](const LegalScales& scales) {
     return scales.scale_vec == ScaleVec::x1 || scales.scale_vec == ScaleVec::x2 || scales.scale_vec == ScaleVec::x4;
   };
-  // .blockNN and an unwritten size are other spellings of 1X, 2X and 4X, where those may be written.
+  // .blockNN and an omitted size are other spellings of 1X, 2X and 4X, if the target allows these.
   const bool has_counted = std::ranges::any_of(on.scales, is_counted);
   for (const LegalScales& scales : on.scales) {
     if (has_counted ? !is_counted(scales) : scales.scale_vec == ScaleVec::unwritten) continue;

@@ -23,7 +23,7 @@ void ImagePlan::add(std::string_view operand, const OperandLayout& layout, SmemM
                        .strides = strides_of(layout, matrix.element_bits, matrix.rows, matrix.cols),
                        .base_offset = layout.base_offset,
                        .swizzle = layout.swizzle};
-  // The 48 bytes of K = 96: rows that pass the end of their 128 bytes go on in a second buffer, where the target can.
+  // K = 96 has rows of 48 bytes: one that crosses the end of its 128 bytes continues in a second buffer, if legal.
   const int64_t row_bytes = int64_t{matrix.cols} * matrix.element_bits / 8;
   if (matrix.cols == 96 && layout.major == Major::k && layout.swizzle == Swizzle::b128 &&
       layout.start_bytes % 128 + row_bytes > 128) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where matrices go in an image of shared memory: one after the other, each on the next 1024 bytes, so that base offset
-// 0 is right in every swizzle mode.
+// Arranges matrices in an image of shared memory: one after another, each at the next multiple of 1024 bytes, so that
+// base offset 0 is correct in every swizzle mode.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace bitmma {
 class ImagePlan {
  public:
   static constexpr int64_t alignment = 1024;
-  static constexpr int64_t window_bytes = 1 << 18;  // the range of the 14 stored bits of an address
+  static constexpr int64_t window_bytes = 1 << 18;  // the range of an address with 14 stored bits
 
   explicit ImagePlan(Target target) : target_(target) {}
 
-  /// The next matrix; `matrix` says its extents and its element's bits.
+  /// Adds the next matrix; `matrix` gives its extents and element bits.
   void add(std::string_view operand, const OperandLayout& layout, SmemMatrix matrix);
-  /// Throws Error with what add found wrong, and when the image passes the window.
+  /// Throws Error with the violations found by add, and if the image exceeds the window.
   void require_fits() const;
 
   const SmemMatrix& matrix(size_t index) const { return matrices_[index]; }
   int64_t image_bytes() const { return end_; }
 
  private:
-  /// Notes strides with which two elements share a place.
+  /// Records a violation if the strides make two elements share a place.
   void require_apart(std::string_view operand, const SmemMap& map);
 
   Target target_;

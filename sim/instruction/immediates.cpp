@@ -11,7 +11,7 @@
 namespace bitmma {
 namespace {
 
-/// Calls body(value, row) for every field of the instruction's family that is an immediate.
+/// Calls body(value, row) for every immediate field of the instruction's family.
 template <typename AnyInstruction, typename Body>
 void for_each_row(AnyInstruction& instruction, const Body& body) {
   family::dispatch(
@@ -64,7 +64,7 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   for_each_row(changed, [&](auto& one, const auto& row) {
     if (row.immediate.name != name || (row.has_immediate && !row.has_immediate(one))) return;
     known = true;
-    const bool between = row.immediate.first == -1 && value == 0;  // of 1 or -1
+    const bool between = row.immediate.first == -1 && value == 0;  // for 1 or -1
     if (value < row.immediate.first || value > row.immediate.last || between) {
       throw Error(
           {.field = std::string(name), .seen = std::to_string(value), .expected = std::string(row.immediate.legal)});

@@ -13,7 +13,7 @@ Instruction legal(Instruction instruction) {
   return instruction;
 }
 
-/// A copy of the instruction changed by `change`, which has an overload for each family with that property.
+/// A copy of the instruction after `change`, which has an overload for each family with that property.
 template <typename Change>
 Instruction changed(Instruction instruction, const Change& change) {
   family::dispatch([&](auto& one) { change(one); }, instruction);

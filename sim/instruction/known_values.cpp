@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A value of an enumeration may be any number that its type holds: a cast, a value read
-// from elsewhere or a call from another language can make it so. Tables are indexed by such values, so nothing is asked
-// of an instruction before all of them are known to be in their tables.
+// A value of an enumeration can hold any number of its type, after a cast, from external data, or from another
+// language. Tables are indexed by such values, so check that all of them are in their tables before using an
+// instruction.
 #include <fmt/format.h>
 
 #include <array>

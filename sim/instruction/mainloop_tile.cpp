@@ -12,7 +12,7 @@
 namespace bitmma {
 namespace {
 
-/// One image, or one a CTA: [2, bytes].
+/// One image, or one per CTA: [2, bytes].
 size_t ctas_of(const Instruction& instruction) {
   for (const FieldRule& rule : fields_of(instruction)) {
     if (rule.field == Field::smem && rule.extents.size() == 2) return static_cast<size_t>(rule.extents[0]);
@@ -36,7 +36,7 @@ SmemMatrix MainloopOperand::part(int64_t step) const {
   SmemMatrix one = matrix_;
   one.cols = step_cols_;
   one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
-  // Inside the swizzle no leading dimension counts; it then is what one instruction's own matrix would have.
+  // Within the swizzle the leading dimension has no effect; use the one of a single instruction's matrix.
   const SwizzleInfo& swizzle = info(matrix_.descriptor.swizzle);
   if (matrix_.major == Major::k && matrix_.descriptor.swizzle != Swizzle::none &&
       !is_wider_than_swizzle(matrix_.major, swizzle, matrix_.element_bits, step_cols_))
@@ -47,7 +47,7 @@ SmemMatrix MainloopOperand::part(int64_t step) const {
 MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler) {
   const Case& first = steps.front();
   for (const SmemOperand& operand : smem_operands(first.instruction, first.target, first.before)) {
-    if (operands_.contains(operand.role)) continue;  // of the second CTA: the same places in an image of its own
+    if (operands_.contains(operand.role)) continue;  // the second CTA's operands are at the same places in its image
     const OperandLayout& layout = operand.role == Role::a ? placement.a : placement.b;
     operands_.emplace(operand.role,
                       MainloopOperand(operand.matrix, layout, static_cast<int64_t>(steps.size()), image_bytes_));
@@ -67,7 +67,7 @@ MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& plac
   for (size_t step = 0; step < steps.size(); ++step) add(steps[step], static_cast<int64_t>(step));
 }
 
-/// Puts the bytes that step `step` reads from its own image to their place in the tile.
+/// Copies the bytes that step `step` reads from its own image to their place in the tile.
 void MainloopTile::add(const Case& one, int64_t step) {
   const size_t ctas = ctas_of(one.instruction);
   const Mma mma = mma_of(one.instruction);

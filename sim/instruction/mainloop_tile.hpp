@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The shared memory of a K loop: A and B of all steps in one image, where each step's descriptor begins at its part of
+// The shared memory of a K loop: A and B of all steps in one image, where each step's descriptor starts at its part of
 // K.
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace bitmma {
 
-/// One operand of a tile, as wide as all steps.
+/// One operand of a tile, with the K of all steps.
 class MainloopOperand {
  public:
-  /// `of_one_step` lies as an instruction's own image has it; the tile begins at `first_byte` of the common image.
+  /// `of_one_step` is laid out as in an instruction's own image; the tile starts at `first_byte` of the common image.
   MainloopOperand(const SmemMatrix& of_one_step, const OperandLayout& layout, int64_t steps, int64_t first_byte);
 
   int64_t end() const { return end_byte(SmemMap(matrix_)); }
-  /// Where step `step` lies in the tile, as its descriptor says it.
+  /// Step `step` in the tile, as its descriptor describes it.
   SmemMatrix part(int64_t step) const;
 
  private:
@@ -30,16 +30,16 @@ class MainloopOperand {
   SmemMatrix matrix_;
 };
 
-/// The images of steps that were placed one by one, put into one.
+/// Merges the images of steps that were placed one by one.
 class MainloopTile {
  public:
-  /// `steps` are the cases as place_operands made them, each with an image of its own. Throws Error when they pass what
-  /// a descriptor reaches. Bytes that no step reads are drawn from `filler`.
+  /// `steps` are cases from place_operands, each with its own image. Throws Error if they exceed the range of a
+  /// descriptor. Bytes that no step reads are drawn from `filler`.
   MainloopTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler);
 
-  /// True when the instruction reads nothing from shared memory.
+  /// True if the instruction reads nothing from shared memory.
   bool empty() const { return operands_.empty(); }
-  /// Puts the tile, and the descriptors of step `step`, in place of the case's own image.
+  /// Replaces the case's own image by the tile and the descriptors of step `step`.
   void move_in(Case& one, int64_t step) const;
 
  private:

@@ -19,7 +19,7 @@ bool is_given(std::span<const NamedValue> values, std::string_view name) {
   return std::ranges::find(values, name, &NamedValue::name) != values.end();
 }
 
-/// Throws Error naming every value that a field cannot be.
+/// Throws Error for every value that is illegal for its field.
 template <typename T>
 void require_known(std::span<const family::Field<T>> table, Family family, std::span<const NamedValue> values) {
   std::vector<Violation> wrong;
@@ -51,7 +51,7 @@ void require_known(std::span<const family::Field<T>> table, Family family, std::
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
-/// Sets the fields that are given, which are known.
+/// Sets the given fields, whose values are already checked.
 template <typename T>
 void set_given(T& one, std::span<const NamedValue> values) {
   for (const NamedValue& given : values)
@@ -65,8 +65,8 @@ bool is_used(const family::Field<T>& field, const T& one) {
   return true;
 }
 
-/// For a value that the field cannot hold: the legal values by the rules of `one`, which holds the nearest value, or
-/// the range of the field.
+/// For an illegal value: the legal values by the rules of `one`, which has the nearest value, or the range of the
+/// field.
 template <typename T>
 Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& said) {
   const Instruction instruction(one);
@@ -87,8 +87,8 @@ Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& 
   return found;
 }
 
-/// Throws Error naming what `one` did not take, or has no use for: any value of fields that were asked for one by one,
-/// values other than the default where all fields may be given.
+/// Throws Error for values that `one` did not accept or does not use: every such value if only some fields are given,
+/// and values other than the default if all fields may be given.
 template <typename T>
 void require_taken(const T& one, std::span<const NamedValue> values, bool is_asked_for) {
   const std::span<const family::Field<T>> table = family::instruction_fields(one);
@@ -103,7 +103,7 @@ void require_taken(const T& one, std::span<const NamedValue> values, bool is_ask
                        .seen = print(said.value),
                        .expected = "absent",
                        .fix = fmt::format("{} has none ({})", print(Instruction(one)), field.meaning)});
-    else if (field.get(one) != said.value)  // a number beyond any, a shape of another kind
+    else if (field.get(one) != said.value)  // a number out of range, or a shape of another kind
       wrong.push_back(beyond(field, one, said));
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
@@ -121,7 +121,7 @@ T struct_of(Family family, std::span<const NamedValue> values) {
   return one;
 }
 
-/// Calls body with an empty value of the family's struct.
+/// Calls body with a default value of the family's struct.
 template <typename Body>
 auto with_struct(Family family, const Body& body) {
   switch (family) {
@@ -189,7 +189,7 @@ std::vector<NamedValue> named_fields(const Instruction& instruction) {
 
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields) {
   const Family family = family_of(instruction);
-  // The explicit fields: those whose value does not follow from the others.
+  // The explicit fields: those whose value does not follow from others.
   std::vector<NamedValue> said;
   for (bool is_settled = false; !is_settled;) {
     const std::vector<NamedValue> is = named_fields(instruction), follows = named_fields(instruction_of(family, said));

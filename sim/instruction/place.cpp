@@ -37,7 +37,7 @@ PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& s
     cols_ = 0;
     for (const FieldRule& rule : fields_of(instruction)) {
       if (rule.access == Access::read) continue;
-      // (threads, registers), with redval behind them, or lanes of all CTAs and columns.
+      // (threads, registers) followed by redval, or lanes of all CTAs and columns.
       const bool is_tmem = rule.field == Field::tmem;
       rows_ = static_cast<int>(is_tmem ? rule.extents[0] * rule.extents[1] : rule.extents[0]);
       cols_ += static_cast<int>(is_tmem ? tmem_columns : rule.extents.size() > 1 ? rule.extents[1] : 1);

@@ -27,7 +27,7 @@ void require_shape(family::Checker& check, std::string_view name, const Matrix& 
                 shape_of(matrix.format(), matrix.rows(), matrix.cols()), shape_of(format, rows, cols));
 }
 
-/// Metadata can say only positions inside the chunk that the stored element belongs to.
+/// Metadata can select only positions inside the chunk of the stored element.
 void require_selection(family::Checker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
   if (mma.products > 1) {
     check.require(std::ranges::equal(selected_k, family::positions_of_products(mma)), "selected_k", "other positions",
@@ -200,7 +200,7 @@ void compress_a(const Instruction& instruction, const Matrix& logical, Operands&
                      .fix = "prune A to the sparsity of this type",
                      .source = "PTX ISA 9.7.15.6"});
       }
-      // Fill up with the lowest free positions, then keep the order the metadata demands.
+      // Add the lowest free positions, then restore the order that the metadata requires.
       for (int unit = 0; static_cast<int>(kept.size()) < kept_units; ++unit) {
         if (std::ranges::find(kept, unit) == kept.end()) kept.push_back(unit);
       }

@@ -12,7 +12,7 @@
 namespace bitmma {
 namespace {
 
-/// First words of what tensor cores do, and of what moves, orders and allocates around them.
+/// First words of tensor-core instructions, and of the instructions that move, order and allocate around them.
 constexpr auto heads = std::to_array<std::string_view>(
     {"mma", "wgmma", "wmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix", "mbarrier"});
 bool is_word(char c) {
@@ -83,7 +83,7 @@ class Scanner {
     at_ = found;
   }
 
-  /// A name of a file or a pragma: nothing in it is a statement. It ends with its line at the latest.
+  /// Skips the name of a file or a pragma, which contains no statement. It ends at the end of its line at the latest.
   void skip_string() {
     for (++at_; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
       if (text_[at_] == '\\' && peek(1) != '\n') {
@@ -126,7 +126,7 @@ class Scanner {
     vectors_ = 0;
   }
 
-  /// The registers that the statement writes are its first operand; a number that it moves there is their value.
+  /// Records the written registers, which are the first operand, and the number that the statement moves to them.
   void note_written() {
     std::string_view text = statement_;
     const bool has_guard = text.starts_with('@');
@@ -163,10 +163,10 @@ class Scanner {
   std::string_view text_;
   size_t at_ = 0, line_ = 1, first_line_ = 1;
   std::string statement_;
-  bool is_directive_ = false, is_label_ = false;  // of the statement read so far
+  bool is_directive_ = false, is_label_ = false;  // of the current statement
   int64_t vectors_ = 0;                           // open braces of vectors
   PtxFile file_;
-  std::unordered_map<std::string, std::optional<int64_t>> written_;  // registers; a number where it is the only one
+  std::unordered_map<std::string, std::optional<int64_t>> written_;  // registers; a number if it is the only one
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ constexpr auto type_names =
     std::to_array<std::string_view>({"F64", "F32", "F16", "BF16", "TF32", "E4M3", "E5M2", "E3M2", "E2M3", "E2M1", "S32",
                                      "S8", "U8", "S4", "U4", "UE8M0", "UE4M3"});
 
-/// Shapes of mma.sync as names write them: m, n and k without anything between them.
+/// Shapes of mma.sync as SASS names spell them: m, n and k without separators.
 struct Shape {
   std::string_view digits, name;
 };
@@ -117,7 +117,7 @@ SassInstruction read(std::string_view opcode, const SassInfo& info, size_t line)
   return one;
 }
 
-/// The opcode behind "/*0a10*/", without a guard; empty where the line has no instruction.
+/// The opcode after "/*0a10*/", without a guard; empty if the line has no instruction.
 std::string_view opcode_of(std::string_view line) {
   const size_t begin = line.find("/*"), end = line.find("*/");
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin + 6) return {};
@@ -136,7 +136,7 @@ std::string_view opcode_of(std::string_view line) {
   return !opcode.empty() && opcode[0] >= 'A' && opcode[0] <= 'Z' ? opcode : std::string_view{};
 }
 
-/// "arch = sm_90a" of cuobjdump, ".target sm_90a" of nvdisasm.
+/// "arch = sm_90a" from cuobjdump, ".target sm_90a" from nvdisasm.
 std::string arch_in(std::string_view line) {
   for (const std::string_view mark : {"arch = sm_", ".target\tsm_", ".target sm_"}) {
     const size_t at = line.find(mark);

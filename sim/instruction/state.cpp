@@ -14,7 +14,7 @@ namespace {
 
 std::string print(const Extents& extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
 
-/// Elements of an array of these extents, -1 when a product is absurd or an extent negative.
+/// The number of elements for these extents; -1 if it overflows or an extent is negative.
 int64_t elements_of(const Extents& extents) {
   int64_t count = 1;
   for (const int64_t extent : extents) {
@@ -194,7 +194,7 @@ FieldRules fields_of(const Instruction& instruction) {
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, const State& state) {
-  // The buffers' sizes are those of a legal instruction.
+  // The sizes of buffers are defined only for a legal instruction.
   std::vector<Violation> found = violations_of(instruction, default_target(instruction));
   if (!found.empty()) return found;
   for (const FieldRule& rule : fields_of(instruction)) {

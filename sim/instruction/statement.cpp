@@ -27,8 +27,8 @@ const Grammar& grammar_of(const Instruction& instruction) {
   return family::dispatch([](const auto& one) -> const Grammar& { return grammar_of(one); }, instruction);
 }
 
-/// The grammar whose first words the mnemonic has, else one whose first word it has, which then says what is wrong with
-/// the second. Throws Error when there is none.
+/// The grammar whose first words match the mnemonic, else one whose first word matches; that one reports what is wrong
+/// with the second. Throws Error if there is none.
 const Grammar& find_grammar(std::string_view mnemonic) {
   static constexpr std::array grammars{&syntax::tmem_move_grammar, &syntax::wgmma_grammar, &syntax::mma_sync_grammar,
                                        &syntax::tcgen05_grammar};
@@ -47,7 +47,7 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   }
   if (found) return *found;
   const Instruction example = Wgmma{};
-  // What stands for an instruction elsewhere: another API, a shape.
+  // Suggests the instruction for a word of another API or a shape.
   if (word == "wmma") {
     throw Error({.field = "instruction",
                  .seen = syntax::shown(word),
@@ -112,10 +112,10 @@ Statement read_statement(std::string_view text, bool may_have_register_ids) {
   const auto operands = syntax::split_list(text.substr(mnemonic.size()));
   if (!operands) {
     refuse("operands", syntax::trimmed(text.substr(mnemonic.size())), "a partner of each brace and bracket");
-  } else if (violations.size() == before) {  // else which operands there are is not known
+  } else if (violations.size() == before) {  // otherwise the operands are unknown
     statement.operands =
         syntax::parse_operands(grammar, *operands, statement.instruction, violations, may_have_register_ids);
-    if (violations.size() > before) {  // how many registers there are follows from the shape: is it one?
+    if (violations.size() > before) {  // the number of registers follows from the shape: check that it is legal
       for (Violation& illegal : violations_of(statement.instruction, default_target(statement.instruction)))
         if (illegal.field != "target") violations.push_back(std::move(illegal));
     }

@@ -19,7 +19,7 @@ constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = targe
                     rubin_alone = architecture_specific(rubin),
                     byte_matrices = target_sets::tcgen05 | target_sets::consumer_blackwell;
 using Last = SupportInstructionInfo::Last;
-constexpr int64_t most_columns = 576;  // of sm_107a, where they are allocated exclusively
+constexpr int64_t most_columns = 576;  // on sm_107a, with exclusive allocation
 
 constexpr std::string_view
     lut = "decompress::lut::b",
@@ -59,7 +59,7 @@ constexpr std::string_view
         "wait "
         "for it";
 
-/// An operand that stands there exactly where the mnemonic has a qualifier that begins so.
+/// An operand that is present exactly if the mnemonic has a qualifier with this beginning.
 struct BoundOperand {
   std::string_view name, qualifier;
 };
@@ -97,7 +97,7 @@ constexpr auto operand_meanings = std::to_array<OperandMeaning>({
     {"taddr", "address in Tensor Memory"},
 });
 
-// In `does`, {xN} is the number of a qualifier .xN, {last} the last operand that no qualifier brings.
+// In `does`, {xN} is the number of a qualifier .xN, {last} the last operand that no qualifier adds.
 // clang-format off
 constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
@@ -223,7 +223,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .targets = TargetSet::from(sm_75), .does = "transposes an 8 x 8 matrix of 16-bit elements across the registers of a warp",
      .source = "PTX ISA, movmatrix", .example = "movmatrix.sync.aligned.m8n8.trans.b16 r0, r1;"},
 
-    // mbarrier, and what tells one that bytes have come.
+    // mbarrier, and the instructions that signal arrived bytes to it.
     {.name = "mbarrier.init", .qualifiers = "shared|shared::cta? b64", .operands = "[mbar], count", .least_operands = 2, .most_operands = 2,
      .targets = from_ampere, .does = "makes 8 bytes of shared memory an mbarrier whose phase completes behind {last} arrivals and all bytes that were announced",
      .orders = "one thread runs it; fence.mbarrier_init, or fence.proxy.async, and a barrier stand before others, TMA or tcgen05.commit use it", .source = mbarrier_source,
@@ -281,7 +281,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "fence.proxy.tensormap::generic", .qualifiers = "acquire cta|cluster|gpu|sys", .operands = "[tensorMap], size", .least_operands = 2, .most_operands = 2,
      .targets = from_hopper, .does = "makes a tensor map that was written to 128 bytes of global memory visible to TMA", .orders = "before the cp.async.bulk.tensor that uses the map",
      .source = "PTX ISA, fence", .example = "fence.proxy.tensormap::generic.acquire.gpu [rd0], 128;"},
-    // Bulk copies. bitmma layout smem --tma shows what a tensor map's swizzle writes.
+    // Bulk copies. `bitmma layout smem --tma` shows what a tensor map's swizzle writes.
     {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d shared::cluster|shared::cta global tile|im2col? mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
      .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = tensor_load_does, .orders = tensor_load_orders, .source = bulk_source,
      .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1}], [rd2];"},
@@ -378,7 +378,7 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
       return std::ranges::count(split(one.substr(0, one.find('?')), '|'), word) != 0;
     });
     if (group == open.end()) {
-      if (!found.empty()) continue;  // one is enough
+      if (!found.empty()) continue;  // one violation suffices
       found.push_back({.field = "qualifier",
                        .seen = fmt::format(".{}", syntax::shown(word)),
                        .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
@@ -485,7 +485,7 @@ SupportInstruction parse_support_instruction(std::string_view text) {
   } else {
     one.operands.assign(pieces->begin(), pieces->end());
   }
-  std::optional<std::vector<Violation>> wrong;  // of the row that fits best: the first, or one without complaints
+  std::optional<std::vector<Violation>> wrong;  // violations of the best row: the first, or one without violations
   for (const SupportInstructionInfo& row : rows) {
     if (!has_name(row, one.mnemonic)) continue;
     std::vector<Violation> of_row = wrong_qualifiers(row, one.mnemonic);

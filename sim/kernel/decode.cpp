@@ -184,7 +184,7 @@ uint32_t Decoder::read(const Operand& operand, Type type) {
       return slot_of(operand.reg);
     }
     case Kind::integer: {
-      // An integer that a floating-point instruction reads is its bits.
+      // A floating-point instruction reads an integer constant as raw bits.
       if (bits > 64) refuse("a constant of 128 bits");
       return constant(operand.value & low_mask(bits), bytes);
     }
@@ -303,7 +303,7 @@ void Decoder::lay_out_variables() {
   program_.variable_offsets.assign(module_.variables.size(), -1);
   const auto is_own = [this, entry = static_cast<int>(&entry_ - module_.entries.data())](size_t i) {
     const Variable& variable = module_.variables[i];
-    // The module's own shared memory belongs to the entries that name it, as ptxas lays it out.
+    // Shared memory of the module belongs to the entries that name it, as in ptxas' layout.
     const bool is_named = variable.space != Space::shared || named_.contains(static_cast<int>(i));
     return (variable.entry == -1 && is_named) || variable.entry == entry;
   };
@@ -335,7 +335,7 @@ void Decoder::lay_out_variables() {
                  .seen = fmt::format("{} bytes of local memory", program_.local_bytes),
                  .expected = fmt::format("at most {} a thread", most_local_bytes)});
   }
-  // Dynamic shared memory lies behind what is static.
+  // Dynamic shared memory follows static shared memory.
   for (size_t i = 0; i < module_.variables.size(); ++i) {
     const Variable& variable = module_.variables[i];
     if (variable.is_extern_array && is_own(i))
@@ -368,7 +368,7 @@ Program Decoder::decode() {
     try {
       decode_instruction(instruction);
     } catch (const Refusal& refusal) {
-      // Every opcode once: a kernel has hundreds of the same.
+      // Look up each distinct opcode once: a kernel repeats the same opcodes hundreds of times.
       if (!seen.insert(instruction.opcode + refusal.why).second) continue;
       refused.push_back({.code = ViolationCode::unsupported_ptx,
                          .field = fmt::format("PTX line {}", instruction.line),

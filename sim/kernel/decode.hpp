@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An entry of a module made a Program: every instruction becomes one Op or a few, or is refused by name and line.
+// Decodes an entry of a module into a Program: an instruction becomes one or more Ops, or is refused by name and line.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace bitmma::kernel {
 
-/// The words of an opcode behind its first. Each must be taken: what is left is a modifier that is not known.
+/// The words of an opcode after its first. The decoder takes each word it knows; any other is an unknown modifier.
 class Words {
  public:
   explicit Words(const Instruction& instruction) : instruction_(instruction), used_(instruction.words.size()) {
@@ -22,11 +22,11 @@ class Words {
 
   const std::string& name() const { return instruction_.words[0]; }
   bool take(std::string_view word);
-  /// The first of `choices` that is there, or empty.
+  /// Takes and returns the first of `choices` that is present; empty if none is.
   std::string_view take_one(std::initializer_list<std::string_view> choices);
-  /// The last word that is a type, or nothing.
+  /// Takes the last word that names a type; nothing if none does.
   std::optional<Type> take_type();
-  /// The words that are left: ".ftz.foo".
+  /// The words not taken, as text: ".ftz.foo".
   std::string left() const;
   size_t count() const { return used_.size(); }
 
@@ -35,17 +35,17 @@ class Words {
   std::vector<bool> used_;
 };
 
-/// Why an instruction is not run.
+/// Why an instruction cannot run.
 struct Refusal {
   std::string why;
 };
 
 class Decoder {
  public:
-  /// `fusions`: what is computed as one fma.
+  /// `fusions`: the products and sums that are computed as one fma.
   Decoder(const Module& module, const Entry& entry, Target target, Fusions fusions);
 
-  /// Throws Error with every instruction that is refused.
+  /// Throws Error that lists every refused instruction.
   Program decode();
 
   const Module& module() const { return module_; }
@@ -55,11 +55,11 @@ class Decoder {
   const Fusions& fusions() const { return fusions_; }
 
   Type type_of(const Operand& operand) const;
-  /// The slot of an operand that an instruction of `type` reads. Constants get one.
+  /// The slot of an operand that an instruction of `type` reads. A constant gets a slot too.
   uint32_t read(const Operand& operand, Type type);
-  /// The same of a register that may be wider or narrower than the type, with its bits.
+  /// The same for a register that may be wider or narrower than the type; `bits` receives its width.
   uint32_t read_wide(const Operand& operand, Type type, int& bits);
-  /// A predicate, or a constant 0 or 1.
+  /// The slot of a predicate or of a constant 0 or 1.
   uint32_t read_mask(const Operand& operand);
   uint32_t write(const Operand& operand, Type type);
   uint32_t write_wide(const Operand& operand, Type type, int& bits);
@@ -69,13 +69,13 @@ class Decoder {
   uint32_t special(const std::string& name, int bits);
   uint32_t scratch(int bytes);
   int current() const { return current_; }
-  /// The slot of factor 0 or 1 of a product, at its sum.
+  /// The slot that holds factor 0 or 1 of a product when its sum runs.
   uint32_t factor_slot(const Join& join, size_t factor, Type type);
-  /// Copies the factors of a product whose sum comes after they are overwritten.
+  /// Copies the factors of a product if they are overwritten before its sum runs.
   void keep_factors(const uint32_t* slots, Type type);
   uint32_t slot_of(int reg) const { return program_.register_slots[static_cast<size_t>(reg)]; }
 
-  /// One more Op, with the guard of the instruction that is being decoded.
+  /// Appends an Op with the guard of the current instruction.
   Op& emit(Run run);
   template <typename T>
   const T* keep(T details) {
@@ -84,7 +84,7 @@ class Decoder {
     return kept.get();
   }
 
-  /// Throws Refusal unless there are `count` operands.
+  /// Throws Refusal unless the instruction has `least` to `most` operands.
   void require_operands(const Instruction& instruction, size_t least, size_t most) const;
   [[noreturn]] void refuse(std::string why) const { throw Refusal{std::move(why)}; }
 
@@ -124,23 +124,23 @@ std::span<const Opcode> tcgen05_opcodes();
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
-/// What red.async completes on its mbarrier in shared memory.
+/// Completes the bytes of a red.async on its mbarrier in shared memory.
 void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, int bytes);
 
 enum class Atomic : uint8_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
 std::optional<Atomic> take_atomic(Words& words);
-/// Where an atomic is done. Sums of f32 by atom and red in global memory take subnormal numbers as zeros (PTX ISA,
-/// atom), those of bulk reductions keep them; NaN of f64 come through as they are in both. Measured on an H100.
+/// Where an atomic runs. f32 sums by atom and red in global memory flush subnormal numbers to zero (PTX ISA, atom);
+/// bulk reductions keep them. f64 NaNs pass through unchanged in both. Measured on an H100.
 enum class AtomicPlace : uint8_t { shared, global, bulk };
-/// What an atomic leaves of `old`.
+/// The value that an atomic writes in place of `old`.
 uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, AtomicPlace place);
 
-/// An operand in brackets. Its space is `space`, or the variable's where .param is what a call passes.
+/// An operand in brackets. Its space is `space`, or .local if it names a .param variable that a call passes.
 Address address_of(Decoder& decoder, const Operand& operand, Space space);
 
-// add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integers and for floating types.
+// add, sub, mul, mad, min, max, abs, neg, setp, ... exist for integer and floating-point types.
 bool is_floating(Type type);
-/// add.f64, and min and max of a floating-point type without modifiers, a number before a NaN.
+/// add.f64, and min and max of a floating-point type without modifiers: a number wins over a NaN.
 uint64_t add_f64(uint64_t a, uint64_t b);
 uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b);
 void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type);

@@ -26,7 +26,7 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
       after[static_cast<size_t>(one)].push_back(block);
     }
   }
-  // Post order of a walk from the exit, without recursion.
+  // Post-order traversal from the exit, without recursion.
   std::vector<int> order, number(static_cast<size_t>(n) + 1, -1);
   std::vector<std::pair<int, size_t>> stack{{n, 0}};
   std::vector<bool> reached(static_cast<size_t>(n) + 1);
@@ -90,7 +90,7 @@ Effects effects_of(const Instruction& one) {
   static const std::set<std::string, std::less<>> acting{"atom",     "ld",    "shfl",  "vote",  "mma",
                                                          "ldmatrix", "match", "redux", "elect", "activemask"};
   effects.acts = without_result.contains(name) || acting.contains(name);
-  // Under a guard the old value may stay.
+  // A guarded instruction may keep the old value.
   if (one.guard >= 0) effects.reads.insert(effects.reads.end(), effects.writes.begin(), effects.writes.end());
   return effects;
 }
@@ -107,7 +107,7 @@ Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
   begins[0] = true;
   for (int i = 0; i < count; ++i) {
     const Instruction& one = entry.instructions[static_cast<size_t>(i)];
-    // Labels that nothing jumps to, such as those of debug information, begin no block.
+    // Labels that no branch targets, such as those of debug information, start no block.
     if (is_branch(one) && !one.operands.empty() && one.operands.back().target >= 0)
       begins[static_cast<size_t>(one.operands.back().target)] = true;
     if (is_branch(one) || leaves(one) || (ends_block && ends_block(one))) begins[static_cast<size_t>(i) + 1] = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flow of control through an entry: basic blocks, and where lanes that part meet again.
+// The control flow of an entry: basic blocks, and the points where diverged lanes reconverge.
 #pragma once
 
 #include <vector>
@@ -11,22 +11,22 @@ namespace bitmma::kernel {
 struct Block {
   int begin = 0, end = 0;  // instructions [begin, end)
   std::vector<int> successors = {};
-  int post_dominator = -1;  // the immediate one; -1: the end of the kernel
+  int post_dominator = -1;  // the immediate post-dominator; -1: the end of the kernel
 };
 
 struct Flow {
   std::vector<Block> blocks = {};
-  std::vector<int> block_of = {};  // of each instruction
+  std::vector<int> block_of = {};  // block of each instruction
 
-  /// The instruction where the paths behind a branch meet: the first of the block's immediate post-dominator, or the
-  /// number of instructions.
+  /// The instruction where the paths of a branch reconverge: the first one of the block's immediate post-dominator, or
+  /// the number of instructions if there is none.
   int meeting_of(int instruction) const;
 };
 
-/// Registers that an instruction writes and reads. A guard is read.
+/// Registers that an instruction writes and reads. A guard counts as read.
 struct Effects {
   std::vector<int> writes = {}, reads = {};
-  bool acts = false;  // beyond its registers
+  bool acts = false;  // the instruction has effects beyond its registers
 };
 
 Effects effects_of(const Instruction& one);
@@ -34,7 +34,7 @@ Effects effects_of(const Instruction& one);
 bool is_branch(const Instruction& instruction);
 bool leaves(const Instruction& instruction);
 
-/// `ends_block`: instructions behind which a block begins too.
+/// `ends_block`: further instructions that end a block.
 Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&) = nullptr);
 
 }  // namespace bitmma::kernel

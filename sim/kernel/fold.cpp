@@ -19,7 +19,7 @@ namespace bitmma::kernel {
 namespace {
 
 using Kind = Operand::Kind;
-/// The registers that hold a constant, at a place.
+/// The registers with a known constant at a program point.
 using Known = std::map<int, uint64_t>;
 
 bool has(const Instruction& one, std::initializer_list<std::string_view> words) {
@@ -32,7 +32,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 
 bool is_approximate(const Instruction& one) { return has(one, {"approx", "full"}); }
 
-/// Conversions that ptxas computes. It leaves those from integers of 64 bits, and most of 16-bit floating types.
+/// Conversions that ptxas folds. It does not fold those from 64-bit integers and most of those from 16-bit floats.
 bool is_folded_cvt(const Instruction& one) {
   if (one.words.size() < 3 || has(one, {"rz", "rm", "rp", "rna", "rs", "relu", "satfinite", "pack"})) return false;
   const auto to = type_named(one.words[one.words.size() - 2]), from = type_named(one.words.back());
@@ -44,8 +44,8 @@ bool is_folded_cvt(const Instruction& one) {
   return *to != Type::bf16x2;
 }
 
-/// Instructions that ptxas computes where their operands are constants. It leaves fma, what is rounded otherwise than
-/// to nearest, 16-bit floating types, integer division, prmt and lop3. Read from SASS of ptxas 13.0, one instruction a
+/// Instructions that ptxas folds if their operands are constants. It does not fold fma, roundings other than to
+/// nearest, 16-bit floating types, integer division, prmt and lop3. Read from SASS of ptxas 13.0, one instruction per
 /// kernel: tests/kernel/fold_test.cpp.
 bool is_folded(const Instruction& one) {
   const std::string& name = one.words[0];
@@ -73,7 +73,7 @@ void append_registers(const Operand& operand, std::vector<int>& to) {
   for (const Operand& element : operand.elements) append_registers(element, to);
 }
 
-/// An operand with its known registers replaced. False where one is not known, or is no value.
+/// Replaces the known registers of an operand. False if a register is unknown, or if the operand has no value.
 bool replace_known(Operand& operand, const Known& known) {
   switch (operand.kind) {
     case Kind::integer:
@@ -90,13 +90,13 @@ bool replace_known(Operand& operand, const Known& known) {
   }
 }
 
-/// An entry whose every instruction i became what append(i, result) puts into the result.
+/// The entry in which append(i, result) has replaced each instruction i.
 template <typename Append>
 Entry rewritten(const Entry& entry, const Append& append) {
   Entry result = entry;
   result.instructions.clear();
   result.labels.clear();
-  std::vector<int> place;  // of each instruction in the result
+  std::vector<int> place;  // index of each old instruction in the result
   for (int i = 0; i < std::ssize(entry.instructions); ++i) {
     place.push_back(static_cast<int>(result.instructions.size()));
     append(i, result);
@@ -133,7 +133,7 @@ class Folder {
  private:
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
 
-  /// Whether a guard holds, where it is known.
+  /// Whether the guard holds, if it is known.
   static std::optional<bool> guard_of(const Instruction& one, const Known& known) {
     if (one.guard < 0) return true;
     const auto found = known.find(one.guard);
@@ -141,7 +141,7 @@ class Folder {
     return (found->second != 0) != one.guard_negated;
   }
 
-  /// Values of the registers that an instruction writes, or nothing.
+  /// Values of the registers that an instruction writes; nothing if they are unknown.
   std::optional<Known> values_of(const Instruction& one, const Known& known) const {
     if (!is_folded(one)) return std::nullopt;
     Instruction constant = one;
@@ -157,7 +157,7 @@ class Folder {
     return evaluated(constant);
   }
 
-  /// Which operand a selp of a known predicate takes; 0: none.
+  /// The operand that a selp with a known predicate selects; 0 if there is none.
   static size_t chosen_operand(const Instruction& one, const Known& known) {
     if (one.words[0] != "selp" || one.operands.size() != 4 || one.operands[0].kind != Kind::reg) return 0;
     Operand predicate = one.operands[3];
@@ -188,7 +188,7 @@ class Folder {
     return Known{{one.operands[0].reg, math::compute_known(product, scaled, divisor->first, 0)}};
   }
 
-  /// The results of an instruction whose operands are all constants: it is run alone.
+  /// The results of an instruction whose operands are all constants; the executor runs it alone.
   std::optional<Known> evaluated(Instruction one) const {
     std::vector<int> results;
     append_registers(one.operands[0], results);
@@ -227,11 +227,11 @@ class Folder {
       }
       return values;
     } catch (const Error&) {
-      return std::nullopt;  // it is refused where the entry is decoded
+      return std::nullopt;  // decoding the entry refuses this instruction
     }
   }
 
-  /// What an instruction does to what is known.
+  /// Updates the known registers after an instruction.
   void step(const Instruction& one, Known& known) const {
     const std::optional<bool> guard = guard_of(one, known);
     if (guard == false) return;
@@ -241,7 +241,7 @@ class Folder {
       for (const auto& [reg, value] : *values) known[reg] = value;
       return;
     }
-    // Which registers it writes is not asked: what it names first may be.
+    // Do not look up which registers it writes: treat every register of its first operand as written.
     std::vector<int> named;
     if (!one.operands.empty()) append_registers(one.operands[0], named);
     for (const int reg : named) known.erase(reg);
@@ -286,7 +286,7 @@ class Folder {
     }
   }
 
-  /// What stands for an instruction; also does its step.
+  /// Appends what replaces an instruction, and updates the known registers.
   void append(int index, Known& known, Entry& result) const {
     Instruction one = at(index);
     const Known before = known;
@@ -294,7 +294,7 @@ class Folder {
     step(one, known);
     if (guard == false) return;
     if (guard) one.guard = -1;
-    // What does not depend on a register has no branch to what is seldom needed.
+    // With a constant operand ptxas emits no slow path, and thus no branch.
     if (is_one_of(one.words[0], {"rcp", "sqrt"}) && one.operands.size() == 2) replace_known(one.operands[1], before);
     if (is_branch(one) && one.guard < 0 && is_next_reached(one, index)) return;
     const bool writes_one = !one.operands.empty() && one.operands[0].kind == Kind::reg;
@@ -316,7 +316,7 @@ class Folder {
     result.instructions.push_back(std::move(one));
   }
 
-  /// Whether a branch leads where the entry goes on without it.
+  /// Whether the branch leads to the next reachable instruction anyway.
   bool is_next_reached(const Instruction& branch, int index) const {
     const int target = branch.operands.empty() ? -1 : branch.operands.back().target;
     if (target <= index) return false;
@@ -326,7 +326,7 @@ class Folder {
     return true;
   }
 
-  /// A quotient by a constant is a product by its reciprocal.
+  /// Replaces a quotient by a constant with a product by its reciprocal.
   static void append_quotient(Instruction one, const Known& known, Entry& result) {
     Operand divisor = one.operands[2];
     const bool is_known = replace_known(divisor, known);
@@ -362,18 +362,18 @@ class Folder {
   const Entry& entry_;
   Target target_;
   Flow flow_;
-  std::vector<bool> is_reached_ = {};  // blocks
+  std::vector<bool> is_reached_ = {};  // by block
   std::vector<Known> at_begin_ = {};
   std::set<int> work_ = {};
-  Known known_ = {};  // where an instruction is rewritten
+  Known known_ = {};  // at the instruction that is being rewritten
 };
 
 bool is_approximate_ftz(const Instruction& one, std::string_view name) {
   return one.words[0] == name && one.words.back() == "f32" && has(one, {"approx"}) && has(one, {"ftz"});
 }
 
-/// With .ftz, the reciprocal of a reciprocal is the number itself, and that of 2^x is 2^-x where nothing else reads
-/// 2^x. So are quotients by them products.
+/// With .ftz, ptxas replaces the reciprocal of a reciprocal by the number itself, and that of 2^x by 2^-x if 2^x has no
+/// other use. Quotients with such divisors become products.
 class Reciprocals {
  public:
   explicit Reciprocals(const Entry& entry) : entry_(entry) {
@@ -430,10 +430,10 @@ class Reciprocals {
 
  private:
   const Entry& entry_;
-  std::vector<int> writer_ = {};       // of each register: the last instruction
-  std::map<int, int> inner_of_ = {};   // of a reciprocal or quotient: where its divisor is made
-  std::set<int> replaced_ = {};        // they are reciprocals no more
-  std::map<int, int> arguments_ = {};  // of those: the register that keeps what they read
+  std::vector<int> writer_ = {};       // for each register: the last instruction that writes it
+  std::map<int, int> inner_of_ = {};   // from a reciprocal or quotient to the instruction that computes its divisor
+  std::set<int> replaced_ = {};        // instructions that are no longer reciprocals
+  std::map<int, int> arguments_ = {};  // from those inner instructions to the register that keeps their argument
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What ptxas computes of an entry before it runs: instructions whose operands are constants, and branches that they
-// decide. The results are those of the instructions, but for the approximate ones of f32: there ptxas rounds the
-// function itself, where a GPU takes its unit's approximation. A constant product joins no sum, and a decided branch
-// makes two basic blocks one.
+// Constant folding as ptxas does it before a kernel runs: instructions with constant operands, and the branches that
+// they decide. The results equal those of the instructions, except for approximate f32 functions: there ptxas rounds
+// the exact value, while a GPU's unit approximates. A folded product cannot join a sum, and a decided branch merges two
+// basic blocks.
 //
 //   mov.f32 %f1, 0f40246F69;      rsqrt.approx.f32 %f2, %f1      becomes     mov.b32 %f2, 0x3F1FB5CD
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace bitmma::kernel {
 
-/// The entry with those instructions replaced by moves, quotients by a constant replaced by products, decided branches
-/// taken, what no branch reaches left out, and reciprocals of powers and of reciprocals replaced (.ftz alone). Lines
-/// and texts of the instructions stay.
+/// Returns the entry after folding: moves replace folded instructions, products replace quotients by a constant,
+/// decided branches are taken, unreachable code is dropped, and reciprocals of powers and of reciprocals are simplified
+/// (.ftz only). Each instruction keeps its line and text.
 Entry folded(const Entry& entry, Target target);
 
 }  // namespace bitmma::kernel

@@ -60,7 +60,7 @@ bool is_sum(const Instruction& one) {
   return (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) && !has_rounding(one) &&
          one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
 }
-/// A copy or a change of sign, which ptxas looks through. One that flushes changes nothing where the product does.
+/// A copy or a sign change, which ptxas looks through. A flushing one is a no-op if the product flushes too.
 bool is_transparent(const Instruction& one, bool product_flushes) {
   if (one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
       one.operands[1].kind != Kind::reg)
@@ -69,9 +69,9 @@ bool is_transparent(const Instruction& one, bool product_flushes) {
   return one.words[0] == "mov";
 }
 
-/// ptxas makes more than one basic block of these before it joins: a branch to what is seldom needed (rounded
-/// quotients, reciprocals and square roots; division of integers but for u32), a fence, and a branch around what is
-/// guarded and does more than write registers.
+/// ptxas splits the basic block at these before it contracts: a slow path in a branch (rounded quotients, reciprocals
+/// and square roots; integer division except u32), a fence, and a branch around a guarded instruction with effects
+/// beyond its registers.
 bool splits_block(const Instruction& one) {
   const std::string& name = one.words[0];
   if (one.guard >= 0 && effects_of(one).acts) return true;
@@ -129,17 +129,17 @@ class Fuser {
   };
   struct Product {
     int instruction = -1;
-    std::vector<Use> uses = {}, uses_anywhere = {};  // in all blocks, where SASS is given
+    std::vector<Use> uses = {}, uses_anywhere = {};  // uses in all blocks; only with SASS
     bool may_join = true;
     std::string_view why = {};
     bool is_sure = true;
-    bool has_constant = false;  // a constant factor: other blocks may join it
+    bool has_constant = false;  // a constant factor: sums in other blocks may join it
   };
 
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
   const Effects& effects(int index) const { return effects_[static_cast<size_t>(index)]; }
 
-  /// Registers that are read behind each block before they are written.
+  /// For each block: the registers that later blocks read before they write them.
   void find_live_registers() {
     const size_t blocks = flow_.blocks.size(), registers = entry_.registers.size();
     std::vector<std::vector<bool>> reads(blocks, std::vector<bool>(registers)), writes = reads;
@@ -167,7 +167,7 @@ class Fuser {
     }
   }
 
-  /// ptxas removes what nothing uses before it counts uses.
+  /// ptxas removes unused instructions before it counts uses.
   void find_useful_instructions() {
     std::vector<int> work;
     useful_.resize(entry_.instructions.size());
@@ -191,15 +191,15 @@ class Fuser {
 
   const std::vector<int>& writers(int reg) const { return writers_[static_cast<size_t>(reg)]; }
 
-  /// A number, a parameter of the entry or a constant of the module, all of which need no register: the number, or the
-  /// address of the other two; nullptr otherwise.
+  /// A constant operand that needs no register: a number, a parameter of the entry or a constant of the module. Returns
+  /// the number, or the address of the parameter or constant; nullptr if the operand is not constant.
   const Operand* constant_of(const Operand& given) const {
     const Operand* operand = &given;
     int reader = static_cast<int>(entry_.instructions.size());
     while (operand->kind != Kind::integer && operand->kind != Kind::real) {
       if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return nullptr;
       const int writer = writers(operand->reg).front();
-      if (writer >= reader) return nullptr;  // neg %f1, %f1: the register would be looked up without end
+      if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
       const Instruction& one = at(writer);
       const std::string& name = one.words[0];
       if (name == "ld") return has(one, "param") || has(one, "const") ? &one.operands.back() : nullptr;
@@ -212,7 +212,7 @@ class Fuser {
   }
   bool is_constant(const Operand& operand) const { return constant_of(operand) != nullptr; }
 
-  /// A product by 1 or -1: ptxas makes a copy or a change of sign of it.
+  /// A product by 1 or -1: ptxas emits a copy or a sign change.
   bool has_unit_factor(const Instruction& product) const {
     if (product.words[0] != "mul") return false;
     return std::ranges::any_of(product.operands, [&](const Operand& operand) {
@@ -226,11 +226,11 @@ class Fuser {
   bool has_constant_factor(const Instruction& product) const {
     const std::string& name = product.words[0];
     if (name == "mul") return is_constant(product.operands[1]) || is_constant(product.operands[2]);
-    return name == "div" && product.operands[2].kind == Kind::real;  // a product with the reciprocal
+    return name == "div" && product.operands[2].kind == Kind::real;  // ptxas multiplies by the reciprocal
   }
 
-  /// Uses of a register from an instruction on, to where it is written again, or to the end of the block; of a product
-  /// with a constant factor also in other blocks, where no other value can come to them.
+  /// Uses of a register from an instruction to the next write or the end of the block. For a product with a constant
+  /// factor it also collects uses in other blocks, if no other instruction writes the register.
   void collect_uses(const Block& block, const Product& product, int from, int reg, bool negated,
                     std::vector<Use>& uses) const {
     if (!collect_uses_in(block, product, from, reg, negated, uses)) return;
@@ -243,7 +243,7 @@ class Fuser {
     }
   }
 
-  /// The same in one block. Returns whether the register is read behind it.
+  /// The same within one block. Returns whether a later block reads the register.
   bool collect_uses_in(const Block& block, const Product& product, int from, int reg, bool negated,
                        std::vector<Use>& uses) const {
     for (int i = from; i < block.end; ++i) {
@@ -265,7 +265,7 @@ class Fuser {
       }
       if (std::ranges::find(of.writes, reg) == of.writes.end()) continue;
       if (one.guard < 0) return false;
-      uses.push_back({i, 0, negated});  // lanes without the guard keep the product for what reads the register next
+      uses.push_back({i, 0, negated});  // in lanes that the guard excludes, the next reader still gets the product
     }
     return live_behind_[block_of(block.begin)][static_cast<size_t>(reg)];
   }
@@ -291,7 +291,7 @@ class Fuser {
       if (leaves_loop(product) || is_also_used_here(product)) product.is_sure = false;
       products_.push_back(std::move(product));
     }
-    // Two products of the same factors may be one to ptxas.
+    // ptxas may merge two products of the same factors.
     for (Product& one : std::span(products_).subspan(first)) {
       for (const Product& other : std::span(products_).subspan(first)) {
         if (&one == &other || at(one.instruction).opcode != at(other.instruction).opcode || !same_factors(one, other))
@@ -302,7 +302,7 @@ class Fuser {
     }
   }
 
-  /// Joins a sum with the better of its operands that are products: those of one use come first.
+  /// Joins a sum with one of its operands that are products; a product with fewer uses is preferred.
   void join_sum(int sum, bool single) {
     if (!useful_[static_cast<size_t>(sum)] || !is_sum(at(sum)) || fusions_.of_sum.contains(sum)) return;
     const Product* best = nullptr;
@@ -319,7 +319,7 @@ class Fuser {
     if (best) join(*best, best_use);
   }
 
-  /// Whether a sum reads both.
+  /// Whether one sum reads both products.
   static bool meet(const Product& one, const Product& other) {
     return std::ranges::any_of(one.uses, [&](const Use& use) {
       return !use.leaves_block && std::ranges::any_of(other.uses, [&](const Use& second) {
@@ -359,7 +359,7 @@ class Fuser {
     }
   }
 
-  /// Whether ptxas may move a sum of the product behind this block, where it joined one in 1 of 200 kernels on an H100.
+  /// Whether ptxas may sink a sum of the product below this block: it joined such a sum in 1 of 200 kernels on an H100.
   bool may_sink(const Block& block, const Product& product) const {
     return std::ranges::any_of(product.uses, [&](const Use& use) {
       if (!fits(product, use)) return false;
@@ -369,7 +369,7 @@ class Fuser {
     });
   }
 
-  /// A sum that joined its other operand reads the product itself.
+  /// False if a sum joined its other operand: that sum still reads this product.
   bool still_joins(const Product& product) const {
     return std::ranges::all_of(product.uses, [&](const Use& use) {
       const auto joined = fusions_.of_sum.find(use.instruction);
@@ -377,7 +377,7 @@ class Fuser {
     });
   }
 
-  /// Whether one block can come behind another.
+  /// Whether control can flow from one block to another.
   bool reaches(size_t from, size_t to) const {
     std::vector<bool> seen(flow_.blocks.size());
     std::vector<size_t> work{from};
@@ -395,8 +395,8 @@ class Fuser {
     return false;
   }
 
-  /// Whether a product of a loop, one of whose factors changes in each turn, is joined behind the loop: ptxas does not
-  /// where it unrolls the loop.
+  /// Whether the product is in a loop, changes in each iteration, and joins a sum after the loop: ptxas does not
+  /// contract it if it unrolls the loop.
   bool leaves_loop(const Product& product) const {
     const size_t block = block_of(product.instruction);
     const Instruction& one = at(product.instruction);
@@ -409,8 +409,8 @@ class Fuser {
            });
   }
 
-  /// Whether a product with a constant factor stays for another use while a sum of another block reads it: ptxas joined
-  /// one such sum and kept the product, in a kernel of torch.compile's on an H200, and does not in small kernels.
+  /// Whether a product with a constant factor has another use while a sum in another block reads it: ptxas joined one
+  /// such sum and kept the product, in a torch.compile kernel on an H200. It does not do so in small kernels.
   bool is_also_used_here(const Product& product) const {
     return product.why == row(4) && product.has_constant && std::ranges::any_of(product.uses, [&](const Use& use) {
              return fits(product, use) && block_of(use.instruction) != block_of(product.instruction);
@@ -428,7 +428,7 @@ class Fuser {
       if (mul.operands[k].kind != Kind::reg) continue;
       const std::vector<int>& all = writers(mul.operands[k].reg);
       const auto is_between = [&](int writer) { return writer >= product.instruction && writer < use.instruction; };
-      // In a loop a factor of one turn is overwritten before a sum behind it, or of the next turn.
+      // In a loop, an iteration overwrites the factor before a sum after it, or in the next iteration, reads it.
       const bool is_overwritten = is_same_block ? std::ranges::any_of(all, is_between) : !is_constant(mul.operands[k]);
       if (is_overwritten) join.needs_copies = true;
     }
@@ -436,14 +436,14 @@ class Fuser {
   }
 
   SassEvidence in_sass(int sum) const {
-    if (statements_of_line_.at(at(sum).line).size() > 1) return SassEvidence::none;  // whose, it does not say
+    if (statements_of_line_.at(at(sum).line).size() > 1) return SassEvidence::none;  // SASS cannot tell which
     const auto found = sass_.find(at(sum).line);
     if (found == sass_.end() || (found->second.fmas == 0 && found->second.sums == 0)) return SassEvidence::none;
     if (found->second.fmas == 0) return SassEvidence::apart;
     return found->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
   }
 
-  /// Joins a sum, or not, as the SASS has it. False where the SASS has an fma, and no operand of the sum is a product.
+  /// Joins or separates a sum as the SASS shows it. False if the SASS has an fma but no operand is a product.
   bool follow_sass(int sum) {
     const SassEvidence evidence = in_sass(sum);
     if (evidence == SassEvidence::apart) fusions_.of_sum.erase(sum);
@@ -451,7 +451,7 @@ class Fuser {
     struct Candidate {
       const Product* product = nullptr;
       Use use = {};
-      bool stays = true;  // the SASS has a product at its line
+      bool stays = true;  // the SASS still has a product at its line
       bool by_rule = false;
     };
     std::vector<Candidate> candidates;
@@ -465,7 +465,7 @@ class Fuser {
       }
     }
     if (candidates.empty()) return false;
-    // The product that is gone; of several the one that the rule takes, then the one of fewer uses.
+    // Prefer a product that the SASS no longer has, then the product that the rule joins, then the one with fewer uses.
     const auto order = [](const Candidate& one) {
       return std::tuple(one.stays, !one.by_rule, one.product->uses.size(), one.use.operand);
     };
@@ -474,7 +474,7 @@ class Fuser {
     return true;
   }
 
-  /// Whether a sum has the product of this place in every lane, and in one operand.
+  /// Whether the sum reads the value of this product in every lane, and in only one operand.
   bool reads_product(const Product& product, const Use& use) const {
     const std::vector<int>& all = writers(at(product.instruction).operands[0].reg);
     const auto overwrites = [&](int writer) {
@@ -484,7 +484,7 @@ class Fuser {
     return at(product.instruction).guard < 0 && std::ranges::none_of(all, overwrites) && product.why != row(6);
   }
 
-  /// Uses in all blocks, of a product whose register is written nowhere else.
+  /// Uses in all blocks of a product whose register no other instruction writes.
   std::vector<Use> uses_anywhere(const Product& product) const {
     Product anywhere{.instruction = product.instruction, .has_constant = true};
     collect_uses(flow_.blocks[block_of(product.instruction)], anywhere, product.instruction + 1,
@@ -492,7 +492,7 @@ class Fuser {
     return anywhere.uses;
   }
 
-  /// One row for each product and each sum that reads it.
+  /// Reports one row for each product and each sum that reads it.
   void tell(const std::map<int, Join>& by_rule, const std::set<int>& unexplained) {
     const auto joins = [](const std::map<int, Join>& joined, const Product& product, int sum) {
       const auto found = joined.find(sum);
@@ -508,7 +508,7 @@ class Fuser {
         if (rule_joins) why = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
         else if (why.empty()) why = by_rule.contains(sum) ? row(2) : row(9);
         SassEvidence evidence = in_sass(sum);
-        if (evidence == SassEvidence::joined && !is_joined) evidence = SassEvidence::apart;  // the other operand's fma
+        if (evidence == SassEvidence::joined && !is_joined) evidence = SassEvidence::apart;  // with the other operand
         const bool decided = evidence == SassEvidence::joined || evidence == SassEvidence::apart;
         fusions_.list.push_back({.product_line = mul.line,
                                  .sum_line = at(sum).line,
@@ -538,9 +538,9 @@ class Fuser {
   std::map<int, std::set<std::string>> statements_of_line_;
   std::vector<std::vector<bool>> live_behind_;
   std::vector<bool> useful_;
-  std::vector<std::vector<int>> writers_;  // of each register
+  std::vector<std::vector<int>> writers_;  // for each register
   std::vector<Product> products_;
-  std::map<std::pair<int, int>, std::pair<size_t, Use>> product_of_;  // of a sum and its operand
+  std::map<std::pair<int, int>, std::pair<size_t, Use>> product_of_;  // keyed by sum and operand
   Fusions fusions_;
 };
 

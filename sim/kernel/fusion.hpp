@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which products and sums ptxas joins into one fma. PTX lets it: an add, sub or mul without a rounding may be. What it
-// does was read from SASS; the rows of fusion_rows say what, and with which evidence.
+// Which products and sums ptxas contracts into one fma. PTX permits it for add, sub and mul without a rounding
+// modifier. We read the behaviour of ptxas from SASS; each row of fusion_rows states a rule and its evidence.
 //
 //   mul.f32 %f3, %f1, %f2;        add.f32 %f5, %f3, %f4     becomes     fma.rn.f32 %f5, %f1, %f2, %f4
 #pragma once
@@ -16,17 +16,17 @@
 
 namespace bitmma::kernel {
 
-/// A sum that becomes an fma: the product's factors, and what is added.
+/// A sum that becomes an fma: the product with the factors, and which operand of the sum it is.
 struct Join {
-  int product = -1;  // instruction
-  int operand = 1;   // of the sum: which of its sources the product is, 1 or 2
+  int product = -1;  // index of the product's instruction
+  int operand = 1;   // which source of the sum is the product, 1 or 2
   bool negate_product = false;
   bool negate_addend = false;
-  bool needs_copies = false;  // a factor is overwritten between the two
+  bool needs_copies = false;  // a factor is overwritten between product and sum
 };
 
 struct Fusions {
-  std::map<int, Join> of_sum = {};  // by instruction
+  std::map<int, Join> of_sum = {};  // by instruction of the sum
   std::vector<KernelFusion> list = {};
 
   bool copies_factors(int product) const {
@@ -37,7 +37,7 @@ struct Fusions {
   }
 };
 
-/// A case of the rule, and what ptxas makes of it.
+/// One case of the rule, and how ptxas compiles it.
 struct FusionRow {
   std::string_view name = {};
   std::string_view meaning = {};
@@ -46,7 +46,7 @@ struct FusionRow {
 };
 std::span<const FusionRow> fusion_rows();
 
-/// What ptxas -fmad=true joins in an entry. Where the SASS has something at a sum's line, it decides.
+/// The products and sums that ptxas -fmad=true joins in an entry. If the SASS shows a sum's line, the SASS decides.
 Fusions fusions_of(const Entry& entry, const SassLines& sass = {});
 
 }  // namespace bitmma::kernel

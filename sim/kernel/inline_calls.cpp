@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Calls of functions, replaced by the instructions of the function: registers and variables are new ones for each call,
-// parameters are the variables that the call passes, and ret jumps behind the call.
+// Inlines function calls: each call gets fresh registers and variables, parameters map to the variables that the call
+// passes, and ret jumps to the instruction after the call.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool is_call(const Instruction& one) { return one.words[0] == "call"; }
                .expected = std::move(expected)});
 }
 
-/// What the names of a function are where it is called.
+/// The caller's registers and variables for the names of a function.
 struct Frame {
   int first_register = 0;
   std::map<int, int> variables = {};
@@ -60,10 +60,10 @@ class Inliner {
     return one;
   }
 
-  /// Instructions of `from` behind those of `to`. Jumps leave for where their targets come to lie.
+  /// Appends the instructions of `from` to `to`. Jumps are resolved to the new places of their targets.
   void append(const Entry& from, const Frame& frame, Entry& to) {
-    std::vector<int> place;                             // of each instruction of `from`, and of its end
-    std::vector<std::pair<size_t, size_t>> jumps = {};  // an instruction of `to`, its target in `from`
+    std::vector<int> place;                             // new index of each instruction of `from`, and of its end
+    std::vector<std::pair<size_t, size_t>> jumps = {};  // an instruction of `to`, and its target in `from`
     const size_t end = from.instructions.size();
     for (size_t i = 0; i < end; ++i) {
       place.push_back(static_cast<int>(to.instructions.size()));
@@ -74,7 +74,7 @@ class Inliner {
       for (Operand& operand : one.operands) renumber(operand, frame);
       const Entry* const function = is_call(one) ? function_of(one) : nullptr;
       if (function) {
-        if (one.guard >= 0) {  // lanes that do not call go on behind it
+        if (one.guard >= 0) {  // lanes that do not call continue after it
           Instruction around = jump(one);
           around.guard_negated = !one.guard_negated;
           jumps.emplace_back(to.instructions.size(), i + 1);
@@ -95,7 +95,7 @@ class Inliner {
     for (const auto& [at, name] : from.labels) to.labels.emplace(place[static_cast<size_t>(at)], name);
   }
 
-  /// Nothing where the module has no function of this name with a body.
+  /// Returns nullptr if the module has no function of this name with a body.
   const Entry* function_of(const Instruction& one) const {
     const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
     if (name == one.operands.end()) return nullptr;
@@ -140,7 +140,7 @@ class Inliner {
 
   Module& module_;
   int entry_ = 0;
-  std::vector<const Entry*> open_ = {};  // functions that are being called
+  std::vector<const Entry*> open_ = {};  // functions whose calls are being inlined
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A function of words made an instruction of a warp: map<f> calls f for every active lane.
+// Makes an instruction of a warp from a function of words: map<f> calls f for every active lane.
 //
 //   inline uint32_t add_words(uint32_t a, uint32_t b) { return a + b; }
 //   op.run = map<add_words>;                            d = a + b in the lanes of the mask
@@ -17,7 +17,7 @@ namespace bitmma::kernel {
 template <typename T>
 using Word = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
 
-/// A value as its register has it: narrow ones zero-extended.
+/// A value as its register stores it: narrow values are zero-extended.
 template <typename T>
 constexpr Word<T> to_word(T value) {
   return static_cast<Word<T>>(static_cast<std::make_unsigned_t<T>>(value));
@@ -57,7 +57,7 @@ template <auto f, typename... A>
 Mask test_with(Warp& warp, const Op& op, bool (*pointer)(A...)) {
   return test_lanes<f>(warp, op, pointer, std::index_sequence_for<A...>());
 }
-/// The lanes in which f holds, of all 32.
+/// The mask of the lanes, out of all 32, for which f holds.
 template <auto f>
 Mask test(Warp& warp, const Op& op) {
   return test_with<f>(warp, op, f);

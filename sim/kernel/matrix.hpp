@@ -11,13 +11,13 @@
 
 namespace bitmma::kernel {
 
-/// What an instruction reads of shared memory is written, waited for and behind a fence. Throws Fault.
+/// Checks that the shared memory an instruction reads is written, waited for and fenced. Throws Fault.
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
                     std::span<const Warp> warps);
 
 bool has_tensor_memory(Target target);
 
-/// The slots of a register, or of those of a vector.
+/// The slots of a register, or of each register of a vector.
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes);
 
 }  // namespace bitmma::kernel

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // mbarrier objects in shared memory.
 //
-// PTX leaves the 64 bits of an mbarrier object open. Here: the pending arrivals in bits 0 to 19, those of a phase in
-// bits 20 to 39, the bytes that are still expected in bits 40 to 62, two's complement, and the parity of the phase in
-// bit 63. A copy arrives when a thread waits for its barrier: until then its bytes are in flight, and reading them is a
+// PTX does not define the 64 bits of an mbarrier object. Here bits 0 to 19 hold the pending arrivals, bits 20 to 39 the
+// arrivals of a phase, bits 40 to 62 the bytes still expected (two's complement), and bit 63 the parity of the phase.
+// A copy arrives when a thread waits on its barrier: until then its bytes are in flight, and reading them is
 // fault.
 #pragma once
 
@@ -34,11 +34,11 @@ struct MbarrierPhase {
   }
 };
 
-/// An mbarrier object that a lane names.
+/// The mbarrier object that a lane names.
 struct MbarrierObject {
-  Cta* cta = nullptr;  // whose shared memory holds it
+  Cta* cta = nullptr;  // the block whose shared memory holds it
   uint8_t* bytes = nullptr;
-  uint32_t address = 0;  // there
+  uint32_t address = 0;  // address in that block
 
   MbarrierPhase phase() const {
     uint64_t word = 0;
@@ -51,17 +51,17 @@ struct MbarrierObject {
   }
 };
 
-/// Throws Fault for an address that no block's shared memory has.
+/// Throws Fault for an address outside every block's shared memory.
 MbarrierObject object_of(Warp& warp, const Op& op, int lane, Space space, uint64_t address, AccessKind kind);
 
-/// Arrivals and bytes of a phase; the last of them begins the next one.
+/// Records arrivals and bytes of a phase; the last arrival starts the next phase.
 void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx);
 
-/// The blocks of a ctaMask, of .multicast::cluster. Throws Fault for none, and for ranks that the cluster does not
-/// have.
+/// The blocks of the ctaMask of .multicast::cluster. Throws Fault for an empty mask and for ranks outside the
+/// cluster.
 uint32_t blocks_of_mask(const Warp& warp, uint32_t slot, int lane);
 
-/// One arrival for a lane, which makes known what the warp did before.
+/// Records one arrival of a lane, which makes the warp's earlier accesses visible.
 void arrive_once(Warp& warp, const Op& op, int lane, Space space, uint64_t address);
 
 }  // namespace bitmma::kernel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a lane's address lies, and whether it may be read or written there.
+// Translates a lane's address to memory, and checks that the lane may read or write there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace bitmma::kernel {
 namespace {
 
-/// Epochs of warp `other` that `warp` knows of: what happened in later ones is not ordered before now.
+/// The newest epoch of warp `other` that is visible to `warp`: later accesses are not ordered before the current one.
 bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
   return other == warp.number || epoch <= warp.seen[static_cast<size_t>(other)];
 }
@@ -21,7 +21,7 @@ std::string line_of(const Cta& cta, int instruction) {
   return fmt::format("PTX line {}, {}", one.line, one.text);
 }
 
-/// "thread (3, 0, 0)", or of another block "thread (3, 0, 0) of block 1 of the cluster".
+/// "thread (3, 0, 0)", or for another block "thread (3, 0, 0) of block 1 of the cluster".
 std::string print_writer(const Warp& warp, int writer, int lane) {
   const int warps = static_cast<int>(warp.cta->warps.size()), rank = writer / warps;
   std::string text = print_thread(*warp.cta, writer % warps, lane);
@@ -29,13 +29,13 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
   return text;
 }
 
-/// Notes that the warp uses bytes of a block, and finds who used them without a barrier between. Reads of other blocks
-/// are not noted.
+/// Records the warp's access to bytes of a block, and reports a conflicting access without a barrier in between. Reads
+/// of other blocks are not recorded.
 void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind,
               const uint8_t* data) {
   const size_t warps = cta.warps.size();
   const bool is_own = &cta == warp.cta;
-  if (kind == AccessKind::bulk_write && cta.used_units[at / 16] == 0) return;  // 16 bytes, at most
+  if (kind == AccessKind::bulk_write && cta.used_units[at / 16] == 0) return;  // 16 bytes at most
   for (size_t unit = at / 16; unit <= (at + bytes - 1) / 16; ++unit) cta.used_units[unit] = 1;
   for (size_t i = at; i < at + bytes; ++i) {
     ByteUse& use = cta.uses[i];
@@ -84,7 +84,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
         "write it first; --no-checks reads what is there");
 }
 
-/// `where` makes the name of a place: only a fault needs it.
+/// `where` formats the place; it is called only for a fault.
 template <typename Where>
 void require_written(const uint8_t* states, size_t bytes, int lane, const Where& where) {
   for (size_t i = 0; i < bytes; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cp.async.bulk and cp.reduce.async.bulk, with tensor maps or without, and st.async. What goes to shared memory
-// completes on an mbarrier.
+// cp.async.bulk and cp.reduce.async.bulk, with and without tensor maps, and st.async. Writes to shared memory complete
+// on an mbarrier.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,21 +17,21 @@ namespace {
 using Kind = Operand::Kind;
 
 struct BulkDetails {
-  std::vector<uint32_t> coordinates = {};  // slots, of a tensor map; the innermost first
+  std::vector<uint32_t> coordinates = {};  // slots of a tensor map's coordinates, innermost first
   uint32_t blocks = Op::no_slot;           // slot of the mask of .multicast::cluster
   std::optional<Atomic> reduction = {};    // of cp.reduce.async.bulk
-  Type type = Type::b32;                   // of its elements, without a tensor map
+  Type type = Type::b32;                   // element type, without a tensor map
   bool to_shared = true;
   bool of_pair = false;  // .cta_group::2
   Address to = {}, from = {}, barrier = {};
 };
 
-/// 16 bytes, and the address in shared memory where they will arrive.
+/// 16 bytes, and the shared-memory address at which they will arrive.
 using Pieces = std::vector<std::pair<uint64_t, std::array<uint8_t, piece>>>;
 
-/// The copy arrives when a thread waits for the barrier that the instruction names. With .multicast::cluster each block
-/// of the mask gets it, at the same place of its shared memory and of its barrier; with .cta_group::2 of the barrier of
-/// the block in its pair whose rank is even or odd as that of the barrier's block (PTX ISA, cp.async.bulk.tensor).
+/// The copy arrives when a thread waits on the named barrier. With .multicast::cluster each block of the mask receives
+/// it at the same offset of its shared memory and of its barrier. With .cta_group::2 the signal goes to the block of
+/// its pair whose rank has the parity of the rank of the barrier's block (PTX ISA, cp.async.bulk.tensor).
 void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
   const uint64_t barrier = one.barrier.of(warp, lane);
@@ -57,20 +57,20 @@ void begin_copy(Warp& warp, const Op& op, int lane, const Pieces& pieces) {
   });
 }
 
-/// Refuses a copy of more bytes than a block has, before they are gathered.
+/// Refuses a copy larger than a block's shared memory before the bytes are gathered.
 void require_fits(const Cta& cta, int lane, uint64_t bytes) {
   if (bytes <= cta.shared.size()) return;
   fault(ViolationCode::out_of_bounds, lane, fmt::format("a bulk copy of {} bytes", bytes),
         fmt::format("at most the {} of a block's shared memory", cta.shared.size() - shared_begin));
 }
 
-/// What a copy takes from shared memory.
+/// The bytes that a copy reads from shared memory.
 void check_source(const Warp& warp, int lane, const uint8_t* source) {
   const Cta* const cta = owner_of(*warp.cta->cluster, source);
   if (cta) check_async_read({&warp, 1}, lane, *cta, static_cast<size_t>(source - cta->shared.data()));
 }
 
-/// One element of a copy to global memory, or of a reduction there.
+/// Writes or reduces one element in global memory.
 void store_element(const BulkDetails& one, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
   if (!one.reduction) {
     std::memcpy(to, from, bytes);
@@ -172,12 +172,12 @@ bool is_in_tensor(const PackedTensorMap& map, size_t dimension, int64_t index) {
   return index >= 0 && static_cast<uint64_t>(index) < map.sizes[dimension];
 }
 
-/// How many indices of a dimension a copy moves.
+/// The number of indices of a dimension that a copy moves.
 uint32_t moved_of(const PackedTensorMap& map, size_t dimension) {
   return (map.box[dimension] + map.element_strides[dimension] - 1) / map.element_strides[dimension];
 }
 
-/// Where the tensor's row begins that row `row` of a box is a part of; nothing outside of the tensor.
+/// The address at which row `row` of a box starts in the tensor; nothing if the row is outside the tensor.
 std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices& first, uint32_t row) {
   uint64_t address = map.address;
   for (size_t i = 1; i < map.rank; ++i) {
@@ -204,8 +204,8 @@ void require_coordinates(const BulkDetails& one, const PackedTensorMap& map, con
   }
 }
 
-/// One copy between a box of a tensor and shared memory, where the box is dense, but with a swizzle each row begins at
-/// a multiple of the swizzle's span.
+/// Copies between a box of a tensor and shared memory. The box is dense there, but with a swizzle each row starts at a
+/// multiple of the swizzle's span.
 void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const BulkDetails*>(op.details);
   const size_t rank = one.coordinates.size();
@@ -271,7 +271,7 @@ void nothing(Warp&, const Op&, Mask) {}
 }  // namespace
 
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
-  // Writes to global memory are done at once, and what is fetched ahead changes no value.
+  // Writes to global memory happen at once, and prefetches change no value.
   if (words.take("commit_group") || words.take("wait_group") || words.take("prefetch")) {
     for (const std::string& word : instruction.words) words.take(word);
     decoder.emit(nothing);
@@ -299,7 +299,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     decoder.program().has_atomics = true;
     if (*one.reduction == Atomic::add && (is_tensor || is_floating(one.type))) decoder.program().order_matters = true;
   }
-  // Which space is written stands first.
+  // The first space in the opcode is the destination.
   const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
   one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
   const bool has_global = words.take("global"), to_cluster = one.to_shared && words.take("shared::cluster");
@@ -312,7 +312,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     decoder.refuse("with another completion");
   const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
-  // The map with its coordinates: [%rd1, {%r1, %r2}].
+  // A tensor map with coordinates: [%rd1, {%r1, %r2}].
   const auto of_map = [&](const Operand& operand) {
     if (operand.kind != Kind::address || operand.elements.size() != 2 || operand.elements[1].kind != Kind::vector ||
         operand.elements[1].elements.size() != rank || rank == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Floating-point instructions: every value comes from layer math, but for selections (min, max, comparisons), which
-// compute nothing.
+// Floating-point instructions: layer math computes every value, except for selections (min, max, comparisons), which
+// round nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,9 +72,9 @@ void run_known(Warp& warp, const Op& op, Mask mask) {
 
 bool is_nan(Format format, uint64_t code) { return decode(info(format), code).number == NumberClass::nan; }
 
-/// NaN of a result of f64, as an H100 gives it, measured for pairs and triples of NaN, infinity and numbers: the last
-/// operand that is one, but a quotient's first and an fma's second factor before its addend, made quiet; the sign is
-/// the operand's even where it is subtracted. Without one, 0xFFF8000000000000.
+/// The NaN of an f64 result on an H100, measured for pairs and triples of NaN, infinity and numbers: the last NaN
+/// operand, made quiet. A quotient returns its first NaN, and an fma prefers its second factor to its addend. The sign
+/// is that of the operand, even of a subtracted one. Without a NaN operand the result is 0xFFF8000000000000.
 uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c) {
   constexpr uint64_t quiet = uint64_t{1} << 51;
   const auto first_of = [&](std::initializer_list<uint64_t> operands) {
@@ -92,7 +92,7 @@ uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c)
   }
 }
 
-/// f64: IEEE 754, in any rounding.
+/// f64: IEEE 754 arithmetic in any rounding mode.
 void run_f64(Warp& warp, const Op& op, Mask mask) {
   const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
@@ -114,7 +114,7 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-/// f32x2: two numbers of f32 in 64 bits.
+/// f32x2: two f32 numbers in 64 bits.
 void run_pair_of_f32(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MathDetails*>(op.details);
   const uint32_t slots[3] = {op.a, op.b, op.c};
@@ -155,7 +155,7 @@ void emit_math(Decoder& decoder, const MathInstruction& one, Type type, uint32_t
 
 constexpr uint32_t flip_32(uint32_t a, uint32_t sign) { return a ^ sign; }
 constexpr uint64_t flip_pair(uint64_t a, uint64_t sign) { return a ^ sign; }
-/// The operand of an fma keeps its NaN: measured on an H100.
+/// An fma keeps the operand's NaN: measured on an H100.
 constexpr uint64_t flip_64(uint64_t a, uint64_t sign) { return (a & ~sign) > 0x7FF0000000000000 ? a : a ^ sign; }
 
 uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
@@ -166,7 +166,7 @@ uint32_t negated(Decoder& decoder, uint32_t slot, Type type) {
   return d;
 }
 
-/// The factors of a quotient that ptxas multiplies: the reciprocal of the scaled divisor, and the scaled dividend.
+/// The two factors by which ptxas computes a quotient: the reciprocal of the scaled divisor, and the scaled dividend.
 void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
   const auto& details = *static_cast<const MathDetails*>(op.details);
   const auto *a = warp.lanes_of<const uint32_t>(op.a), *b = warp.lanes_of<const uint32_t>(op.b);
@@ -177,11 +177,11 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-/// "add.ftz.f32" of a mad, or of a form that PTX writes in another order.
+/// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
 MathInstruction math_instruction_of(const Instruction& one) {
   std::string name = one.opcode;
   if (one.words[0] == "mad") name.replace(0, 3, "fma");
-  if (name.ends_with("f32x2")) name.resize(name.size() - 2);  // of each of the two
+  if (name.ends_with("f32x2")) name.resize(name.size() - 2);  // both halves compute alike
   return parse_math_instruction(name);
 }
 
@@ -189,16 +189,16 @@ void take_all(Words& words, const Instruction& one) {
   for (size_t i = 1; i < one.words.size(); ++i) words.take(one.words[i]);
 }
 
-/// The fma that a sum becomes together with its product.
+/// Decodes the fma that replaces a sum and its product.
 void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, Type type) {
   const Instruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
-  const bool is_f64 = type == Type::f64;  // which math_instructions() has not
+  const bool is_f64 = type == Type::f64;  // math_instructions() has no f64 rows
   const MathInstruction of_product =
       is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
   MathInstruction one = is_f64 ? of_product : math_instruction_of(sum);
   one.operation = MathOperation::fma;
   const size_t other = join.operand == 1 ? 2 : 1;
-  const bool is_reciprocal = of_product.operation == MathOperation::rcp;  // 1 / x, scaled as a quotient
+  const bool is_reciprocal = of_product.operation == MathOperation::rcp;  // 1 / x, scaled like a quotient
   uint32_t b = decoder.factor_slot(join, is_reciprocal ? 0 : 1, type);
   uint32_t a = is_reciprocal ? decoder.constant(0x3F800000, 4) : decoder.factor_slot(join, 0, type);
   uint32_t c = decoder.read(sum.operands[other], type);
@@ -254,7 +254,7 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
   uint32_t slots[3] = {};
   for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
   decoder.keep_factors(slots, Type::f64);
-  // ptxas puts a constant factor behind the other, which tells which NaN comes through.
+  // ptxas moves a constant factor to second place, which decides which NaN is returned.
   if (row->name == "fma" && instruction.operands[1].kind != Kind::reg && instruction.operands[2].kind == Kind::reg)
     std::swap(slots[0], slots[1]);
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
@@ -272,7 +272,7 @@ uint64_t flushed(Format format, uint64_t code) {
   const uint64_t magnitude = code & ~row.sign_bit();
   return magnitude <= row.mantissa_mask() ? code & row.sign_bit() : code;
 }
-/// Codes in the order of their numbers, -0 below +0.
+/// Codes in numerical order, with -0 below +0.
 int64_t order_of(Format format, uint64_t code) {
   const FormatInfo& row = info(format);
   const auto magnitude = static_cast<int64_t>(code & ~row.sign_bit());
@@ -391,7 +391,7 @@ Order order_between(Format format, bool ftz, uint64_t a, uint64_t b) {
   return x < y ? Order::less : x > y ? Order::greater : Order::equal;
 }
 
-/// A set of outcomes, a bit for each Order.
+/// A set of outcomes, one bit for each Order.
 struct ComparisonInfo {
   std::string_view name;
   uint8_t holds;
@@ -445,7 +445,7 @@ void run_compare(Warp& warp, const Op& op, Mask mask) {
   if (op.flag) set_mask(warp, op.d2, mask, combined(second));
 }
 
-/// f32 without .ftz, on the host: comparisons round nothing.
+/// f32 without .ftz, computed on the host: a comparison rounds nothing.
 void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
@@ -477,7 +477,7 @@ void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words
 
 struct CvtDetails {
   CvtInstruction instruction = {};
-  int from_bits = 32, to_bits = 32;  // of the registers
+  int from_bits = 32, to_bits = 32;  // register widths
   int sources = 1;
   bool b_is_scale = false;
 };

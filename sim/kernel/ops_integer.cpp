@@ -17,7 +17,7 @@ template <typename T>
 using Signed = std::make_signed_t<T>;
 __extension__ using Wide = unsigned __int128;
 __extension__ using SignedWide = __int128;
-/// Twice as wide.
+/// The type of twice the width.
 template <typename T>
 struct Twice;
 template <>
@@ -47,7 +47,7 @@ struct Twice<int64_t> {
 template <typename T>
 using TwiceAs = typename Twice<T>::Type;
 
-// T is the type of the instruction; words are as registers have them.
+// T is the instruction's type; words are register contents.
 template <typename T>
 constexpr Word<T> add_of(Word<T> a, Word<T> b) {
   return to_word<T>(static_cast<T>(a + b));
@@ -107,7 +107,7 @@ template <typename T>
 constexpr Word<T> mad24_of(Word<T> a, Word<T> b, Word<T> c) {
   return mul24_of<T>(a, b) + c;
 }
-/// Division by zero gives all ones, as GPUs do; PTX leaves it open.
+/// Division by zero returns all ones, as on GPUs; PTX leaves it undefined.
 template <typename T>
 constexpr Word<T> div_of(Word<T> a, Word<T> b) {
   const T x = static_cast<T>(a), y = static_cast<T>(b);
@@ -210,7 +210,7 @@ constexpr uint32_t bfind_shift_of(Word<T> a) {
   const uint32_t found = bfind_of<T>(a);
   return found == ~uint32_t{0} ? found : static_cast<uint32_t>(8 * sizeof(T) - 1) - found;
 }
-/// PTX ISA, bfe: positions and lengths are the low bytes.
+/// PTX ISA, bfe: position and length are the low bytes of their operands.
 template <typename T>
 constexpr Word<T> bfe_of(Word<T> a, uint32_t position, uint32_t length) {
   const int most = 8 * sizeof(T) - 1, from = static_cast<int>(position & 0xFF), count = static_cast<int>(length & 0xFF);
@@ -306,14 +306,14 @@ void lop3(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
 }
 
-// Carries: CC.CF is a bit of each lane.
+// Carries: CC.CF is one bit for each lane.
 template <typename T, bool subtracts, bool reads>
 void add_carry(Warp& warp, const Op& op, Mask mask) {
   const auto *a = warp.lanes_of<const T>(op.a), *b = warp.lanes_of<const T>(op.b);
   auto* d = warp.lanes_of<T>(op.d);
   for_each_lane(mask, [&](int lane) {
     const bool in = reads && (warp.carry >> lane & 1) != 0;
-    // CC.CF is the borrow of a difference.
+    // For a difference CC.CF is the borrow.
     const Wide sum = subtracts ? Wide{a[lane]} - b[lane] - in : Wide{a[lane]} + b[lane] + in;
     d[lane] = static_cast<T>(sum);
     if (!op.flag) return;
@@ -336,7 +336,7 @@ void mad_carry(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-/// The function for a type of 16, 32 or 64 bits.
+/// The function for a 16-, 32- or 64-bit type.
 #define BITMMA_FOR_INTEGER(type, f)            \
   [&]() -> Run {                               \
     switch (type) {                            \
@@ -359,7 +359,7 @@ Type require_type(Decoder& decoder, Words& words) {
   return *type;
 }
 
-/// d and the sources, all of one type, of which `shifts` counts are u32.
+/// Emits an Op whose sources have type `type` and whose d has type `result`.
 void emit_words(Decoder& decoder, const Instruction& one, Run run, Type type, size_t sources, Type result) {
   if (!run) decoder.refuse(std::string("of .") + std::string(info(type).name));
   decoder.require_operands(one, sources + 1, sources + 1);
@@ -389,13 +389,13 @@ bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, int wh
   return true;
 }
 
-/// The sums of both halves; s16x2 and u16x2 wrap alike.
+/// The sums of both halves; s16x2 and u16x2 wrap identically.
 constexpr uint32_t pair_add(uint32_t a, uint32_t b) {
   return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF);
 }
 
 void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
-  // PTX has no sub of pairs.
+  // PTX has no sub for pairs.
   if (words.name() == "add" && !words.take_one({"s16x2", "u16x2"}).empty())
     return emit_words(decoder, one, map<pair_add>, Type::b32, 2, Type::b32);
   const Type type = require_type(decoder, words);
@@ -704,7 +704,7 @@ constexpr bool compare(Word<T> a, Word<T> b) {
   }
 }
 
-/// d, and where it is wanted its complement, of a comparison and a predicate. small: 0 alone, 1 and, 2 or, 3 xor.
+/// Sets d and optionally its complement to a comparison combined with a predicate. small: 0 none, 1 and, 2 or, 3 xor.
 template <auto f>
 void set_predicate(Warp& warp, const Op& op, Mask mask) {
   const Mask found = test<f>(warp, op), other = op.small == 0 ? 0 : warp.mask_of(op.c);
@@ -840,7 +840,7 @@ void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
     op.a = a, op.b = which, op.d = d;
   };
   if (bytes_of(type) == 4 && parts.size() == 2) {
-    // A part may be the register that is read.
+    // A part may be the source register itself.
     const bool overwrites =
         parts[0].kind == Kind::reg && one.operands[1].kind == Kind::reg && parts[0].reg == one.operands[1].reg;
     if (overwrites) decoder.refuse("into the register that is read");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ldmatrix, stmatrix, movmatrix and mma.sync: the maps of layer memory, the products of layer instruction.
+// ldmatrix, stmatrix, movmatrix and mma.sync: layer memory supplies the maps, layer instruction the products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct MatrixMoveDetails {
   LdMatrix move = {};
   std::vector<uint32_t> slots = {};
   Address address = {};
-  /// Of register r of lane t, element h: matrix row and column, and the lane that has the row's address.
+  /// For register r of lane t, element h: the byte in its row, and the lane that supplies the row's address.
   struct Place {
     int address_lane, byte;
   };
@@ -94,7 +94,7 @@ void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words&
     for (int lane = 0; lane < lanes; ++lane) {
       for (int half = 0; half < 2; ++half) {
         const LdMatrixElement element = element_at(one.move, lane, reg, 16 * half);
-        // With .trans a row of memory is a column of the matrix.
+        // With .trans a row in memory is a column of the matrix.
         one.places.push_back({address_thread(one.move, element.matrix, element.row), 2 * element.col});
       }
     }
@@ -113,7 +113,7 @@ struct MmaDetails {
     Field field = Field::a_regs;
     std::vector<uint32_t> slots = {};
     bool wide = false;
-    bool is_number = false;  // a descriptor, which is the same in all lanes
+    bool is_number = false;  // a descriptor, which is equal in all lanes
     Extents extents = {};
   };
   std::vector<Registers> reads = {};
@@ -149,7 +149,7 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
   state.set(registers.field, elements, registers.extents);
 }
 
-/// The product of a warp, or of the four warps of a warpgroup.
+/// Computes the product of a warp, or of the four warps of a warpgroup.
 void run_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes)
@@ -197,7 +197,7 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
-/// Fields of a state by the names of the operands in PTX. d is C before and D after.
+/// State fields by the PTX names of the operands. d is C before the product and D after it.
 constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>>({
     {"a", Field::a_regs},
     {"b", Field::b_regs},
@@ -210,14 +210,14 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
 
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
   for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
-  std::string text = instruction.text;  // the guard is the Op's
+  std::string text = instruction.text;  // the Op holds the guard
   if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
   const Statement statement = parse_statement(text);
   const bool is_warpgroup = words.name() == "wgmma";
   MmaDetails one{.instruction = statement.instruction,
                  .without_c = statement.instruction,
                  .warps = is_warpgroup ? size_t{4} : size_t{1}};
-  // The registers of D hold C: an instruction that may read it reads it unless scale-d says no.
+  // The registers of D hold C: if the instruction can read C, it does unless scale-d is false.
   if (is_warpgroup) {
     one.instruction = with_enable_input_d(statement.instruction, true);
     one.without_c = with_enable_input_d(statement.instruction, false);
@@ -286,7 +286,7 @@ void wait_group(Warp& warp, const Op& op, Mask) {
     warp.completed_groups = std::max(warp.completed_groups, warp.committed_groups - left);
 }
 
-/// The product is there when wgmma.mma_async ends. Groups say whose accumulators may be read.
+/// The product is complete when wgmma.mma_async ends. Groups decide whose accumulators may be read.
 void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (instruction.words.size() > 1 && instruction.words[1] == "mma_async")
     return decode_mma(decoder, instruction, words);

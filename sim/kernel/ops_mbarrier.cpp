@@ -22,7 +22,7 @@ struct MbarrierDetails {
   bool has_count = false, with_tx = false, parity = false;
 };
 
-/// What the warp did before becomes known to those that wait for the phase.
+/// Makes the warp's earlier accesses visible to the threads that wait for the phase.
 void release(const Warp& warp, const MbarrierObject& barrier) { tell(warp, barrier.cta->known_at[barrier.address]); }
 
 void acquire(Warp& warp, const MbarrierObject& barrier) {
@@ -30,7 +30,7 @@ void acquire(Warp& warp, const MbarrierObject& barrier) {
   if (known != barrier.cta->known_at.end()) learn(warp, known->second);
 }
 
-/// Lets the copies arrive that complete on a barrier.
+/// Completes the copies that signal this barrier.
 void complete_bulk_copies(const MbarrierObject& object, int lane) {
   uint64_t arrived = 0;
   std::erase_if(object.cta->bulk_copies, [&](const BulkCopy& copy) {
@@ -85,10 +85,10 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         change(object, lane, arrivals, one.with_tx ? number : 0);
         break;
       }
-      case What::wait: break;  // run_wait
+      case What::wait: break;  // handled by run_wait
     }
   });
-  if (has_arrived) ++warp.epoch;  // what the warp does from here on is not known by this arrival
+  if (has_arrived) ++warp.epoch;  // this arrival does not cover the warp's later accesses
 }
 
 void run_wait(Warp& warp, const Op& op, Mask mask) {
@@ -144,7 +144,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
     return;
   }
   const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
-  // arrive may leave its result out.
+  // arrive may omit its result.
   const size_t at = waits || (arrives && !operands.empty() && operands[0].kind != Kind::address) ? 1 : 0;
   decoder.require_operands(instruction, at + 1, at + (waits ? 3 : 2));
   one.address = address_of(decoder, operands[at], space);
@@ -231,7 +231,7 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
 
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (!words.take("arrive")) decoder.refuse("not run here");
-  // Without .noinc the arrival is one more that is expected.
+  // Without .noinc the arrival also increments the expected count.
   const bool counts = words.take("noinc");
   MbarrierDetails one{.what = What::arrive};
   const Space space = space_of(words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads, stores, addresses, atomics, copies of cp.async, fences.
+// Loads, stores, addresses, atomics, cp.async copies and fences.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -16,14 +16,14 @@ using Kind = Operand::Kind;
 
 struct Part {
   uint32_t slot = 0;
-  int bits = 32;  // of the register
+  int bits = 32;  // register width
   bool is_sink = false;
 };
 
 struct MemoryDetails {
   Address address = {};
   Type type = Type::b32;
-  int bytes = 4;  // of an element
+  int bytes = 4;  // size of an element
   std::vector<Part> parts = {};
 };
 
@@ -70,7 +70,7 @@ void store(Warp& warp, const Op& op, Mask mask) {
 }
 
 Space space_of(Words& words) {
-  // An address says which block of the cluster it lies in.
+  // The address encodes the block of the cluster.
   for (const std::string_view name : {"shared::cta", "shared::cluster", "shared"}) {
     if (words.take(name)) return Space::shared;
   }
@@ -81,7 +81,7 @@ Space space_of(Words& words) {
   return Space::generic;
 }
 
-/// Hints and orders that change no value here: warps of a block run one after the other, and blocks share memory.
+/// Hints and orders that change no value here: the warps of a block run one after another, and blocks share memory.
 void take_hints(Words& words) {
   for (const std::string_view hint : {"weak",
                                       "volatile",
@@ -225,7 +225,7 @@ void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& wo
                                                                  : 0);
 }
 
-// --- the shared memory of a cluster's other blocks
+// --- shared memory of the cluster's other blocks
 
 template <typename W>
 void mapa(Warp& warp, const Op& op, Mask mask) {
@@ -295,7 +295,7 @@ struct AtomicDetails {
   Type type = Type::u32;
   Atomic what = Atomic::add;
   bool returns = true;
-  std::vector<uint32_t> b = {}, d = {};  // one an element
+  std::vector<uint32_t> b = {}, d = {};  // one for each element
   std::optional<Address> barrier = {};   // of red.async
 };
 
@@ -322,7 +322,7 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
       else warp.lanes_of<uint32_t>(one.d[i])[lane] = static_cast<uint32_t>(old);
     }
     if (!one.barrier) return;
-    // Those that wait for the barrier know of it.
+    // The bytes become visible to the threads that wait for the barrier.
     if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
       std::fill_n(cta->uses.begin() + (at - total - cta->shared.data()), total, ByteUse{});
     complete_bytes(warp, op, lane, *one.barrier, total);
@@ -335,7 +335,7 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   const bool is_async = words.take("async");
   if (is_async && !words.take("mbarrier::complete_tx::bytes")) decoder.refuse("with another completion");
   if (words.take("L2::cache_hint")) decoder.refuse("with a cache policy");
-  // .cta and .cluster scopes are not hints alone, but blocks run one after the other where atomics are.
+  // .cta and .cluster scopes are more than hints, but with atomics blocks run one after another.
   for (const std::string_view word : {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
     words.take(word);
   const Space space = space_of(words);
@@ -411,7 +411,7 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
       fault(ViolationCode::misaligned, lane, fmt::format("{} bytes at address {:#x}", one.bytes, from),
             fmt::format("a multiple of {}", one.bytes));
     }
-    // What lies behind the source's size is not read.
+    // Bytes beyond the source size are not read.
     if (size == one.bytes) {
       std::memcpy(copy.data.data(), locate(warp, op, lane, Space::global, from, size, AccessKind::read),
                   static_cast<size_t>(size));
@@ -428,7 +428,7 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
     copy.to = static_cast<uint32_t>(place - cta.shared.data());
     if (cta.launch->checks) {
       std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
-      // Triton leaves the fence out between cp.async and wgmma, and the GPU's bits are right.
+      // Triton omits the fence between cp.async and wgmma, and the GPU's bits are right.
       for (int i = 0; i < one.bytes; ++i) cta.uses[copy.to + static_cast<uint32_t>(i)].is_generic = false;
     }
     warp.open_group.push_back(copy);
@@ -539,7 +539,7 @@ Address address_of(Decoder& decoder, const Operand& operand, Space space) {
   }
   if (base.kind == Kind::symbol) {
     const Space own = decoder.module().variables[static_cast<size_t>(base.variable)].space;
-    if (space == Space::param && own == Space::local) address.space = own;  // what a call passes
+    if (space == Space::param && own == Space::local) address.space = own;  // a parameter of a call
     if (address.space != own && !(space == Space::generic && own == Space::global)) {
       decoder.refuse(fmt::format("of .{} with a variable of .{}", print(space), print(own)));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tcgen05: Tensor Memory, its products, and moves to and from it. Each is done when it is issued; commit arrives at
-// once.
+// tcgen05: Tensor Memory, its products, and moves to and from it. Each completes when it is issued; commit arrives
+// immediately.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace {
 using Kind = Operand::Kind;
 using enum Field;
 
-/// Where the fields of a state come from: the words of each lane, or a number.
+/// Source of a state field that is a number: an operand in brackets, or a register.
 struct NumberOperand {
   Field field = taddr;
-  Address address = {};      // of operands in brackets
+  Address address = {};      // for operands in brackets
   bool in_brackets = false;  // otherwise a register
   uint32_t slot = 0;
   bool wide = false;
@@ -40,15 +40,15 @@ struct NumberOperand {
 struct Tcgen05Details {
   bitmma::Instruction instruction = {};
   std::vector<NumberOperand> numbers = {};
-  std::optional<uint32_t> idesc = {}, enable_input_d = {};  // a slot of a register, a mask
-  std::vector<uint32_t> lane_mask = {};                     // of disable_output_lane
+  std::optional<uint32_t> idesc = {}, enable_input_d = {};  // a register's slot, a mask
+  std::vector<uint32_t> lane_mask = {};                     // from disable_output_lane
   std::vector<uint32_t> registers = {};                     // of ld and st
   std::optional<uint32_t> redval = {};
   bool reads_shared = false, loads = false;
   bool of_pair = false;  // cta_group::2
 };
 
-/// Operands by their names in PTX. Registers, the instruction descriptor and the predicate are not numbers of a state.
+/// Operands by their PTX names. Registers, the instruction descriptor and the predicate are not numbers of a state.
 constexpr auto number_fields = std::to_array<std::pair<std::string_view, Field>>({
     {"d-tmem", d_tmem},
     {"a-tmem", a_tmem},
@@ -72,7 +72,7 @@ void require_allocated(const TensorMemory& memory, const NumberOperand& operand,
         "columns of tcgen05.alloc");
 }
 
-/// The state of a lane's instruction: Tensor Memory and shared memory are the block's.
+/// Sets the state for a lane's instruction: it uses the block's Tensor Memory and shared memory.
 bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lane) {
   TensorMemory& memory = *warp.cta->tensor_memory;
   bitmma::Instruction instruction = one.instruction;
@@ -101,13 +101,13 @@ void forget_numbers(TensorMemory& memory, const Tcgen05Details& one) {
   memory.state.erase(disable_output_lane);
 }
 
-/// cta_group::2: shared memory and Tensor Memory of the block of even rank and of the next one, as one state.
+/// cta_group::2: shared memory and Tensor Memory of the even-rank block and of the next block, as one state.
 void execute_of_pair(const Warp& warp, const bitmma::Instruction& instruction, int lane) {
   std::vector<Cta>& ctas = warp.cta->cluster->ctas;
   const auto even = static_cast<size_t>(warp.cta->rank) & ~size_t{1};
   if (even + 1 >= ctas.size())
     fault(ViolationCode::undefined_by_ptx, lane, "cta_group::2 in a cluster of one block", "a cluster of pairs");
-  State pair = warp.cta->tensor_memory->state;  // its numbers
+  State pair = warp.cta->tensor_memory->state;  // copies the numbers
   std::vector<uint32_t> words;
   std::vector<uint8_t> bytes;
   for (const size_t rank : {even, even + 1}) {
@@ -143,7 +143,7 @@ void run_issued(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-/// ld and st: the warp's quarter of the lanes.
+/// ld and st: each warp accesses its quarter of the lanes.
 void run_move(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const Tcgen05Details*>(op.details);
   if (mask != all_lanes)
@@ -175,9 +175,9 @@ void run_move(Warp& warp, const Op& op, Mask mask) {
 }
 
 struct AllocationDetails {
-  Address to = {};       // of alloc, in shared memory
-  uint32_t address = 0;  // of dealloc, a slot
-  uint32_t columns = 0;  // a slot
+  Address to = {};       // destination of alloc, in shared memory
+  uint32_t address = 0;  // slot of dealloc's address
+  uint32_t columns = 0;  // slot of the number of columns
 };
 
 uint32_t require_columns(uint32_t columns, int lane) {
@@ -186,8 +186,8 @@ uint32_t require_columns(uint32_t columns, int lane) {
   return columns;
 }
 
-/// The first columns that are free. PTX waits where there are none until another block frees some; here blocks of other
-/// clusters never run at the same time.
+/// Allocates the first free columns. PTX blocks until another block frees some; here blocks of other clusters never run
+/// at the same time, so a full Tensor Memory is a deadlock.
 void run_alloc(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const AllocationDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
@@ -236,7 +236,7 @@ void run_commit(Warp& warp, const Op& op, Mask mask) {
 
 void nothing(Warp&, const Op&, Mask) {}
 
-/// For the warp as a whole.
+/// One execution for the whole warp.
 void converge(Decoder& decoder, Op& op) {
   op.control = Control::converge;
   op.e = decoder.constant(all_lanes, 4);
@@ -272,10 +272,10 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
   op.details = details;
 }
 
-/// mma, ld, st, cp and shift: what layer instruction executes.
+/// mma, ld, st, cp and shift: executed by layer instruction.
 void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
   for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
-  std::string text = instruction.text;  // the guard is the Op's
+  std::string text = instruction.text;  // the Op holds the guard
   if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
   const Statement statement = parse_statement(text);
   const std::string& what = instruction.words[1];
@@ -301,7 +301,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
     else if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
   }
   one.reads_shared = what == "mma" || what == "cp";
-  if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product's descriptor comes when it runs
+  if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product has its descriptor at run time
   const bool is_of_warp = what == "ld" || what == "st";
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(is_of_warp ? run_move : run_issued);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tensormap.replace and tensormap.cp_fenceproxy: tensor maps that a kernel makes or changes.
+// tensormap.replace and tensormap.cp_fenceproxy: kernels that create or change tensor maps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ enum class MapField : uint8_t {
 struct MapFieldInfo {
   MapField id;
   std::string_view name;
-  int ordinals = 0;  // 0: the field has none
+  int ordinals = 0;  // 0: the field takes no ordinal
 };
 constexpr auto map_fields = std::to_array<MapFieldInfo>({
     {MapField::global_address, "global_address"},
@@ -45,7 +45,7 @@ constexpr auto map_fields = std::to_array<MapFieldInfo>({
 });
 static_assert(are_in_enum_order(map_fields));
 
-/// Swizzles by the numbers of .swizzle_mode. Source: PTX ISA, tensormap.replace.
+/// Swizzles in the order of .swizzle_mode. Source: PTX ISA, tensormap.replace.
 constexpr std::array swizzle_modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
 struct ReplaceDetails {
@@ -98,7 +98,7 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
   }
 }
 
-constexpr int unit = 16;  // bytes of one access
+constexpr int unit = 16;  // bytes per access
 
 void run_replace(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const ReplaceDetails*>(op.details);
@@ -130,7 +130,7 @@ struct CopyMapDetails {
   Address to = {}, from = {};
 };
 
-/// One copy for the warp, which orders it before tensor copies by that map.
+/// One copy for the warp, ordered before tensor copies that use the map.
 void run_copy_map(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const CopyMapDetails*>(op.details);
   const int lane = __builtin_ctz(mask);

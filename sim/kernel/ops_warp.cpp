@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Control flow, barriers, and what lanes of a warp tell each other.
+// Control flow, barriers, and exchanges between the lanes of a warp.
 #include <fmt/format.h>
 
 #include "decode.hpp"
@@ -31,7 +31,7 @@ void run_trap(Warp&, const Op& op, Mask mask) {
 }
 void decode_trap(Decoder& decoder, const Instruction&, Words&) { decoder.emit(run_trap); }
 
-/// Calls of functions that the module has were replaced before.
+/// Calls of functions that the module defines are inlined before decoding.
 void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take("uni");
   for (const Operand& operand : instruction.operands) {
@@ -231,7 +231,7 @@ void reduce(Warp& warp, const Op& op, Mask mask) {
   });
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
 }
-/// f32, of which the order does not matter. op.flag: .abs; op.small: .NaN. Source: PTX ISA, redux.sync.
+/// f32, where the order does not matter. op.flag: .abs; op.small: .NaN. Source: PTX ISA, redux.sync.
 template <bool is_max>
 void reduce_f32(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
@@ -254,7 +254,7 @@ void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words
     decoder.refuse("of another operation or type");
   decoder.require_operands(instruction, 3, 3);
   if (of_f32) {
-    // PTX ISA: sm_100a, and the family of sm_100f. These GPUs have Tensor Memory, and no others.
+    // PTX ISA: sm_100a and the family of sm_100f. Exactly these GPUs have Tensor Memory.
     if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU other than sm_100a");
     const bool absolute = words.take("abs"), propagates = words.take("NaN");
     const uint32_t from = decoder.read(instruction.operands[1], *type),
@@ -291,7 +291,7 @@ void decode_elect(Decoder& decoder, const Instruction& instruction, Words& words
   op.d = d, op.d2 = d2;
 }
 
-/// An 8 x 8 matrix of 16-bit elements, two of a row in each lane, transposed.
+/// Transposes an 8 x 8 matrix of 16-bit elements; each lane holds two elements of a row.
 void movmatrix(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
   const auto element = [&](int row, int col) { return a[4 * row + col / 2] >> 16 * (col % 2) & 0xFFFF; };

@@ -33,15 +33,15 @@ constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
 
 constexpr auto linkages = std::to_array<std::string_view>({".extern", ".visible", ".weak", ".common"});
 
-/// Names that are declared between two braces.
+/// Names declared between two braces.
 struct Scope {
   std::map<std::string, int, std::less<>> registers = {}, variables = {};
-  std::map<std::string, int, std::less<>> labels = {};  // index of the instruction
+  std::map<std::string, int, std::less<>> labels = {};  // index of the next instruction
 };
 
 struct Jump {
   size_t instruction, operand;
-  std::vector<int> scopes;  // those that are open, by number
+  std::vector<int> scopes;  // numbers of the open scopes
   std::string label;
 };
 
@@ -213,7 +213,7 @@ class Parser {
     module_.entries.push_back(std::move(entry_));
   }
 
-  /// "(.param .u64 x, .param .f32 by)", or nothing.
+  /// "(.param .u64 x, .param .f32 by)"; may be absent.
   void parse_parameters(std::vector<int>& variables) {
     if (!take_if("(")) return;
     while (!take_if(")")) {
@@ -243,7 +243,7 @@ class Parser {
     open_numbers_.pop_back();
   }
 
-  /// To the brace that closes what is open.
+  /// Parses up to the brace that closes the current scope.
   void parse_body() {
     while (!take_if("}")) {
       if (at_end()) refuse(peek(), "'}'");
@@ -263,7 +263,7 @@ class Parser {
         if (!find_space()) refuse(peek(), "a state space");
         const size_t first = module_.variables.size();
         parse_variables(is_extern);
-        // What a call passes is the thread's own.
+        // Variables that a call passes are local to the thread.
         for (size_t i = first; i < module_.variables.size(); ++i) {
           if (module_.variables[i].space == Space::param) module_.variables[i].space = Space::local;
         }
@@ -302,7 +302,7 @@ class Parser {
                  .expected = "a label of this entry"});
   }
 
-  /// ".b32"; nothing for other words, and at the end of the text.
+  /// ".b32"; nothing for other words and at the end of the text.
   static std::optional<Type> type_of_word(const Token& token) {
     return token.spelling.starts_with('.') ? type_named(token.spelling.substr(1)) : std::nullopt;
   }
@@ -358,7 +358,7 @@ class Parser {
         variable.align = static_cast<int>(align);
       } else if (token.spelling == ".ptr" ||
                  std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.spelling; })) {
-        // What a parameter points to.
+        // The space to which a parameter points.
         if (has_type) points_ = true;
       } else if (token.spelling == ".v2" || token.spelling == ".v4") {
         elements = token.spelling[2] - '0';
@@ -369,7 +369,7 @@ class Parser {
         refuse(token, "a type, such as .b32");
       }
     }
-    // ".param .u64 .ptr .global .align 16 x": the alignment is that of what x points to.
+    // ".param .u64 .ptr .global .align 16 x": the alignment is that of the memory x points to.
     const int natural = bytes_of(variable.type) * elements;
     if (points_) variable.align = natural;
     points_ = false;
@@ -451,7 +451,7 @@ class Parser {
     variable.bytes = std::move(data);
   }
 
-  /// A real constant and whether it is one of f64.
+  /// A real constant, and whether it is an f64.
   static std::optional<std::pair<uint64_t, bool>> real_of(const Token& token) {
     if (token.kind != Token::Kind::number) return std::nullopt;
     const std::string_view text = token.spelling;
@@ -554,7 +554,7 @@ class Parser {
     if (take_if("{")) return {.kind = Kind::vector, .elements = parse_list("}")};
     if (take_if("(")) return {.kind = Kind::list, .elements = parse_list(")")};
     if (take_if("[")) {
-      // A tensor map and coordinates: [%rd1, {%r1, %r2}].
+      // A tensor map with coordinates: [%rd1, {%r1, %r2}].
       ++depth_;
       Operand address{.kind = Kind::address, .elements = {parse_operand()}};
       --depth_;
@@ -612,7 +612,7 @@ class Parser {
   std::vector<Jump> jumps_;
   Variable last_;
   bool points_ = false;
-  int owner_ = -1;  // Variable::entry of what is declared
+  int owner_ = -1;  // Variable::entry for the declarations that follow
   int depth_ = 0;
   int64_t variable_bytes_ = 0;
   int source_line_ = 0, source_file_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A PTX module as values: entries with their registers, variables, labels and instructions. Every name is resolved;
-// what the words of an instruction mean is left to decode.hpp.
+// decode.hpp interprets the words of an instruction.
 //
 //   .visible .entry scale(.param .u64 x, .param .f32 by) {
 //     .reg .b64 %rd<3>;
@@ -25,7 +25,7 @@ struct Operand {
     reg,       // %r1, !%p1
     special,   // %tid.x: `name`
     integer,   // 12: `value`, sign-extended
-    real,      // 0f3F800000, 0d..., 1.5: `value` is a code of f32 (`is_double` false) or of f64
+    real,      // 0f3F800000, 0d..., 1.5: `value` is the bits of an f32 (`is_double` false) or of an f64
     symbol,    // x, x+4: `variable` and `offset`
     address,   // [%r1+4]: elements[0] is the base, a register, a symbol or an integer; `offset`
     vector,    // {a, b}
@@ -49,7 +49,7 @@ struct Operand {
 
 struct Instruction {
   int line = 0;         // in the module's text
-  int source_line = 0;  // of the last .loc; 0 without one
+  int source_line = 0;  // line of the last .loc; 0 if there is none
   int source_file = 0;
   int guard = -1;  // a predicate register
   bool guard_negated = false;
@@ -70,10 +70,10 @@ struct Variable {
   Type type = Type::b8;
   int64_t count = 1;  // elements
   int align = 1;
-  int entry = -1;                // whose it is; -1: the module's; -2 - i: of function i
+  int entry = -1;                // index of the entry that owns it; -1: the module; -2 - i: function i
   bool is_extern_array = false;  // .extern .shared x[]: dynamic shared memory begins here
   int line = 0;
-  std::vector<uint8_t> bytes = {};  // what initialises it; empty: nothing does
+  std::vector<uint8_t> bytes = {};  // initial bytes; empty: no initialiser
   struct Address {
     int64_t at = 0;
     std::string of = {};
@@ -88,10 +88,10 @@ struct Entry {
   std::string name = {};
   int line = 0;
   std::vector<int> params = {};   // variables
-  std::vector<int> returns = {};  // of a function
+  std::vector<int> returns = {};  // only for functions
   std::vector<Register> registers = {};
   std::vector<Instruction> instructions = {};
-  std::map<int, std::string> labels = {};      // by the index of the instruction that follows
+  std::map<int, std::string> labels = {};      // by the index of the instruction that follows the label
   std::vector<int64_t> required_block = {};    // of .reqntid
   std::vector<int64_t> most_block = {};        // of .maxntid
   std::vector<int64_t> required_cluster = {};  // of .reqnctapercluster
@@ -103,18 +103,18 @@ struct Module {
   std::string version = {}, target = {};
   std::vector<Entry> entries = {};
   std::vector<Variable> variables = {};   // of the module and of all entries
-  std::vector<Entry> functions = {};      // those with instructions
+  std::vector<Entry> functions = {};      // functions with a body
   std::map<int, std::string> files = {};  // of .file
 
-  /// Nothing where no entry has this name.
+  /// Returns nullptr if no entry has this name.
   const Entry* find(std::string_view name) const;
 };
 
 /// Throws Error, with the line, for text that is not a PTX module.
 Module read_module(std::string_view text);
 
-/// Replaces the calls of an entry by the instructions of the functions. A call of a function that the module does not
-/// have stays. Throws Error for recursion.
+/// Replaces the calls of an entry by the instructions of the called functions. A call of a function that the module
+/// does not define stays. Throws Error for recursion.
 void inline_calls(Module& module, int entry);
 
 }  // namespace bitmma::kernel

@@ -14,11 +14,11 @@ namespace bitmma::kernel {
 struct Token {
   enum class Kind : uint8_t { word, number, text, mark, end };
   Kind kind = Kind::end;
-  std::string_view spelling = {};  // of a string without its quotes
+  std::string_view spelling = {};  // for a string: without its quotes
   int line = 0;
 };
 
-/// The last token is `end`. Throws Error, with the line, for characters that PTX has not and for text without an end.
+/// The last token is `end`. Throws Error, with the line, for characters illegal in PTX and for unterminated text.
 std::vector<Token> tokens_of(std::string_view text);
 
 }  // namespace bitmma::kernel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The executor: clusters of blocks over host threads, a cluster's warps in turn, divergence by a stack of levels.
+// The executor: clusters of blocks over host threads, the warps of a cluster in turn, divergence by a stack of levels.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,8 +20,8 @@ namespace bitmma {
 namespace kernel {
 namespace {
 
-constexpr int64_t most_cluster = 16;   // blocks; CUDA promises 8, an H100 takes 16 where it is asked to
-constexpr uint64_t quantum = 1 << 16;  // instructions of a warp before the others have their turn
+constexpr int64_t most_cluster = 16;   // blocks; CUDA guarantees 8, an H100 accepts 16 on request
+constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before the next one gets its turn
 
 std::string print_block(const std::array<int64_t, 3>& id) {
   return fmt::format("block ({}, {}, {})", id[0], id[1], id[2]);
@@ -35,10 +35,10 @@ std::string print_place(const Program& program, int instruction) {
   return place;
 }
 
-/// ThreadTrace::step ended the launch.
+/// Thrown if ThreadTrace::step ends the launch.
 struct Stopped {};
 
-/// A fault with its place; the cluster says which of several is told.
+/// A fault with its place; of several faults the one of the lowest cluster is reported.
 struct PlacedFault {
   size_t cluster = 0;
   Violation violation = {};
@@ -67,7 +67,7 @@ class Executor {
       cta.constants = &constants;
       cta.threads = threads;
       cta.local_bytes = program.local_bytes;
-      // Addresses index it, those of the reserved first KiB too: descriptors of matrices do so.
+      // Addresses index it, including the reserved first KiB, which matrix descriptors can address.
       cta.shared.resize(shared_begin + static_cast<size_t>(shared));
       cta.local.resize(warps * lanes * static_cast<size_t>(cta.local_bytes));
       if (launch.checks) {
@@ -83,7 +83,7 @@ class Executor {
     files_.resize(cluster_.ctas.size() * warps * program.file_bytes + 64);
   }
 
-  /// Runs one cluster: its own id, and where it stands in the order of all. Throws PlacedFault.
+  /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault.
   void run(const std::array<int64_t, 3>& id, size_t index) {
     begin(id);
     try {
@@ -107,7 +107,7 @@ class Executor {
                                                               : -1;
   }
 
-  /// Behind the wait of an mbarrier a warp goes on with its result.
+  /// After an mbarrier wait a warp resumes at the next instruction.
   int waiting_at(const Warp& warp) const {
     return warp.waits ? program_.ops[static_cast<size_t>(warp.pc) - 1].instruction : instruction_of(warp);
   }
@@ -193,7 +193,7 @@ class Executor {
 
   void begin(Cta& cta) {
     cta.tracer = nullptr;
-    // Shared memory holds what the last block left, as on a GPU; a fixed pattern makes reads of it repeatable.
+    // On a GPU shared memory holds what the previous block left; here it starts as zeros, so that reads are repeatable.
     std::ranges::fill(cta.shared, uint8_t{0});
     std::ranges::fill(cta.shared_states, uint8_t{unwritten});
     std::ranges::fill(cta.local, uint8_t{0});
@@ -333,7 +333,7 @@ class Executor {
     }
   }
 
-  /// Tells the followed thread's step, if the thread is among those that ran the Op, the last of its instruction.
+  /// Reports the traced thread's step if the thread ran the Op and the Op is the last of its instruction.
   void tell_step(const Op& op, Mask ran = all_lanes) {
     if ((ran >> tracer_.lane & 1) == 0 || op.instruction < 0) return;
     const Op* const next = &op + 1;
@@ -358,9 +358,9 @@ class Executor {
     if (!tracer_.trace->step(step)) throw Stopped{};
   }
 
-  /// PTX does not say what an instruction reads of an accumulator of wgmma before its group was waited for. ptxas waits
-  /// then, and Triton relies on it: the first such read is told, and runs. Compilers copy, pack and unpack accumulators
-  /// with mov before they wait: what it writes is an accumulator too.
+  /// PTX does not define reads of a wgmma accumulator before its group was waited for. ptxas inserts the wait, and
+  /// Triton relies on it: the first such read is reported, and the kernel continues. Compilers copy, pack and unpack
+  /// accumulators with mov before they wait: the destination of such a mov counts as an accumulator too.
   void check_registers(Warp& warp, const Op& op) {
     if (op.instruction < 0 || !launch_.checks || early_read_) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
@@ -389,7 +389,7 @@ class Executor {
       for (const Operand& element : one.operands[0].elements) set(element);
   }
 
-  /// False where the warp stops running for now.
+  /// False if the warp has to stop for now.
   bool run_control(Warp& warp, const Op& op, Mask mask) {
     switch (op.control) {
       case Control::branch: branch(warp, op, mask); return true;
@@ -437,7 +437,7 @@ class Executor {
     }
   }
 
-  /// The last of four warps runs the instruction for all.
+  /// The last of the four warps runs the instruction for all.
   bool meet(Warp& warp, const Op& op) {
     const auto index = static_cast<size_t>(warp.index) / 4;
     Warpgroup& group = warp.cta->warpgroups[index];
@@ -491,7 +491,7 @@ class Executor {
     return mask;
   }
 
-  /// The next lanes that can run. False where there are none.
+  /// Switches to the next lanes that can run. False if there are none.
   bool next_level(Warp& warp) {
     const Mask parked = parked_of(warp);
     while (!warp.levels.empty()) {
@@ -510,7 +510,7 @@ class Executor {
       complete_barriers(*warp.cta);
       return false;
     }
-    // All lanes that are left wait. Those of one place are all that will come there.
+    // All remaining lanes wait. No further lane will join those parked at one place.
     if (parked == 0 || warp.parked.size() > 1) {
       warp.pc = warp.parked.empty() ? warp.pc : warp.parked.front().pc;
       fault(ViolationCode::deadlock, parked == 0 ? -1 : __builtin_ctz(parked),
@@ -524,13 +524,13 @@ class Executor {
     return true;
   }
 
-  /// True when all lanes that an instruction needs are here. Otherwise those that are wait, and others run.
+  /// True if all lanes that an instruction needs have arrived. Otherwise parks the arrived ones, and other lanes run.
   bool gather(Warp& warp, Mask mask, Mask needed) {
     if ((needed & ~mask) == 0) return true;
     const auto same = std::ranges::find(warp.parked, warp.pc, &Parked::pc);
     const Mask waiting = same == warp.parked.end() ? 0 : same->mask;
     const Mask group = mask | waiting;
-    // Lanes of the active ones that the guard leaves out go on by themselves.
+    // Active lanes that the guard excludes continue on their own.
     if ((needed & ~group) == 0 && mask == warp.active) {
       warp.active |= waiting;
       for (Level& level : warp.levels) {
@@ -612,7 +612,7 @@ class Executor {
     return true;
   }
 
-  /// Lets the warps go on that wait for the cluster, where all its threads that have not ended arrived.
+  /// Resumes the warps at the cluster barrier once all unfinished threads of the cluster have arrived.
   void complete_cluster_barrier() {
     bool any = false;
     for (const Cta& cta : cluster_.ctas) {
@@ -638,7 +638,7 @@ class Executor {
     }
   }
 
-  /// Lets the warps go on where all that a barrier waits for have come.
+  /// Resumes the warps at a barrier once all expected threads have arrived.
   void complete(const Cta& cta, Barrier& barrier) {
     const auto running =
         std::ranges::count_if(cta.warps, [](const Warp& warp) { return warp.status != WarpStatus::done; });
@@ -648,7 +648,7 @@ class Executor {
     ++cluster_.phases;
     Barrier done;
     std::swap(done, barrier);
-    // What members did before is ordered before what those that waited do next.
+    // The members' earlier accesses are ordered before the waiters' later ones.
     std::vector<uint32_t> known;
     for (const auto* members : {&done.waiting, &done.arrivals}) {
       for (const Warp* member : *members) tell(*member, known);
@@ -679,18 +679,18 @@ class Executor {
   Cluster cluster_;
   std::vector<uint8_t> files_;
   Warp* current_ = nullptr;
-  Mask ran_ = 0;  // lanes that ran the last Op of a control
+  Mask ran_ = 0;  // lanes that ran the last control Op
   Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
-  std::optional<Violation> early_read_ = {};  // an accumulator that nothing waited for
+  std::optional<Violation> early_read_ = {};  // a read of an accumulator before any wait
 };
 
-/// IEEE 754's environment is that of the thread: this function is not inlined into the one that sets it.
+/// The floating-point environment is per thread: do not inline this function into the one that sets it.
 [[gnu::noinline]] void run_cluster(Executor& executor, const std::array<int64_t, 3>& id, size_t index) {
   executor.run(id, index);
 }
 
-/// The launch with its cluster: what .reqnctapercluster says, or one block. With .blocksareclusters the grid counts
+/// The launch with its cluster: the shape of .reqnctapercluster, or one block. With .blocksareclusters the grid counts
 /// clusters.
 Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
   const Entry& entry = kernel.program().entry;
@@ -827,7 +827,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   std::vector<std::vector<uint8_t>> states, storage;
   GlobalAddresses addresses;
   uint64_t next = global_begin;
-  // Allocations of cudaMalloc begin at multiples of 512 bytes; a gap behind each shows accesses beyond its end.
+  // cudaMalloc aligns allocations to 512 bytes; a gap after each one exposes accesses beyond its end.
   const auto add_region = [&](std::span<uint8_t> memory, std::string name) -> Region& {
     regions.push_back({.begin = next, .size = memory.size(), .data = memory.data(), .name = std::move(name)});
     next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + memory.size()) + 4096, 512));
@@ -838,7 +838,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     const KernelArgument& argument = launch.arguments[i];
     std::vector<uint8_t> value = argument.value;
     if (argument.is_memory) {
-      // Two arguments may be the same memory.
+      // Two arguments may share the same memory.
       const auto same = std::ranges::find_if(regions, [&](const Region& region) {
         return region.data == argument.memory.data() && region.size == argument.memory.size() && region.size > 0;
       });
@@ -899,7 +899,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     }
   }
 
-  std::array<int64_t, 3> grid{};  // of clusters
+  std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
   const int64_t clusters = grid[0] * grid[1] * grid[2];
   const int threads = program.has_atomics || launch.trace ? 1 : launch.threads;

@@ -39,7 +39,7 @@ constexpr auto opcodes = std::to_array<SassOpcode>({
     {"FFMA2", Does::both},
 });
 
-/// The text in front of the first comma, or all of it; shortens `text` to what is left.
+/// Returns the text before the first comma, or all of it; `text` keeps the rest.
 std::string_view take_operand(std::string_view& text) {
   const size_t end = std::min(text.find(','), text.size());
   const std::string_view operand = trimmed(text.substr(0, end));
@@ -47,8 +47,8 @@ std::string_view take_operand(std::string_view& text) {
   return operand;
 }
 
-/// "@!P0 FFMA.FTZ R5, R0, 1, R7 ;": what it does. ptxas writes sums also as an fma with a factor of one, products as
-/// one with an addend of zero, and constants as one of zeros.
+/// What "@!P0 FFMA.FTZ R5, R0, 1, R7 ;" computes. ptxas may encode a sum as an fma with a factor of one, a product as
+/// an fma with an addend of zero, and a constant as an fma of zeros.
 std::optional<Does> does(std::string_view instruction) {
   if (instruction.starts_with('@'))
     instruction = trimmed(instruction.substr(std::min(instruction.find(' '), instruction.size())));
@@ -65,7 +65,7 @@ std::optional<Does> does(std::string_view instruction) {
   };
   while (!trimmed(rest).empty()) {
     const std::string_view operand = take_operand(rest);
-    // Halves of an immediate number of HFMA2: one operand, which is 0 or 1 where both are.
+    // The two halves of an HFMA2 immediate form one operand, which is 0 or 1 if both halves are.
     if (name == "HFMA2" && !operands.empty() && is_number(operand) && is_number(operands.back())) {
       if (operand != operands.back()) operands.back() = "halves";
     } else {
@@ -75,7 +75,7 @@ std::optional<Does> does(std::string_view instruction) {
   const auto is = [&](size_t i, std::string_view number) {
     std::string_view text = i < operands.size() ? operands[i] : std::string_view{};
     if (text.starts_with('-')) text.remove_prefix(1);
-    return text == number || (number == "0" && text.substr(0, text.find('.')) == "RZ");  // RZ.H0_H0 too
+    return text == number || (number == "0" && text.substr(0, text.find('.')) == "RZ");  // also RZ.H0_H0
   };
   if (is(1, "0") || is(2, "0")) return std::nullopt;
   if (is(1, "1") || is(2, "1")) return Does::adds;

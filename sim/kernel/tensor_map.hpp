@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The 128 bytes of a tensor map as kernels pass them on. The GPU's are not public; these are this project's own.
+// The 128 bytes of a tensor map as kernels pass them. NVIDIA does not publish its encoding; this one is bitmma's.
 #pragma once
 
 #include "bitmma/kernel/tensor_map.hpp"
@@ -18,8 +18,8 @@ struct PackedTensorMap {
   std::array<uint16_t, 5> box{};
   std::array<uint8_t, 5> element_strides{};
   uint8_t rank = 0, element_bytes = 0, swizzle = 0, fills_with_nan = 0;
-  uint8_t type = 0;      // of map_types
-  uint8_t has_type = 0;  // 0: only the bytes of an element are known
+  uint8_t type = 0;      // index in map_types
+  uint8_t has_type = 0;  // 0: only the byte size of an element is known
   std::array<uint8_t, 19> unused{};
 };
 static_assert(sizeof(PackedTensorMap) == tensor_map_bytes);
@@ -29,7 +29,7 @@ inline constexpr std::array map_types{Type::u8,  Type::u16, Type::u32, Type::s32
                                       Type::f32, Type::f32, Type::f64, Type::bf16, Type::b32, Type::b32};
 
 PackedTensorMap pack(const TensorMap& map, uint64_t address);
-/// A kernel may have written any byte of it. Throws Error for fields that the driver would refuse.
+/// Decodes the bytes; a kernel may have overwritten any of them. Throws Error for fields that the driver would refuse.
 void require_usable(const PackedTensorMap& map);
 
 }  // namespace bitmma::kernel

@@ -21,8 +21,8 @@ struct TensorMemory {
     state.borrow(Field::smem, shared, {std::ssize(shared)});
   }
 
-  State state = {};  // with tmem and smem; an instruction's numbers come and go
-  /// Of each column: the first column of its allocation, plus one; or 0.
+  State state = {};  // with tmem and smem; each instruction sets and clears its own numbers
+  /// For each column: the first column of its allocation plus one, or 0 if it is free.
   std::vector<uint16_t> allocated = std::vector<uint16_t>(tensor_memory_columns);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The types of PTX's registers, variables and instructions, a row each.
+// The types of PTX registers, variables and instructions, one row each.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ constexpr int64_t most_indices = 1 << 20, most_offset = int64_t{1} << 40;
       {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
 }
 
-/// The product of two numbers of 0 or more. Throws Error when it is too large for any layout.
+/// The product of two non-negative numbers. Throws Error if it is too large for any layout.
 int64_t times(int64_t one, int64_t other) {
   int64_t product = 0;
   if (__builtin_mul_overflow(one, other, &product) || product > most_offset)
@@ -76,13 +76,13 @@ int64_t offset_at(const std::vector<NestedMode>& leaves, int64_t index) {
   return offset + times(index, leaves.back().stride);
 }
 
-/// A leaf where there is one mode.
+/// A leaf if there is only one mode.
 NestedMode unwrapped(std::vector<NestedMode> modes) {
   return modes.size() == 1 ? modes.front() : tuple_of(std::move(modes));
 }
 
-/// The same function with as few modes as it needs. Where `keeps_end`, a last mode of extent 1 stays as one of extent
-/// 2: its stride is that of all indices beyond the layout.
+/// The same function with as few modes as it needs. If `keeps_end`, a last mode of extent 1 remains with extent 2: its
+/// stride applies to all indices beyond the layout.
 NestedMode coalesced(const NestedMode& mode, bool keeps_end = false) {
   const std::vector<NestedMode> leaves = leaves_of(mode);
   std::vector<NestedMode> kept{leaves.back()};
@@ -99,7 +99,7 @@ NestedMode coalesced(const NestedMode& mode, bool keeps_end = false) {
   return unwrapped(std::move(kept));
 }
 
-/// Coalesced without modes of stride 0.
+/// Coalesced, without modes of stride 0.
 NestedMode filtered(const NestedMode& mode) {
   std::vector<NestedMode> leaves = leaves_of(mode);
   for (NestedMode& one : leaves) {
@@ -108,7 +108,7 @@ NestedMode filtered(const NestedMode& mode) {
   return coalesced(tuple_of(std::move(leaves)));
 }
 
-/// Does `result` map each of its indices where `expected` says?
+/// Checks that `result` maps each of its indices as `expected` does.
 void require_same(std::string_view operation, const NestedMode& result,
                   const std::function<int64_t(int64_t)>& expected) {
   const std::vector<NestedMode> leaves = leaves_of(result);
@@ -121,7 +121,7 @@ void require_same(std::string_view operation, const NestedMode& result,
   }
 }
 
-/// A o B for one leaf of B. `modes` are A's, coalesced. The rule of composition_impl of cute/layout.hpp.
+/// A o B for one leaf of B. `modes` are the coalesced modes of A. Follows composition_impl of cute/layout.hpp.
 NestedMode composed_leaf(const std::vector<NestedMode>& modes, const NestedMode& by) {
   if (by.stride == 0) return by;
   if (modes.size() == 1) return leaf(by.extent, times(by.stride, modes.front().stride));
@@ -160,7 +160,7 @@ NestedMode composition(const NestedMode& first, const NestedMode& by) {
   return result;
 }
 
-/// A shape divided by a number, mode after mode, as CuTe divides tuples; returns the product of the rest.
+/// Divides a shape by a number, mode by mode, as CuTe divides tuples; returns the product of the rest.
 int64_t divided_shape(const std::vector<NestedMode>& shape, int64_t by) {
   int64_t product = 1;
   for (const NestedMode& mode : shape) {
@@ -170,7 +170,7 @@ int64_t divided_shape(const std::vector<NestedMode>& shape, int64_t by) {
   return product;
 }
 
-/// The layout of what `first` leaves out of a shape.
+/// The layout of the part of a shape that `first` does not cover.
 NestedMode complement(const NestedMode& first, const std::vector<NestedMode>& shape) {
   std::vector<NestedMode> leaves = leaves_of(filtered(first));
   if (leaves.size() == 1 && leaves.front().stride == 0) {
@@ -191,7 +191,7 @@ NestedMode complement(const NestedMode& first, const std::vector<NestedMode>& sh
   return coalesced(tuple_of(std::move(result)));
 }
 
-/// Modes with the product of the extents before each, by stride.
+/// The modes sorted by stride, each with the product of the extents before it.
 std::vector<std::pair<NestedMode, int64_t>> by_stride(const NestedMode& mode) {
   std::vector<std::pair<NestedMode, int64_t>> sorted;
   int64_t before = 1;
@@ -253,8 +253,8 @@ void require_modes(const NestedMode& mode, const AlgebraLayout& tiler) {
            fmt::format("at most the {} of the layout", modes_of(mode).size()));
 }
 
-/// `operation` on the layout, or mode by mode. Modes that the tiler does not name stay, or go as composition drops
-/// them.
+/// Applies `operation` to the layout, or mode by mode. Modes that the tiler does not name stay, or disappear as in
+/// composition.
 NestedMode by_tiler(const NestedMode& mode, const AlgebraLayout& tiler, Splitter operation, bool keeps_others = true) {
   if (tiler.kind == Kind::unchanged) return mode;
   if (tiler.kind == Kind::layout) return operation(mode, tiler.mode);
@@ -266,7 +266,7 @@ NestedMode by_tiler(const NestedMode& mode, const AlgebraLayout& tiler, Splitter
   return tuple_of(std::move(modes));
 }
 
-/// ((A,a),(B,b),c) with a tiler of two modes is ((A,B),(a,b,c)).
+/// ((A,a),(B,b),c) with a tiler of two modes becomes ((A,B),(a,b,c)).
 std::pair<NestedMode, NestedMode> unzipped(const NestedMode& mode, const AlgebraLayout& tiler) {
   if (tiler.kind == Kind::unchanged)
     refuse("tiler", "_", "a tile for each mode, where tiles are gathered", "leave the last modes out");
@@ -283,7 +283,7 @@ std::pair<NestedMode, NestedMode> unzipped(const NestedMode& mode, const Algebra
   return {tuple_of(std::move(tiles)), tuple_of(std::move(rests))};
 }
 
-/// How divides and products gather the two halves that they make of every mode.
+/// How divides and products arrange the two halves that they make of every mode.
 enum class Gather : uint8_t { logical, zipped, tiled, flat };
 
 NestedMode gathered(const NestedMode& mode, const AlgebraLayout& tiler, Splitter operation, Gather gather) {
@@ -293,13 +293,13 @@ NestedMode gathered(const NestedMode& mode, const AlgebraLayout& tiler, Splitter
   if (gather == Gather::zipped) return tuple_of({std::move(tiles), std::move(rests)});
   std::vector<NestedMode> modes{tiles};
   if (gather == Gather::flat && tiles.modes.size() > 1) modes = tiles.modes;
-  // A tuple of one mode stays a tuple.
+  // A tuple with one mode stays a tuple.
   if (rests.modes.size() > 1) modes.insert(modes.end(), rests.modes.begin(), rests.modes.end());
   else modes.push_back(rests);
   return tuple_of(std::move(modes));
 }
 
-/// blocked_product, and raked_product with `tile_first`: modes of block and tiler side by side.
+/// blocked_product, and raked_product with `tile_first`: puts the modes of block and tiler side by side.
 NestedMode product_by_rank(const NestedMode& first, const NestedMode& tiler, bool tile_first) {
   const size_t rank = std::max(modes_of(first).size(), modes_of(tiler).size());
   const auto padded = [&](const NestedMode& mode) {
@@ -323,7 +323,7 @@ NestedMode coalesced_by(const NestedMode& mode, const AlgebraLayout& profile) {
   return by_tiler(mode, profile, [](const NestedMode& one, const NestedMode&) { return coalesced(one); });
 }
 
-/// The swizzle S' with S'(L(i)) = L(S(i)): what stands left of a layout that a swizzle stood right of.
+/// The swizzle S' with S'(L(i)) = L(S(i)): moves a swizzle from the right of a layout to its left.
 OffsetSwizzle swizzle_through(const NestedMode& layout, const OffsetSwizzle& swizzle) {
   const std::vector<NestedMode> leaves = leaves_of(layout);
   const int64_t mask = (int64_t{1} << swizzle.bits) - 1;
@@ -423,7 +423,7 @@ constexpr auto operations = [] {
   return found;
 }();
 
-/// Compact strides for a shape, the first mode fastest.
+/// Compact strides for a shape; the first mode varies fastest.
 NestedMode compact(const cute_text::Tuple& shape, int64_t& stride) {
   if (shape.is_number) {
     const NestedMode mode = leaf(shape.value, shape.value == 1 ? 0 : stride);
@@ -456,7 +456,7 @@ void require_size(const NestedMode& mode) {
   static_cast<void>(cosize_of(mode));
 }
 
-/// True at a tuple of tilers: a parenthesis whose partner has no strides behind it.
+/// True for a tuple of tilers: a parenthesis whose partner has no strides after it.
 bool is_tuple_of_tilers(cute_text::Reader& reader) {
   if (!reader.take("(")) return false;
   const std::string_view text = reader.text();

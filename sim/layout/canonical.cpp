@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Where sizes and strides are these, nothing below divides by zero or overflows.
+/// Checks that no size or stride makes the code below divide by zero or overflow.
 void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> bytes, int element_bits, int rows,
                    int cols) {
   constexpr int64_t most_bytes = int64_t{1} << 40;

@@ -21,7 +21,7 @@ using cute_text::most_number;
 using cute_text::Reader;
 using cute_text::Tuple;
 
-/// How CUTLASS calls the element types whose atoms are asked for, and their bits in shared memory.
+/// CUTLASS's names of the element types of atoms, and their bits in shared memory.
 struct ElementType {
   std::string_view name;
   int bits;
@@ -33,7 +33,7 @@ constexpr auto element_types = std::to_array<ElementType>({
     {"uint128_t", 128},  {"F16", 16},         {"BF16", 16},         {"TF32", 32},         {"F32", 32},
 });
 
-/// The digits of one mode, outermost nesting flattened.
+/// Appends the digits of one mode with all nesting flattened.
 void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {
   if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size()) {
     throw Error({.field = "CuTe layout",
@@ -49,7 +49,7 @@ void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {
   for (size_t i = 0; i < shape.children.size(); ++i) append_digits(shape.children[i], stride.children[i], mode);
 }
 
-/// Elements of a mode; what cannot be counted is more than any limit.
+/// The number of elements of a mode; an uncountable number exceeds any limit.
 int64_t extent_of(const LayoutMode& mode) {
   constexpr int64_t most = int64_t{1} << 40;
   int64_t extent = 1;
@@ -64,8 +64,8 @@ const SwizzleInfo* mode_of(int64_t bits, int64_t base, int64_t shift) {
   return nullptr;
 }
 
-/// M in bytes of a Swizzle<bits, base, shift> that does not say what it counts: bytes where that is a mode. Of wide
-/// elements CuTe counts a smaller M, of narrow ones a larger.
+/// M in bytes of a Swizzle<bits, base, shift> without a unit: bytes if these form a mode; otherwise elements. CuTe
+/// counts a smaller M for wide elements and a larger M for narrow ones.
 int64_t base_in_bytes(int64_t bits, int64_t base, int64_t shift, int element_bits) {
   if (bits == 0 || mode_of(bits, base, shift) || !std::has_single_bit(static_cast<unsigned>(element_bits))) return base;
   const int64_t converted = base + std::countr_zero(static_cast<unsigned>(element_bits)) - 3;
@@ -94,7 +94,7 @@ constexpr std::string_view suffix_of(Swizzle swizzle) {
   return {};
 }
 
-/// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing if there is no such name.
+/// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing if no such name exists.
 std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
   const size_t before = reader.at();
   while (reader.take_any({"cute::", "SM90::", "SM100::", "GMMA::", "UMMA::"})) {
@@ -147,7 +147,7 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
   throw Error({.field = "CuTe layout", .seen = std::move(seen), .expected = "at most 1048576 of them"});
 }
 
-/// Counts rows and columns. Throws Error when they are too many.
+/// Counts rows and columns. Throws Error if there are too many.
 void count(CuteLayout& cute) {
   cute.rows = extent_of(cute.layout.row), cute.cols = extent_of(cute.layout.col);
   if (cute.rows > 65536 || cute.cols > 65536 || cute.rows * cute.cols > 1 << 20)
@@ -155,7 +155,7 @@ void count(CuteLayout& cute) {
   if (cute.stages() > 65536) refuse_size(fmt::format("{} stages", cute.stages()));
 }
 
-/// "tile_to_shape(ATOM, SHAPE[, STEP])": atoms side by side, by default down the rows first.
+/// "tile_to_shape(ATOM, SHAPE[, STEP])": atoms side by side, by default along the rows first.
 std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
   if (!reader.take_any({"tile_to_shape(", "cute::tile_to_shape("})) return std::nullopt;
   std::optional<CuteLayout> atom = read_atom(reader, element_bits);
@@ -195,7 +195,7 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
   return cute;
 }
 
-/// "smem_ptr[16b](unset) o", the address of a pointer as descriptors take it. True when one stands here.
+/// "smem_ptr[16b](unset) o", the address of a pointer as in descriptors. True if the text here is one.
 bool read_pointer(Reader& reader, CuteLayout& cute) {
   if (!reader.take_any({"_smem_ptr[", "smem_ptr[", "ptr["})) return false;
   const int64_t bits = reader.number();
@@ -214,8 +214,8 @@ bool read_pointer(Reader& reader, CuteLayout& cute) {
   return true;
 }
 
-/// "Swizzle<3,4,3> o" and what CuTe prints between it and the layout: a pointer, on whose bytes the swizzle acts, or an
-/// offset of zero.
+/// "Swizzle<3,4,3> o" and the text that CuTe prints between it and the layout: a pointer, on whose bytes the swizzle
+/// acts, or an offset of zero.
 void read_swizzle(Reader& reader, CuteLayout& cute) {
   if (!reader.take_any({"cute::Swizzle<", "Swizzle<", "Sw<", "S<"})) {
     read_pointer(reader, cute);
@@ -277,7 +277,7 @@ CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols
 }
 
 CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolValue& value_of) {
-  if (element_bits < 1 || element_bits > 128)  // bytes of all elements then fit 64 bits
+  if (element_bits < 1 || element_bits > 128)  // then the bytes of all elements fit 64 bits
     throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
   Reader reader(text, value_of);
   std::optional<CuteLayout> named = read_tiled_atom(reader, element_bits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reader of CuTe's notation: numbers, names and nested tuples.
+// Reads CuTe's notation: numbers, names and nested tuples.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 
 namespace bitmma::cute_text {
 
-/// Numbers and tuples of them; a number is a tuple without children.
+/// A number, or a tuple of numbers and tuples; a number is a tuple without children.
 struct Tuple {
   int64_t value = 0;
   std::vector<Tuple> children;
@@ -52,25 +52,25 @@ class Reader {
   void expect(std::string_view word) {
     if (!take(word)) refuse(std::string(word));
   }
-  /// The first of `words` that stands here.
+  /// Takes the first of `words` that the text here begins with.
   bool take_any(std::initializer_list<std::string_view> words) {
     for (const std::string_view word : words) {
       if (take(word)) return true;
     }
     return false;
   }
-  /// Letters, digits and underscores.
+  /// Takes letters, digits and underscores.
   std::string_view name() {
     skip_spaces();
     const size_t begin = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
     return text_.substr(begin, at_ - begin);
   }
-  /// A number in any of the ways of C++: 8, _8, _8{}, Int<8>{}. Symbols, 2T, count in elements of `element_bits`.
+  /// A number in any C++ notation: 8, _8, _8{}, Int<8>{}. Symbols such as 2T count in elements of `element_bits`.
   int64_t number(int element_bits = 0) {
     skip_spaces();
     const bool wrapped = take_any({"cute::Int<", "Int<", "cute::C<", "C<"});
-    take("_");  // CuTe prints static integers so
+    take("_");  // CuTe prints static integers this way
     int64_t value = 1;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     const bool has_digits = error == std::errc{};
@@ -109,7 +109,7 @@ class Reader {
   std::string_view text() const { return text_; }
 
  private:
-  /// The value of a letter of PTX's canonical layouts, where one stands.
+  /// The value of a letter from PTX's canonical layouts, if the text here is one.
   std::optional<int64_t> symbol_here(int element_bits) {
     if (take("T")) return std::max(1, 128 / element_bits);
     const auto value = [&](std::string_view symbol, int64_t unit_bits) {

@@ -12,7 +12,7 @@ namespace bitmma {
 
 namespace {
 
-/// Digits that can be divided by, and sums of them that fit.
+/// Checks that no digit is a zero divisor and that sums of digits fit.
 void require_sound(const LayoutMode& mode, int64_t index) {
   constexpr int64_t most = int64_t{1} << 40;
   int64_t reach = 0;

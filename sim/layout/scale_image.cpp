@@ -8,7 +8,7 @@
 namespace bitmma {
 namespace {
 
-/// The range first: only then do the products fit.
+/// Checks the range first: only then do the products fit.
 void require_countable(const ScaleImage& image) {
   if (image.rows >= 1 && image.blocks >= 1 && image.rows <= 1 << 24 && image.blocks <= 1 << 20) return;
   throw Error({.field = "scale matrix",

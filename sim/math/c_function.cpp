@@ -26,10 +26,10 @@ namespace {
 
 using math::Flush;
 
-/// results[i] of a[i], or of a[i] and b[i].
+/// Computes results[i] from a[i], or from a[i] and b[i].
 using CLoop = void (*)(const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count);
 
-/// How many operands `Code`, a function of F32, has.
+/// The number of operands of `Code`, a function of F32.
 template <typename Code, typename F = math::F32<Flush::none>>
 constexpr int operands_of = std::is_invocable_v<Code, F> ? 1 : 2;
 
@@ -45,7 +45,7 @@ uint32_t word_of(uint32_t a, const uint32_t* b, std::size_t i) {
   return math::canonical(result_of<flush, Code>(F::of(a), operands_of<Code> == 1 ? F() : F::of(b[i])).word());
 }
 
-// One source for all levels: whatever the loop calls is inlined into it, and becomes instructions of its level.
+// One source for all levels: the compiler inlines all calls into the loop and uses the instructions of its level.
 template <Flush flush, typename Code>
 [[gnu::flatten]] void baseline_loop(const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) results[i] = word_of<flush, Code>(a[i], b, i);
@@ -70,7 +70,7 @@ constexpr std::array<CLoop, cpu_levels.size()> loops_of{baseline_loop<flush, Cod
                                                         baseline_loop<flush, Code>};
 #endif
 
-/// The same with its notes taken; the note of the result, or a negative number.
+/// Computes the same and takes notes; returns the note of the result, or a negative number.
 using CNoted = int (*)(uint32_t a, uint32_t b);
 template <Flush flush, typename Code>
 int noted_result(uint32_t a, uint32_t b) {
@@ -258,7 +258,7 @@ std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b
     math::notes = nullptr;
     return note;
   }();
-  // Code without branches computes both ways: those notes count that lead to the result.
+  // Code without branches computes both alternatives: only the notes that lead to the result count.
   const auto at = [](int note) { return static_cast<std::size_t>(note); };
   std::vector<bool> leads(notes.size());
   if (last >= 0) leads[at(last)] = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// C's functions on float, one function each: what nvcc 13.0 makes of CUDA's library, and where it differs, what Triton
-// 3.6 makes of the library of CUDA 12.8. Words are constants of their PTX. For every Flush the same source.
+// C's functions on float, one function each: the code of nvcc 13.0 from CUDA's library, and where it differs, that of
+// Triton 3.6 from the library of CUDA 12.8. Words are constants of their PTX. All Flush share one source.
 #pragma once
 
 #include "f32.hpp"
@@ -22,8 +22,8 @@ struct Power {
 template <Flush flush>
 Power<flush> power_of(F32<flush> x, uint32_t per_252, uint32_t high, uint32_t low) {
   using F = F32<flush>;
-  // The power of two plus 126, from 0 to 252: what is beyond saturates. Rounding a sum with 1.5 * 2^23 toward -Inf
-  // takes the floor; here it is taken of the exact product.
+  // The power of two plus 126, clamped to 0..252. Adding 1.5 * 2^23 with rounding toward -Inf takes the floor of a sum;
+  // this code takes the floor of the exact product.
   const F unclamped = fma(x, F::of(per_252), F::of(0x3F000000));
   const float share = pick(unclamped > F(), pick(unclamped < F(1), unclamped, F(1)), F()).number();  // NaN gives 0
   const int32_t power = static_cast<int32_t>(static_cast<double>(share) * 252.0);
@@ -46,14 +46,14 @@ F32<flush> exp10(F32<flush> x) {
   return power.mantissa * power.scale;
 }
 
-/// e^x - 1: by quotient and remainder of ln 2 where |x| >= 0.41.
+/// e^x - 1: uses the quotient and remainder by ln 2 if |x| >= 0.41.
 template <Flush flush>
 F32<flush> expm1(F32<flush> x) {
   using F = F32<flush>;
   const F count = pick(abs(x) < F::of(0x3ED1EB85), F(), to_nearest_integer(x * F::of(0x3FB8AA3B)));
   const F rest = fma(-count, F::of(0x35BFBE8E), fma(-count, F::of(0x3F317200), x));
   const F series = rest * polynomial(rest, {0x3AB5EBE6, 0x3C095663, 0x3D2AABE3, 0x3E2AA9F6, 0x3EFFFFFE});
-  const bool largest = count == F(128);  // 2^128 is none of f32: half, twice
+  const bool largest = count == F(128);  // f32 has no 2^128: add its half twice
   const F exponent = pick(largest, F(127), count);
   const F power = ex2(exponent);
   const F half = fma(fma(series, rest, rest), power, power + F(-1));
@@ -62,12 +62,12 @@ F32<flush> expm1(F32<flush> x) {
   return pick(x == F(), x + x, bounded);
 }
 
-/// x = (1 + fraction) * 2^exponent, the fraction near 0.
+/// x = (1 + fraction) * 2^exponent with a fraction near 0.
 template <Flush flush>
 struct Logarithm {
   F32<flush> scaled, fraction, exponent;
 
-  /// What a finite positive x gives, or what others give.
+  /// `result` for a finite positive x, and the special result for all others.
   F32<flush> or_special(F32<flush> result, bool zero_is_infinite = true) const {
     using F = F32<flush>;
     const F infinity = F::of(infinity_f32);
@@ -76,7 +76,7 @@ struct Logarithm {
   }
 };
 
-/// `least` is the word of the least 1 + fraction.
+/// `least` is the word of the smallest 1 + fraction.
 template <Flush flush>
 Logarithm<flush> logarithm_of(F32<flush> x, uint32_t least) {
   using F = F32<flush>;
@@ -118,12 +118,12 @@ F32<flush> log2(F32<flush> x) {
   return parts.or_special(parts.exponent + fma(f, F::of(0x3FB8AA3B), tail));
 }
 
-/// log(1 + x), without the rounding of 1 + x: x and 1 are divided by a power of two, then added.
+/// log(1 + x) without rounding 1 + x: divides x and 1 by a power of two, then adds them.
 template <Flush flush>
 F32<flush> log1p(F32<flush> x) {
   using F = F32<flush>;
   const uint32_t power = (add_one_toward_zero(x).word() - 0x3F400000) & 0xFF800000;
-  const F one_part = fma(F::of(0x3E800000), F::of(0x40800000 - power), F(-1));  // 2^-k - 1, by way of 4 * 2^-k
+  const F one_part = fma(F::of(0x3E800000), F::of(0x40800000 - power), F(-1));  // 2^-k - 1, computed from 4 * 2^-k
   const F f = one_part + F::of(x.word() - power);
   const F exponent = F(static_cast<float>(static_cast<int32_t>(power))) * F::of(0x34000000);
   const F tail = f * polynomial(f, {0xBD39BF78, 0x3DD80012, 0xBE0778E0, 0x3E146475, 0xBE2A68DD, 0x3E4CAF9E, 0xBE800042,
@@ -146,7 +146,7 @@ F32<flush> tanh(F32<flush> x) {
   return pick(size >= F::of(0x3F19999A), with_sign_of(x, large), fma(tail, x, x));
 }
 
-/// The coefficients of 1 - 2^p(|x|) from 1.003 on; those below it never changed.
+/// The coefficients of 1 - 2^p(|x|) from 1.003 on; below it all versions have the same coefficients.
 struct ErfTail {
   uint32_t of_7[7];
 };
@@ -178,7 +178,7 @@ struct Angle {
   int32_t quadrant = 0;
 };
 
-/// From 105615 on: |x| * 2 / pi by 192 bits of 2 / pi, of which 64 matter.
+/// From 105615 on: computes |x| * 2 / pi with 192 bits of 2 / pi, of which 64 matter.
 template <Flush flush>
 Angle<flush> angle_of_large(F32<flush> x) {
   constexpr uint32_t two_over_pi[6]{0x3C439041, 0xDB629599, 0xF534DDC0, 0xFC2757D1, 0x4E441529, 0xA2F9836E};
@@ -199,7 +199,7 @@ Angle<flush> angle_of_large(F32<flush> x) {
   const uint64_t fraction = turns << 2;
   const bool upper_half = fraction >> 63 != 0, negative = word >> 31 != 0;
   const int32_t quadrant = static_cast<int32_t>(turns >> 62) + upper_half;
-  // One's complement: the lower bits that no product reached become ones.
+  // One's complement: the lower bits, which no product reached, become ones.
   const auto distance = static_cast<int64_t>(upper_half ? ~fraction : fraction);
   const auto rest = F32<flush>(
       static_cast<float>(static_cast<double>(distance) * std::bit_cast<double>(uint64_t{0x3BF921FB54442D19})));
@@ -241,7 +241,7 @@ F32<flush> cos(F32<flush> x) {
   return sine_of(angle);
 }
 
-/// x^y for positive x, or |x|^y: 2^(y log2 x), the logarithm as a sum of two numbers.
+/// x^y for positive x, or |x|^y: 2^(y log2 x) with the logarithm as a sum of two numbers.
 template <Flush flush>
 F32<flush> positive_power(F32<flush> x, F32<flush> y) {
   using F = F32<flush>;
@@ -252,7 +252,7 @@ F32<flush> positive_power(F32<flush> x, F32<flush> y) {
   const F mantissa = F::of(scaled.word() - exponent);
   const F whole =
       fma(F(static_cast<float>(static_cast<int32_t>(exponent))), F::of(0x34000000), pick(tiny, F(-24), F()));
-  // ln(m) = 2 artanh((m - 1) / (m + 1)); quotient and what it lacks.
+  // ln(m) = 2 artanh((m - 1) / (m + 1)): the quotient and its remainder.
   const F below = mantissa + F(-1), reciprocal = unit_rcp(mantissa + F(1));
   const F quotient = (below + below) * reciprocal, square = quotient * quotient;
   const F left = below - quotient;
@@ -270,7 +270,7 @@ F32<flush> positive_power(F32<flush> x, F32<flush> y) {
   const F fraction = product_rest + (product - count);
   const F power =
       polynomial(fraction, {0x391FCB8E, 0x3AAF85ED, 0x3C1D9856, 0x3D6357BB, 0x3E75FDEC, 0x3F317218, one_f32});
-  // In two steps: 2^count may be none of f32.
+  // Scales in two steps, because f32 may not hold 2^count.
   const uint32_t first = count > F() ? 0x7F000000 : 0x02000000;
   const float bounded = pick(abs(count) < F(512), count, F()).number();
   const uint32_t second = (static_cast<uint32_t>(static_cast<int32_t>(bounded)) << 23) - (first - 0x7F000000);
@@ -278,8 +278,8 @@ F32<flush> positive_power(F32<flush> x, F32<flush> y) {
   return pick(abs(product) > F(152), pick(product < F(), F(), F::of(infinity_f32)), result);
 }
 
-/// The same of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. Where the
-/// compiler joined a product and a sum of the source, nothing flushes.
+/// The same function of CUDA 12.8's library, as Triton links it: e^(y ln x) with ln x as a sum of two numbers. If the
+/// compiler joined a product and a sum of the source, neither flushes.
 template <Flush flush>
 F32<flush> positive_power_12(F32<flush> x, F32<flush> y) {
   using F = F32<flush>;
@@ -294,7 +294,7 @@ F32<flush> positive_power_12(F32<flush> x, F32<flush> y) {
   const F series = mul_rn(mul_rn(polynomial(square, {0x3B18F0FE, 0x3C4CAF63, 0x3DAAAABD}), square), quotient);
   const F left = joined(-reciprocal, twice, below);
   const F lacking = mul_rn(reciprocal, fma(-quotient, below, left + left));
-  // Each sum of two numbers is followed by what it lost.
+  // The rounding error of each sum of two numbers follows the sum.
   const F sum = joined(reciprocal, twice, series);
   const F rest = lacking + (series + joined(reciprocal, twice, -sum));
   const F of_mantissa = sum + rest, mantissa_rest = rest + (sum - of_mantissa);
@@ -302,7 +302,7 @@ F32<flush> positive_power_12(F32<flush> x, F32<flush> y) {
   const F high = of_exponent + of_mantissa, high_rest = of_mantissa + (of_exponent - high);
   const F low = exponent_rest + (mantissa_rest + high_rest);
   const F log = high + low, log_rest = low + (high - log);
-  // e^(log * y); a huge y is scaled, since its product with the rest would be infinite.
+  // e^(log * y); scales a huge y, because its product with the rest would be infinite.
   const F power = pick(abs(y) > F::of(0x77F684DF), y * F::of(0x39000000), y);
   const F product = mul_rn(power, log);
   const F product_rest = fma(F(), log, fma(power, log_rest, fma(power, log, -product)));
@@ -319,7 +319,7 @@ F32<flush> positive_power_12(F32<flush> x, F32<flush> y) {
   return pick(result == F::of(infinity_f32), result, corrected);
 }
 
-/// What x^y is where x is negative, zero, infinite or NaN, or y is infinite or NaN; `odd` tells of y.
+/// x^y if x is negative, zero, infinite or NaN, or if y is infinite or NaN; `odd` states whether y is odd.
 template <Flush flush>
 F32<flush> power_with_special_cases(F32<flush> x, F32<flush> y, bool odd, F32<flush> power) {
   using F = F32<flush>;
@@ -351,7 +351,7 @@ F32<flush> pow_12(F32<flush> x, F32<flush> y) {
   return power_with_special_cases(x, y, odd, power);
 }
 
-// One or two instructions of the unit: fast math, CUDA's __ functions, and Triton's own.
+// One or two instructions of the special function unit: fast math, CUDA's __ functions, and Triton's own.
 template <Flush flush>
 F32<flush> fast_exp(F32<flush> x) {
   return ex2(x * constant<flush>(0x3FB8AA3B));
@@ -400,7 +400,7 @@ F32<flush> fast_reciprocal(F32<flush> x) {
   return unit_rcp(x);
 }
 
-// IEEE 754's own, which PTX calls .rn.
+// The correctly rounded operations of IEEE 754, which PTX calls .rn.
 template <Flush flush>
 F32<flush> rounded_sqrt(F32<flush> x) {
   return F32<flush>::noted("sqrt.rn", F32<flush>(__builtin_sqrtf(x.value)), x);
@@ -414,7 +414,7 @@ F32<flush> rounded_reciprocal(F32<flush> x) {
   return rounded_quotient(F32<flush>(1), x);
 }
 
-// Activations, as PyTorch's eager kernels and programs like them write these.
+// Activations, as the eager kernels of PyTorch and similar programs write them.
 /// 1 + e^-x; nvcc joins the last product of expf and the sum.
 template <Flush flush>
 F32<flush> one_plus_exp_of_minus(F32<flush> x) {
@@ -462,7 +462,7 @@ F32<flush> gelu_tanh(F32<flush> x) {
   return (x * F32<flush>(0.5F)) * (bend + F32<flush>(1));
 }
 
-// Triton divides by div.full.
+// Triton divides with div.full.
 template <Flush flush>
 F32<flush> triton_reciprocal(F32<flush> x) {
   return full_quotient(F32<flush>(1), x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The coefficients of the GPU's special function unit: c0, c1 and c2 of 627 quadratics. c0 counts units of the result.
-// Determined from the outputs of an NVIDIA H100 and an NVIDIA H200 for all 2^32 inputs; where several values of c0 give
-// the same outputs, one of them stands here. data/math tells how, and what was compared with them.
+// They were determined from the outputs of an NVIDIA H100 and an NVIDIA H200 for all 2^32 inputs; if several values of
+// c0 give the same outputs, the table holds one of them. data/math describes the method and the comparisons.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace bitmma::math {
 
 // clang-format off
-// 2^f: the upper 6 of 23 bits of f choose the quadratic, the lower 17 are its argument. Unit 2^-58.
+// 2^f: the upper 6 of 23 bits of f choose the quadratic, the lower 17 bits are its argument. Unit 2^-58.
 inline constexpr auto ex2_quadratics = std::to_array<Quadratic>({
     {0x40000077e200000, 90852, 988}, {0x40b26957e200000, 91840, 1002}, {0x4166c3d7e200000, 92840, 1012},
     {0x421d14b7e200000, 93852, 1022}, {0x42d56257e200000, 94872, 1036}, {0x438fb137e200000, 95908, 1042},
@@ -37,7 +37,7 @@ inline constexpr auto ex2_quadratics = std::to_array<Quadratic>({
     {0x7e9f0697e200000, 179744, 1960},
 });
 
-// 1 / m of a mantissa m from 1 to 2, by its upper 7 bits. Unit 2^-59.
+// 1 / m of a mantissa m from 1 to 2; its upper 7 bits choose the quadratic. Unit 2^-59.
 inline constexpr auto rcp_quadratics = std::to_array<Quadratic>({
     {0x80000007e700000, -262136, 8104}, {0x7f01fc47e700000, -258088, 7912}, {0x7e07e0c7e700000, -254132, 7728},
     {0x7d1196a7e700000, -250268, 7560}, {0x7c1f07c7e700000, -246488, 7384}, {0x7b301f07e700000, -242796, 7216},
@@ -84,7 +84,7 @@ inline constexpr auto rcp_quadratics = std::to_array<Quadratic>({
     {0x40810227e700000, -66572, 1048}, {0x40404067e700000, -66052, 1040},
 });
 
-// 1 / sqrt(m): 64 for even exponents, then 64 for odd ones, of 1 / sqrt(2 m). Unit 2^-59.
+// 1 / sqrt(m): 64 quadratics for even exponents, then 64 for odd ones, which give 1 / sqrt(2 m). Unit 2^-59.
 inline constexpr auto rsqrt_quadratics = std::to_array<Quadratic>({
     {0x7fffffdfff80000, -131062, 3016}, {0x7f02f5dfff80000, -128048, 2900}, {0x7e0bb21fff80000, -125150, 2792},
     {0x7d19fc9fff80000, -122358, 2688}, {0x7c2da13fff80000, -119670, 2592}, {0x7b466ddfff80000, -117078, 2500},
@@ -131,7 +131,7 @@ inline constexpr auto rsqrt_quadratics = std::to_array<Quadratic>({
     {0x4081851fff80000, -33550, 396}, {0x4040611fff80000, -33156, 388},
 });
 
-// sqrt(m), then sqrt(2 m), as above. Unit 2^-58.
+// sqrt(m), then sqrt(2 m), in the same order. Unit 2^-58.
 inline constexpr auto sqrt_quadratics = std::to_array<Quadratic>({
     {0x4000001fffc0000, 65535, -506}, {0x407f811fffc0000, 65029, -494}, {0x40fe07ffffc0000, 64534, -482},
     {0x417b9a5fffc0000, 64051, -472}, {0x41f83dbfffc0000, 63578, -461}, {0x4273f75fffc0000, 63116, -452},
@@ -230,7 +230,7 @@ inline constexpr auto sin_quadratics = std::to_array<Quadratic>({
     {0x7ff621800000000, 10112, -10120},
 });
 
-// tanh, binade after binade from 2^-8 to 2^3: 1, 1, 1, 2, 2, 4, 4, 4, 8, 16 and 8. Unit 2^-63 below 2^-4, then 2^-58.
+// tanh, binade by binade from 2^-8 to 2^3: 1, 1, 1, 2, 2, 4, 4, 4, 8, 16 and 8. Unit 2^-63 below 2^-4, then 2^-58.
 inline constexpr auto tanh_quadratics = std::to_array<Quadratic>({
     {0x80000000000000, 1048576, -64}, {0xffff0000000000, 2097024, -384}, {0x1fff60000000000, 4193536, -3328},
     {0x3ffab0000000000, 4190464, -5248}, {0x5fee10000000000, 4185216, -7040}, {0x3feab000000000, 261168, -1272},

@@ -55,7 +55,7 @@ using enum Option;
 using Types = std::vector<CvtType>;
 using Roundings = std::vector<CvtRounding>;
 
-/// The forms that have each of `to` and `from` and `roundings`. A field that a row leaves out: the form never has it.
+/// The forms for each combination of `to`, `from` and `roundings`. A form never has a field that its row leaves out.
 struct CvtForm {
   Types to, from;
   int lanes = 1;
@@ -78,7 +78,7 @@ const std::vector<CvtForm>& forms() {
   static const Roundings none_or_directed{none, rn, rz, rm, rp}, none_or_to_integer{none, rni, rzi, rmi, rpi};
   static constexpr TargetSet all = TargetSet::from(sm_70), ampere = TargetSet::from(sm_80),
                              ada = TargetSet::from(sm_89), hopper = TargetSet::from(sm_90);
-  // PTX 9.0 calls sm_101 sm_110: what came later has no sm_101.
+  // PTX 9.0 renamed sm_101 to sm_110: later forms do not exist for sm_101.
   static constexpr TargetSet blackwell_91 = (target_sets::tcgen05 | target_sets::consumer_blackwell) &
                                             TargetSet{sm_100a, sm_100f, sm_103a, sm_103f, sm_107a, sm_107f,
                                                       sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f},
@@ -86,12 +86,12 @@ const std::vector<CvtForm>& forms() {
   static constexpr TargetSet stochastic{sm_100a, sm_103a, sm_107a};
   static constexpr std::string_view ptxas_alone = "ptxas 13.5; PTX ISA 9.4 has no sentence on the result";
   static const std::vector<CvtForm> rows{
-      // one row a group of forms
+      // Each row is a group of forms.
       // clang-format off
       {.to = integers, .from = integers, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = integers, .from = {f16, f64}, .roundings = to_integer, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = integers, .from = {f32}, .roundings = to_integer, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
-      // The ISA has s8 and u8 also, which ptxas refuses.
+      // The ISA also lists s8 and u8, but ptxas refuses them.
       {.to = wide_integers, .from = {bf16}, .roundings = to_integer, .targets = hopper, .ptx = {7, 8}},
       {.to = {f16, f64}, .from = integers, .roundings = directed, .sat = may, .targets = all, .ptx = {6, 0}},
       {.to = {f32}, .from = integers, .roundings = directed, .ftz = may, .sat = may, .targets = all, .ptx = {6, 0}},
@@ -152,7 +152,7 @@ const std::vector<CvtForm>& forms() {
 
 bool is_integer(CvtType type) { return !info(type).format; }
 
-/// An integer type holds every value of another: then .sat has nothing to do, and PTX forbids it.
+/// True if an integer type holds every value of another: then .sat has no effect, and PTX forbids it.
 bool holds_all_of(const CvtTypeInfo& to, const CvtTypeInfo& from) {
   if (to.is_signed == from.is_signed) return to.bits >= from.bits;
   return to.is_signed && to.bits > from.bits;
@@ -234,10 +234,10 @@ const CvtForm& form_of(const CvtInstruction& instruction) {
 
 bool has_packed_source(const CvtInstruction& one) { return one.lanes == 2 && one.from != f32; }
 
-/// A number on its way from one type to the other.
+/// A number during its conversion from one type to the other.
 struct Value {
   NumberClass number = NumberClass::finite;
-  Exact exact;  // the sign alone where it is not finite
+  Exact exact;  // only the sign if the number is not finite
 };
 
 Value decoded(CvtType type, uint64_t code) {
@@ -272,11 +272,11 @@ Rounding ieee_rounding(CvtRounding rounding) {
   }
 }
 
-/// A multiple of 1, with the sign of `value` also where it is 0.
+/// Rounds to a multiple of 1. The result keeps the sign of `value`, even if it is 0.
 Exact integral(const Exact& value, Rounding rounding) {
   if (value.exponent >= 0) return value;
-  // The last bit of the integer and what is below it decide. They are less than 2; their half is rounded to e2m1, whose
-  // first codes, 0 to 2, are the multiples of 1/2.
+  // The last bit of the integer and the bits below it decide. Their value is less than 2; this rounds its half to e2m1,
+  // whose first codes, 0 to 2, are the multiples of 1/2.
   const int drop = -value.exponent;
   const uint64_t kept = drop > 63 ? 0 : value.magnitude >> drop;
   const Exact half{
@@ -285,7 +285,7 @@ Exact integral(const Exact& value, Rounding rounding) {
   return {.negative = value.negative, .magnitude = (kept & ~uint64_t{1}) + low};
 }
 
-/// The code of an integer; what the type does not hold becomes the nearest value that it holds.
+/// The code of an integer; if the type does not hold it, the nearest value that the type holds.
 uint64_t saturated(const CvtTypeInfo& type, const Exact& value) {
   const uint64_t limit =
       value.negative ? (type.is_signed ? uint64_t{1} << (type.bits - 1) : 0) : low_mask(type.bits - type.is_signed);
@@ -303,19 +303,19 @@ uint64_t integer_code(const CvtInstruction& one, const Value& value) {
   return saturated(to, integral(value.exact, ieee_rounding(one.rounding)));
 }
 
-/// Random bits of one lane, and from which bit of the word on.
+/// The random bits of one lane: their lowest bit in the word, and their number.
 struct RandomField {
   int low_bit, width;
 };
 RandomField random_field(CvtType to, int lane) {
   if (to == f16) return {lane == 0 ? 16 : 0, 13};
   if (to == bf16) return {lane == 0 ? 16 : 0, 16};
-  // a, b, e, f. From the two steps that ptxas makes of e2m1x4, each of which takes one byte of either half.
+  // The order is a, b, e, f. It follows from ptxas, which makes e2m1x4 in two steps, each with one byte of either half.
   if (to == e2m1) return {std::array{24, 8, 16, 0}[static_cast<size_t>(lane)], 8};
   return {lane < 2 ? 16 : 0, 16};
 }
 
-/// The random bits are added to the uppermost bits of those that `format` drops; truncation then keeps the carry.
+/// Adds the random bits to the uppermost of the bits that `format` drops; truncation then keeps the carry.
 Exact with_random_bits(const FormatInfo& format, const Exact& value, uint64_t random, int width) {
   if (value.magnitude == 0) return value;
   const int leading = 63 - std::countl_zero(value.magnitude) + value.exponent;
@@ -341,15 +341,15 @@ uint64_t floating_code(const CvtInstruction& one, const Value& value, const Form
                     format.mantissa_bits, one.satfinite ? Overflow::saturate : Overflow::infinity);
   }
   const Rounding rounding = ieee_rounding(one.rounding);
-  // Modes that round a magnitude down stop at the largest finite one.
+  // Rounding modes that round a magnitude down stop at the largest finite one.
   const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && negative) ||
                     (rounding == Rounding::toward_negative && !negative);
   return round_to(format, value.exact, rounding, format.mantissa_bits,
                   one.satfinite || down ? Overflow::saturate : Overflow::infinity);
 }
 
-/// cvt.rna.tf32.f32 as ptxas makes it of integer instructions, on every target: a NaN keeps its upper bits, which may
-/// be those of infinity, and .satfinite takes one off what is not finite.
+/// cvt.rna.tf32.f32, which ptxas builds from integer instructions on every target: a NaN keeps its upper bits, which
+/// may be those of infinity, and .satfinite subtracts one from a code that is not finite.
 uint64_t tf32_nearest_away(uint64_t word, bool satfinite) {
   constexpr uint64_t infinity = 0x7F800000, magnitude = 0x7FFFFFFF, one = 0x2000;
   const uint64_t half_added = (word & magnitude) >= infinity ? word : word + one / 2;
@@ -357,7 +357,7 @@ uint64_t tf32_nearest_away(uint64_t word, bool satfinite) {
   return satfinite && (kept & magnitude) >= infinity ? kept - one : kept;
 }
 
-/// Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it quiet (measured, H100).
+/// Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and quiet it (measured, H100).
 uint64_t quiet_nan(const FormatInfo& from, uint64_t code, const FormatInfo& to) {
   const uint64_t payload = code & from.mantissa_mask(), quiet = uint64_t{1} << (to.mantissa_bits - 1);
   const int dropped = from.mantissa_bits - to.mantissa_bits;
@@ -365,12 +365,12 @@ uint64_t quiet_nan(const FormatInfo& from, uint64_t code, const FormatInfo& to) 
   return sign | *to.infinity() | quiet | (dropped > 0 ? payload >> dropped : payload << -dropped);
 }
 
-/// .ftz does nothing where f16 is made: directed roundings of a subnormal number reach 2^-24 (measured, H100).
+/// .ftz has no effect on a conversion to f16: directed rounding of a subnormal number gives 2^-24 (measured, H100).
 uint64_t flushed_source(const CvtInstruction& one, uint64_t code) {
   return one.ftz && one.from == f32 && one.to != f16 && is_subnormal_f32(code) ? code & 0x80000000 : code;
 }
 
-/// A result of a narrow type is divided by its scale, a narrow source multiplied.
+/// The conversion divides a result of a narrow type by its scale, and multiplies a narrow source by its scale.
 int scale_exponent(const CvtInstruction& one, int scale) {
   const int exponent = decode(Format::ue8m0, static_cast<uint64_t>(scale)).exponent;
   return one.scales == 1 ? -exponent : exponent;
@@ -383,13 +383,13 @@ Value scaled(const CvtInstruction& one, Value value, int scale) {
   return value;
 }
 
-/// `word` without its last `bits`, to nearest, ties to even.
+/// `word` without its last `bits`, rounded to nearest even.
 constexpr uint64_t without_last(uint64_t word, int bits) {
   return (word + (low_mask(bits) >> 1) + (word >> bits & 1)) >> bits;
 }
 
-/// Conversions that kernels are full of, in a few steps: integers to f32, and normal numbers between f32 and 16 bits.
-/// Nothing for what only converted() does.
+/// A fast path for frequent conversions: integers to f32, and normal numbers between f32 and 16 bits. Returns nothing
+/// for all other conversions, which need converted().
 std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t code) {
   constexpr int narrower = 127 - 15;  // biases of f32 and f16
   if (one.ftz || one.sat || one.relu || one.satfinite || one.scales > 0) return std::nullopt;
@@ -415,12 +415,12 @@ std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t co
   return (code >> 16 & 0x8000) | (without_last(code & 0x7FFFFFFF, 13) - (uint64_t{narrower} << 10));
 }
 
-/// One lane.
+/// Converts one lane.
 uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
   const CvtTypeInfo& to = info(one.to);
   code &= low_mask(info(one.from).bits);
   if (const auto quick = quickly_converted(one, code)) return *quick;
-  // ptxas makes moves of these, which keep NaN as they are.
+  // ptxas turns these conversions into moves, which keep a NaN unchanged.
   const bool plain = !one.ftz && !one.sat;
   if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;
   if (one.to == f32 && one.from == bf16 && plain) return code << 16;
@@ -441,7 +441,7 @@ uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, 
   uint64_t result = floating_code(one, value, format, field, random_bits);
   if (nan && (one.from == f64 || one.to == f64)) {
     const FormatInfo& from = bitmma::info(*info(one.from).format);
-    // An instruction of f32 that flushes comes first, and gives the canonical NaN.
+    // A flushing f32 instruction comes first, and gives the canonical NaN.
     result = quiet_nan(from, one.ftz && one.to == f64 ? *from.canonical_nan() : code, format);
   }
   const bool flushes = one.ftz && one.to == f32 && value.number == NumberClass::finite;
@@ -458,7 +458,7 @@ int scale_of_lane(const CvtInstruction& one, const CvtOperands& operands, int la
   return one.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
 }
 
-/// The same numbers; zeros of either sign are.
+/// True for equal numbers; zeros of either sign are equal.
 bool are_equal(const Exact& x, const Exact& y) {
   if (x.magnitude == 0 || y.magnitude == 0) return x.magnitude == y.magnitude;
   const int shift_x = std::countr_zero(x.magnitude), shift_y = std::countr_zero(y.magnitude);
@@ -488,7 +488,7 @@ void set_operand(CvtOperands& operands, std::string_view name, uint64_t word) {
   else operands.random_bits = static_cast<uint32_t>(word);
 }
 
-/// Those that the form has. Throws Error unless there are `count` of them.
+/// The operands of the form. Throws Error unless there are `count` of them.
 std::vector<CvtOperand> require_count(const CvtInstruction& instruction, size_t count) {
   std::vector<CvtOperand> wanted = operands_of(instruction);
   if (count == wanted.size()) return wanted;
@@ -518,7 +518,7 @@ std::string print(const CvtInstruction& one) {
 
 CvtInstruction parse_cvt(std::string_view ptx) {
   const auto& names = catalogue().by_name;
-  // The modifiers of flags, in the order of print().
+  // The modifiers that are flags, in the order of print().
   constexpr std::array<std::string_view, 4> flags{".ftz", ".sat", ".relu", ".satfinite"};
   std::array<std::string, 4> seen;
   std::string before, after;

@@ -20,16 +20,16 @@ extern const char* const math_compared_csv;
 
 namespace {
 
-/// What one GPU was asked of a function.
+/// The arguments of one function that were compared with one GPU.
 struct Compared {
   std::string_view gpu = {};
   uint64_t arguments = 0;
   bool all = false, random = false;
 };
-/// By the name of the function.
+/// Keyed by the name of the function.
 using ComparedByName = std::map<std::string, std::vector<Compared>, std::less<>>;
 
-/// The cells of every row, without the names of the columns.
+/// The cells of every row, without the header row.
 std::vector<std::vector<std::string_view>> rows_of(std::string_view csv) {
   std::vector<std::vector<std::string_view>> rows;
   while (!csv.empty()) {
@@ -60,7 +60,7 @@ void add(ComparedByName& found, std::string_view name, const Compared& one) {
   else if (!one.all) same->arguments += one.arguments;
 }
 
-/// Of a result of 64 bits there are rows "NAME low" and "NAME high" for the same arguments, of f64 rows "NAME mantissas
+/// A 64-bit result has rows "NAME low" and "NAME high" for the same arguments; an f64 function has rows "NAME mantissas
 /// from .." and "NAME exponents" for some arguments.
 const ComparedByName& compared() {
   static const ComparedByName all = [] {
@@ -80,7 +80,7 @@ const ComparedByName& compared() {
   return all;
 }
 
-/// 8000000 as "8,000,000".
+/// Prints 8000000 as "8,000,000".
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
   for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3) text.insert(static_cast<size_t>(i), 1, ',');
@@ -92,10 +92,10 @@ std::string print_gpus(const std::vector<std::string_view>& gpus) {
   return fmt::format("an {}", fmt::join(gpus, " and an "));
 }
 
-/// What the tables say of a function, on a target whose GPU they are of; `otherwise` where they say nothing.
+/// The tables' evidence for a function if they cover the target's GPU; `otherwise` if they contain none.
 EvidenceOfWords compared_or(const std::string& name, int operands, Target target, EvidenceOfWords otherwise) {
   const auto found = compared().find(name);
-  // H100 and H200 are one chip.
+  // H100 and H200 are the same chip.
   if (found == compared().end() || info(target).chip != Target::sm_90) return otherwise;
   std::vector<std::string_view> of_all;
   std::vector<std::string> sampled;

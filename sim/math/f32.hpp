@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Words of f32 with the operations of a GPU's code: each is one operation of IEEE 754 to nearest even on the host, and
-// flushes subnormal numbers where the GPU's does, and is written down if `Flush` says so. Valid inside an
-// IeeeEnvironment: a host program may have told its processor to flush or to round otherwise. NaN payloads are the
+// Words of f32 with the operations of GPU code. Each is one IEEE 754 operation to nearest even on the host. It flushes
+// subnormal numbers where the GPU's code does, and takes a note if `Flush` asks for one. Use it only inside an
+// IeeeEnvironment: a host program may have set its processor to flush or to round otherwise. NaN payloads are the
 // host's until `canonical`.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace bitmma::math {
 
-/// Rounding to nearest, gradual underflow and no traps while it lives; then what the caller had. Code between must not
-/// be inlined into the function that makes it: compilers know no such environments.
+/// Sets rounding to nearest, gradual underflow and no traps; the destructor restores the caller's settings. Code in
+/// between must not be inlined into the function that makes it: compilers do not model such environments.
 class IeeeEnvironment {
  public:
   IeeeEnvironment() {
@@ -33,37 +33,37 @@ class IeeeEnvironment {
   std::fenv_t callers_;
 };
 
-/// Which operations read and write subnormal numbers as zeros of their sign (.ftz).
+/// Which operations read and write subnormal numbers as zeros of the same sign (.ftz).
 struct Flush {
   uint8_t which = 0;
-  bool is_noted = false;  // every operation is written down in `notes`
+  bool is_noted = false;  // `notes` records every operation
 
   static const Flush none;
-  static const Flush calls;  // those that the library calls by an instruction's name, not + - * < of its source
+  static const Flush calls;  // only instructions that the library calls by name, not + - * < of its source
   static const Flush all;
   constexpr Flush noted() const { return {.which = which, .is_noted = true}; }
-  /// Whether the same operations flush.
+  /// True if the same operations flush.
   friend constexpr bool operator==(Flush a, Flush b) { return a.which == b.which; }
 };
 inline constexpr Flush Flush::none{.which = 0}, Flush::calls{.which = 1}, Flush::all{.which = 2};
 
-/// One operation that was computed, for those who ask how a result is made.
+/// One computed operation, for callers that ask how a result is made.
 struct Note {
   struct Operand {
     uint32_t word = 0;
-    int from = -1;  // the note of it; -1: a constant, or from integers; -2 and -3: the arguments
+    int from = -1;  // its note; -1: a constant, or from integers; -2 and -3: the arguments
   };
   std::string_view operation = {};
   std::vector<Operand> operands = {};
   uint32_t result = 0;
-  bool is_read = false;  // by integer code, which no note shows
+  bool is_read = false;  // by integer code, which takes no notes
 };
 inline thread_local std::vector<Note>* notes = nullptr;
-/// Adds one, and returns its place. Not inlined: no loop over words takes notes, and code that does need not be fast.
+/// Adds a note and returns its index. Not inlined: loops over words take no notes, so this need not be fast.
 int take_note(std::string_view operation, std::initializer_list<Note::Operand> operands, uint32_t result);
 void mark_read(int note);
 
-/// Where a number comes from, as Note::Operand::from says; nothing where no notes are taken.
+/// The origin of a number, as in Note::Operand::from; empty if no notes are taken.
 template <bool is_noted>
 struct Origin {};
 template <>
@@ -76,8 +76,8 @@ inline float flushed(float x) {
   return std::bit_cast<float>(pick((word & infinity_f32) != 0, word, word & 0x80000000));
 }
 
-/// x, a product or sum of .ftz, or zero if it is below 2^-126 after rounding to 24 bits, as if exponents went on below.
-/// `raised` is the same product or sum, 2^64 times as large. Where it decides, no factor is so large that it overflows.
+/// Returns x, a product or sum with .ftz, or zero if x rounded to 24 bits with unbounded exponents is below 2^-126.
+/// `raised` is the same product or sum times 2^64. Where it decides, no factor is so large that it overflows.
 inline float flushed_below(float raised, float x) {
   const bool tiny = (std::bit_cast<uint32_t>(raised) & 0x7FFFFFFF) < std::bit_cast<uint32_t>(0x1p-62F);
   const uint32_t word = std::bit_cast<uint32_t>(x);
@@ -96,7 +96,7 @@ struct F32 : Origin<flush.is_noted> {
   explicit F32(float x) : value(x) {}
   static F32 of(uint32_t word) { return F32(std::bit_cast<float>(word)); }
 
-  /// What integer code reads.
+  /// The word that integer code reads.
   uint32_t word() const { return std::bit_cast<uint32_t>(number()); }
   float number() const {
     if constexpr (flush.is_noted) {
@@ -105,7 +105,7 @@ struct F32 : Origin<flush.is_noted> {
     return value;
   }
 
-  /// `result` with the note that it is operation(operands...).
+  /// Returns `result` with a note of operation(operands...).
   template <typename... Operands>
   static F32 noted([[maybe_unused]] std::string_view operation, F32 result,
                    [[maybe_unused]] const Operands&... operands) {
@@ -116,7 +116,7 @@ struct F32 : Origin<flush.is_noted> {
     return result;
   }
 
-  /// A value as an operator, or an instruction that is called by its name, reads or writes it.
+  /// A value as an operator (or an instruction called by its name) reads or writes it.
   static float at_operator(float x) { return flush == Flush::all ? flushed(x) : x; }
   static float at_call(float x) { return flush != Flush::none ? flushed(x) : x; }
   static float product_of(bool flushes, float a, float b) {
@@ -144,7 +144,7 @@ struct F32 : Origin<flush.is_noted> {
   friend F32 fma(F32 a, F32 b, F32 c) {
     return noted("fma", F32(sum_of(flush != Flush::none, a.value, b.value, c.value)), a, b, c);
   }
-  /// A product and a sum of the source that the compiler joined.
+  /// A product and a sum of the source that the compiler joined into one operation.
   friend F32 joined(F32 a, F32 b, F32 c) {
     return noted("fma", F32(sum_of(flush == Flush::all, a.value, b.value, c.value)), a, b, c);
   }
@@ -166,7 +166,7 @@ struct F32 : Origin<flush.is_noted> {
   static uint32_t bits(F32 a) { return std::bit_cast<uint32_t>(a.value); }
 };
 
-/// The unit's functions, .approx.ftz, whatever the code around flushes.
+/// The special function unit's functions, .approx.ftz, even if the surrounding code does not flush.
 template <Flush flush>
 F32<flush> unit_ex2(F32<flush> x) {
   return F32<flush>::noted("MUFU.EX2", F32<flush>::of(mufu_ex2(x.word())), x);
@@ -184,10 +184,10 @@ F32<flush> unit_rsq(F32<flush> x) {
   return F32<flush>::noted("MUFU.RSQ", F32<flush>::of(mufu_rsq(x.word())), x);
 }
 
-// The same as the code around flushes. The unit always does: without .ftz, products around it keep subnormal numbers
-// (SASS of CUDA 13 for sm_90a).
+// The same functions in the mode of the surrounding code. The unit itself always flushes: without .ftz, products around
+// it preserve subnormal numbers (SASS of CUDA 13 for sm_90a).
 
-/// 1 for a size from 2^-126 on, else 2^24.
+/// 1 if the magnitude is at least 2^-126, else 2^24.
 template <Flush flush>
 F32<flush> scale_of_tiny(F32<flush> x) {
   return F32<flush>::of(pick((x.word() & 0x7FFFFFFF) < 0x00800000, 0x4B800000, one_f32));
@@ -214,14 +214,14 @@ F32<flush> rsqrt(F32<flush> x) {
   const F scale = scale_of_tiny(x), y = unit_rsq(x * scale);
   return y * pick(scale > F(1), F(4096), F(1));
 }
-/// a / b of div.approx.
+/// a / b as div.approx computes it.
 template <Flush flush>
 F32<flush> quotient(F32<flush> a, F32<flush> b) {
   if (flush != Flush::none) return a * unit_rcp(b);
   const F32<flush> scale = scale_of_tiny(b);
   return unit_rcp(b * scale) * (a * scale);
 }
-/// a / b of div.full: a large b is scaled as well.
+/// a / b as div.full computes it, which also scales a large b.
 template <Flush flush>
 F32<flush> full_quotient(F32<flush> a, F32<flush> b) {
   using F = F32<flush>;
@@ -229,8 +229,8 @@ F32<flush> full_quotient(F32<flush> a, F32<flush> b) {
   return unit_rcp(b * scale) * (a * scale);
 }
 
-/// c[0] x^(n - 1) + ... + c[n - 1], a chain of fma. Unrolled by the pragma: a loop inside would keep loops over words
-/// from becoming vectors.
+/// c[0] x^(n - 1) + ... + c[n - 1] as a chain of fma. The pragma unrolls it: an inner loop would prevent the compiler
+/// from vectorising loops over words.
 template <Flush flush, std::size_t count>
 F32<flush> polynomial(F32<flush> x, const uint32_t (&coefficients)[count]) {
   F32<flush> sum = F32<flush>::of(coefficients[0]);
@@ -239,12 +239,12 @@ F32<flush> polynomial(F32<flush> x, const uint32_t (&coefficients)[count]) {
   return sum;
 }
 
-/// The integer next to an x of a magnitude below 2^22, ties to even.
+/// The integer nearest to an x of a magnitude below 2^22, ties to even.
 inline int32_t nearest_integer(float x) {
   return static_cast<int32_t>(std::bit_cast<uint32_t>(x + 12582912.0F) - 0x4B400000);  // 1.5 * 2^23
 }
 
-/// To an integer, as cvt.rni, .rzi and .rmi do; a zero keeps the sign.
+/// Rounds to an integer, as cvt.rni, .rzi and .rmi do; a zero keeps its sign.
 template <Flush flush>
 F32<flush> to_nearest_integer(F32<flush> x) {
   const bool has_fraction = (x.word() & 0x7FFFFFFF) < 0x4A800000;  // 2^22
@@ -258,7 +258,7 @@ F32<flush> truncated(F32<flush> x) {
   return F32<flush>::noted("cvt.rzi", pick(has_fraction, with_sign_of(x, cut), x), x);
 }
 
-/// x + 1 toward zero: the nearest sum, and one step back where it is beyond the exact one.
+/// x + 1 rounded toward zero: the nearest sum, minus one step if it exceeds the exact sum.
 template <Flush flush>
 F32<flush> add_one_toward_zero(F32<flush> x) {
   const float a = F32<flush>::at_call(x.value), sum = a + 1.0F, part = sum - a;

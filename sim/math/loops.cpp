@@ -9,7 +9,7 @@
 namespace bitmma::math {
 namespace {
 
-// Optimised for time at every level, the loop becomes vectors: its body has no branches.
+// With optimisation for speed, every level vectorises the loop: its body has no branches.
 #define BITMMA_MATH_LOOP(name, target, function)                                  \
   target void name(const uint32_t* words, uint32_t* results, std::size_t count) { \
     for (std::size_t i = 0; i < count; ++i) results[i] = function(words[i]);      \

@@ -49,7 +49,7 @@ constexpr const OperationInfo& info(MathOperation operation) { return operations
 
 enum class Ftz : uint8_t { never, may, must };
 
-/// A set of operations as a value that tables can hold.
+/// A set of operations that tables can hold as a value.
 class Operations {
  public:
   constexpr Operations(std::initializer_list<MathOperation> members) {
@@ -61,7 +61,7 @@ class Operations {
   uint32_t mask_ = 0;
 };
 
-/// What PTX has of some operations with one format.
+/// The forms that PTX has of some operations with one format.
 struct MathForm {
   Operations operations;
   MathAccuracy accuracy;
@@ -69,7 +69,7 @@ struct MathForm {
   Ftz ftz;
   bool any_rounding = false;  // .rn .rz .rm .rp; otherwise .rn
   bool may_sat = false, may_relu = false, has_x2 = false;
-  Target first = Target::sm_70;  // this target and those behind it have them; of .relu sm_80 and those behind it
+  Target first = Target::sm_70;  // the first target with them; .relu needs sm_80 or later
 };
 
 using enum MathOperation;
@@ -174,7 +174,7 @@ uint64_t flushed(const FormatInfo& format, uint64_t code) {
   return is_subnormal(format, code) ? code & format.sign_bit() : code;
 }
 
-/// What .sat and .relu make of a result.
+/// Applies .sat and .relu to a result.
 uint64_t clamped(const MathInstruction& instruction, uint64_t code) {
   const FormatInfo& format = bitmma::info(instruction.format);
   const bool negative = (code & format.sign_bit()) != 0, nan = decode(format, code).number == NumberClass::nan;
@@ -213,19 +213,19 @@ uint32_t product(uint32_t a, uint32_t b, bool ftz = false) {
   return static_cast<uint32_t>(compute_rounded({.operation = mul, .ftz = ftz}, a, b, 0));
 }
 
-// Powers of two as words of f32.
+// Powers of two as f32 words.
 constexpr uint32_t power_of_two(int exponent) { return static_cast<uint32_t>(exponent + 127) << 23; }
 
 constexpr uint32_t magnitude_of(uint32_t word) { return word & 0x7FFFFFFF; }
 /// |word| < 2^-126.
 constexpr bool is_tiny(uint32_t word) { return magnitude_of(word) < power_of_two(-126); }
-/// |word| > 2^126; not of NaN.
+/// |word| > 2^126; false for NaN.
 constexpr bool is_huge(uint32_t word) {
   return magnitude_of(word) > power_of_two(126) && magnitude_of(word) <= infinity_f32;
 }
 
-/// By what both operands of a division are multiplied first: without .ftz, a subnormal divisor is brought into the
-/// range of the unit; .full does so with a large one.
+/// The factor for both operands of a division: without .ftz, it brings a subnormal divisor into the range of the unit;
+/// .full also scales a large divisor.
 uint32_t quotient_scale(const MathInstruction& instruction, uint32_t b) {
   if (instruction.accuracy == MathAccuracy::full && is_huge(b)) return power_of_two(-2);
   return !instruction.ftz && is_tiny(b) ? power_of_two(24) : math::one_f32;
@@ -244,7 +244,7 @@ uint32_t approximate_quotient(const MathInstruction& instruction, uint32_t a, ui
   return product(reciprocal, dividend, instruction.ftz);
 }
 
-/// By what ptxas multiplies the argument first without .ftz, where it or the result would be subnormal.
+/// The factor that ptxas applies to the argument without .ftz if the argument or the result would be subnormal.
 uint32_t argument_scale(MathOperation operation, uint32_t a) {
   if (operation == tanh) return math::one_f32;
   if (operation == ex2) {
@@ -255,8 +255,8 @@ uint32_t argument_scale(MathOperation operation, uint32_t a) {
   return is_tiny(a) ? power_of_two(24) : math::one_f32;
 }
 
-/// What ptxas puts before the unit (SASS of CUDA 13 for sm_90a): radians become turns; without .ftz, an argument or a
-/// result that would be subnormal is brought into the range of the unit.
+/// The steps that ptxas puts before the unit (SASS of CUDA 13 for sm_90a): radians become turns; without .ftz, a factor
+/// brings an argument or a result that would be subnormal into the range of the unit.
 uint32_t unit_argument(MathOperation operation, bool ftz, uint32_t a) {
   if (operation == sin || operation == cos) return math::turns_of(a);
   const uint32_t scale = ftz ? math::one_f32 : argument_scale(operation, a);
@@ -276,7 +276,7 @@ uint32_t unit_result(MathOperation operation, uint32_t argument) {
   }
 }
 
-/// What ptxas puts behind the unit, where it changed the argument: a factor, of lg2 a summand, of ex2 the result
+/// The step that ptxas puts after the unit if it changed the argument: a factor, for lg2 a summand, for ex2 the result
 /// itself.
 uint32_t result_factor(MathOperation operation, uint32_t a) {
   switch (operation) {
@@ -307,8 +307,8 @@ uint32_t rounded_f32(double number) {
       convert(Format::f64, std::bit_cast<uint64_t>(number), Format::f32, Rounding::nearest_even, Overflow::infinity)));
 }
 
-/// A value of a C library's function, rounded once to f32. C libraries agree to four units in the last place of a
-/// double or better. Throws Error for one word of 2^25, where that leaves two floats: no library decides a bit.
+/// A value from the C library, rounded once to f32. C libraries agree to four units in the last place of a double or
+/// better. Throws Error for about one word in 2^25, for which two floats remain possible: no library decides a bit.
 uint32_t rounded_library_value(MathOperation operation, uint32_t argument, double value) {
   const uint32_t low = rounded_f32(value * (1 - 0x1p-50)), high = rounded_f32(value * (1 + 0x1p-50));
   if (low == high || std::isnan(value)) return rounded_f32(value);
@@ -318,7 +318,7 @@ uint32_t rounded_library_value(MathOperation operation, uint32_t argument, doubl
                .fix = "ptxas computes it when it compiles, in a way that is not known"});
 }
 
-/// The function that the unit approximates, rounded once. Quotients and roots are IEEE operations of double.
+/// The function that the unit approximates, rounded once. Quotients and roots use IEEE operations on double.
 uint32_t exact_unit_result(MathOperation operation, uint32_t argument) {
   const double x = number_of(flushed_f32(argument));
   switch (operation) {
@@ -332,14 +332,14 @@ uint32_t exact_unit_result(MathOperation operation, uint32_t argument) {
   }
 }
 
-/// What the unit reads of a 16-bit format.
+/// The word that the unit reads for a 16-bit format.
 uint32_t word_of_16_bits(const MathInstruction& instruction, uint64_t a) {
   const uint64_t input = instruction.ftz ? flushed(bitmma::info(instruction.format), a) : a;
   return static_cast<uint32_t>(
       convert(instruction.format, input, Format::f32, Rounding::nearest_even, Overflow::infinity));
 }
 
-/// ex2 and tanh of the 16-bit formats: the word of f32, cut off.
+/// ex2 and tanh of the 16-bit formats: truncates the f32 word.
 uint64_t approximate_16_bits(const MathInstruction& instruction, uint64_t a) {
   const FormatInfo& row = bitmma::info(instruction.format);
   const uint32_t result = unit_result(instruction.operation, word_of_16_bits(instruction, a));
@@ -359,7 +359,7 @@ uint64_t compute_one(const MathInstruction& instruction, uint64_t a, uint64_t b,
   return approximate_f32(instruction.operation, instruction.ftz, word);
 }
 
-/// Throws Error unless every operand of the instruction has `count` words, and the others none.
+/// Throws Error unless every operand of the instruction has `count` words, and all other operands none.
 void require_lengths(const MathInstruction& instruction, const std::array<size_t, 3>& lengths, size_t count) {
   const auto operands = static_cast<size_t>(operand_count(instruction.operation));
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -478,7 +478,7 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
   if (const math::Loop loop = math::loop_of(instruction)) {
     loop(a.data(), results.data(), results.size());
     if (instruction.ftz) return;
-    // The loop is that of .ftz. Without it, some words take another way.
+    // The loop implements .ftz. Without .ftz, some words need another path.
     for (size_t i = 0; i < results.size(); ++i) {
       const bool below = instruction.operation == ex2 && (a[i] >> 31) != 0 && a[i] > 0xC2FC0000;
       const bool above = instruction.operation == rcp && is_huge(a[i]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// MUFU, the instruction of the special function unit, on words of f32: what lies around the quadratics. PTX's
-// instructions are one or a few of them with products before and after (instructions.cpp).
+// MUFU, the instruction of the special function unit, on f32 words: the steps around the quadratics. Each PTX
+// instruction is one or a few of them with products before and after (instructions.cpp).
 //
-// All: NaN gives 0x7FFFFFFF. Subnormal arguments count as zeros of their sign, and results below 2^-126 are zeros; tanh
-// passes both. Results are cut off to 24 bits: what rounds them is inside c0. Measured on all 2^32 arguments of an
-// NVIDIA H100 and an NVIDIA H200. Each takes another table of the same size, as tests do that change a coefficient.
+// All: NaN gives 0x7FFFFFFF. Subnormal arguments count as zeros of the same sign, and results below 2^-126 are zeros;
+// tanh preserves both. Results are truncated to 24 bits: c0 includes the rounding. Measured on all 2^32 arguments of an
+// H100 and an H200. Each function accepts another table of the same size, so that tests can change a coefficient.
 #pragma once
 
 #include <array>
@@ -20,13 +20,13 @@ namespace bitmma::math {
 inline constexpr uint32_t nan_f32 = 0x7FFFFFFF, infinity_f32 = 0x7F800000, one_f32 = 0x3F800000;
 inline constexpr uint32_t hidden_bit = 1u << 23;
 
-/// condition ? yes : no, without a branch around the loads of either: loops over words become vectors.
+/// condition ? yes : no, without a branch around the loads of either: this lets compilers vectorise loops over words.
 constexpr uint32_t pick(bool condition, uint32_t yes, uint32_t no) {
   const uint32_t mask = 0 - static_cast<uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
 }
 
-/// s.e.m of a word. Where exponent is 0, the unit reads a zero.
+/// Sign, exponent and mantissa of a word. If the exponent is 0, the unit reads a zero.
 struct Fields {
   uint32_t sign = 0;  // at its place
   int exponent = 0;   // biased
@@ -38,12 +38,12 @@ struct Fields {
   constexpr bool is_infinite() const { return exponent == 255 && mantissa == 0; }
 };
 
-/// A word of this biased exponent and of a significand from 2^23 to 2^24 - 1.
+/// The word with this biased exponent and a significand from 2^23 to 2^24 - 1.
 constexpr uint32_t word_of(int exponent, uint64_t significand) {
   return (static_cast<uint32_t>(exponent) << 23) + static_cast<uint32_t>(significand) - hidden_bit;
 }
 
-/// value * 2^-unit, cut off to 24 bits. 0 gives +0.
+/// value * 2^-unit, truncated to 24 bits. 0 gives +0.
 constexpr uint32_t cut_off(uint64_t value, int unit) {
   if (value == 0) return 0;
   const int leading = 63 - std::countl_zero(value);
@@ -51,8 +51,8 @@ constexpr uint32_t cut_off(uint64_t value, int unit) {
   return word_of(leading - unit + 127, significand);
 }
 
-/// Where the argument of ex2 lies: 2^power times what quadratic `index` gives at x. Lower bits than 2^-23 are dropped;
-/// of a negative argument the fraction is complemented bit by bit, so that 2^-2^-24 is 1.
+/// The decoded argument of ex2: the result is 2^power times quadratic `index` at x. The unit drops bits below 2^-23;
+/// for a negative argument it complements the fraction bit by bit, so that 2^-2^-24 is 1.
 struct Ex2Argument {
   int power = 0;
   uint32_t index = 0, x = 0;
@@ -91,7 +91,7 @@ constexpr uint32_t mufu_rcp(uint32_t word) {
   return pick(f.is_nan(), nan_f32, f.sign | pick(f.exponent == 0, infinity_f32, magnitude));
 }
 
-/// The quadratic of a square root: by the parity of the exponent, then by the mantissa.
+/// The quadratic of a square root: the parity of the exponent and then the mantissa choose it.
 constexpr uint32_t root_index(const Fields& f) { return ((f.exponent - 127) & 1 ? 64 : 0) + (f.mantissa >> 17); }
 
 template <const auto& quadratics = rsqrt_quadratics>
@@ -121,7 +121,7 @@ constexpr uint32_t mufu_lg2(uint32_t word) {
   const Fields f(word);
   const int exponent = f.exponent - 127;
   const uint64_t fraction = at(quadratics[f.mantissa >> 17], f.mantissa & 0x1FFFF) >> 22;  // of 2^36
-  // |exponent| * 2^36 - fraction, complemented bit by bit: log2(1/2) is one unit less than 1.
+  // |exponent| * 2^36 - fraction as a bitwise complement: log2(1/2) is one unit less than 1.
   const uint64_t magnitude = exponent >= 0 ? (static_cast<uint64_t>(exponent) << 36) + fraction
                                            : (static_cast<uint64_t>(-exponent) << 36) - fraction - 1;
   const uint32_t negative = exponent < 0 ? 0x80000000 : 0;
@@ -130,7 +130,7 @@ constexpr uint32_t mufu_lg2(uint32_t word) {
   return pick(f.is_nan(), nan_f32, pick(f.exponent == 0, 0x80000000 | infinity_f32, of_sign));
 }
 
-/// The sine of `turns` counted in quarters of 2^23, and of the sign that it brings.
+/// The sine of `turns`, counted in quarters of 2^23, with the given sign.
 template <const auto& quadratics>
 constexpr uint32_t sine_of_quarters(uint32_t turns, uint32_t sign) {
   const uint32_t quarter = turns >> 23 & 3, inside = turns & (hidden_bit - 1);
@@ -159,10 +159,10 @@ constexpr uint32_t mufu_cos(uint32_t word) {
   return f.exponent == 255 ? nan_f32 : sine_of_quarters<quadratics>(quarters_of(f) + hidden_bit, 0);
 }
 
-/// 1 / (2 pi), by which ptxas multiplies radians.
+/// 1 / (2 pi), the factor of ptxas for radians.
 inline constexpr uint32_t turns_per_radian = 0x3E22F983;
 
-/// radians * turns_per_radian, rounded toward zero; what is subnormal then, the unit reads as zero.
+/// radians * turns_per_radian, rounded toward zero; the unit reads a subnormal product as zero.
 constexpr uint32_t turns_of(uint32_t radians) {
   const Fields f(radians);
   if (f.exponent == 255) return radians;
@@ -172,12 +172,12 @@ constexpr uint32_t turns_of(uint32_t radians) {
   return f.sign | (f.exponent == 0 || exponent <= 0 ? 0 : word_of(exponent, product >> (23 + carry)));
 }
 
-/// A binade of tanh: its first quadratic, and how many of the 23 bits of the mantissa are dropped.
+/// A binade of tanh: its first quadratic, and the number of dropped bits of the 23-bit mantissa.
 struct TanhBinade {
   uint8_t first = 0, dropped_bits = 0, unit = 0;
 };
 
-/// From 2^-8 to 2^3.
+/// The binades from 2^-8 to 2^3.
 inline constexpr auto tanh_binades = [] {
   constexpr std::array<uint8_t, 11> dropped{6, 6, 6, 5, 5, 4, 4, 4, 3, 2, 3};
   std::array<TanhBinade, 11> binades{};
@@ -201,7 +201,7 @@ constexpr uint32_t mufu_tanh(uint32_t word) {
   return f.sign | cut_off(at(quadratics[binade.first + (i >> 17)], i & 0x1FFFF), binade.unit);
 }
 
-/// rcp and rsqrt of f64: the unit reads the upper word alone, whose 20 bits of mantissa take the quadratics of f32, and
+/// rcp and rsqrt of f64: the unit reads only the upper word, uses its 20 mantissa bits with the quadratics of f32, and
 /// gives an upper word; the lower one is 0.
 struct UpperFields {
   uint32_t sign = 0;
@@ -213,7 +213,7 @@ struct UpperFields {
   constexpr bool is_nan() const { return exponent == 2047 && mantissa != 0; }
 };
 
-/// An upper word of this biased exponent; the value's leading bit is at 58.
+/// The upper word with this biased exponent; the leading bit of `value` is bit 58.
 constexpr uint32_t upper_word_of(int exponent, uint64_t value) {
   return (static_cast<uint32_t>(exponent) << 20) + static_cast<uint32_t>(value >> 38) - (1u << 20);
 }

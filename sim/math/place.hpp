@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which quadratic of the special function unit an argument takes, for those who ask: mufu.hpp computes without asking.
+// Tells which quadratic of the special function unit an argument uses; mufu.hpp computes without this information.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Place {
   int unit = 0;
 };
 
-/// Nothing where the result needs no quadratic: NaN, infinity, zero, or an argument beyond the function's range.
+/// Nothing if the result needs no quadratic: NaN, infinity, zero, or an argument outside the function's range.
 std::optional<Place> place_of(MathOperation operation, uint32_t argument);
 
 }  // namespace bitmma::math

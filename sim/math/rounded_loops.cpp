@@ -32,7 +32,7 @@ inline uint32_t fma_words(uint32_t a, uint32_t b, uint32_t c) {
   return result_of<sat>(fma(F32<flush>::of(a), F32<flush>::of(b), F32<flush>::of(c)).value);
 }
 
-// Of two operands the third is the second again: the loops have no branches.
+// With two operands, the second one also serves as the third: the loops have no branches.
 #define BITMMA_ROUNDED_LOOP(name, target, function, third)                                                      \
   template <Flush flush, bool sat>                                                                              \
   target void name(const uint32_t* a, const uint32_t* b, [[maybe_unused]] const uint32_t* c, uint32_t* results, \

@@ -52,7 +52,7 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
   for (const bool along_rows : {false, true}) {
     const int64_t inner = along_rows ? rows : cols, outer = along_rows ? cols : rows;
     const auto at = [&](int64_t o, int64_t i) { return along_rows ? byte_at(i, o) : byte_at(o, i); };
-    // Elements of one 16-byte row.
+    // The number of elements in one 16-byte row.
     int64_t width = 1;
     while (width < inner && at(0, width) / 16 == at(0, 0) / 16) ++width;
     if (width == 1 && !along_rows && rows > 1) continue;

@@ -93,7 +93,7 @@ MatrixPlace quad_element_of(FragmentRole role, int thread, int i) {
 struct QuadPlace {
   int thread = 0, i = 0;
 };
-/// The inverse.
+/// The inverse of quad_element_of.
 QuadPlace quad_place_of(FragmentRole role, int row, int col) {
   const bool is_b = role == FragmentRole::quad_rows_b || role == FragmentRole::quad_cols_b;
   const int product = is_b ? col / 4 : row / 8, upper = 16 * (row % 8 / 4), first = upper + 4 * product;
@@ -106,13 +106,13 @@ QuadPlace quad_place_of(FragmentRole role, int row, int col) {
   }
 }
 
-/// True for accumulators that the loops below move sixteen bytes at a time: 16 rows a warp, 16 or 32 bits.
+/// True for accumulators that the loops below move sixteen bytes at a time: 16 rows per warp, 16 or 32 bits.
 bool is_regular(const Fragment& fragment) {
   return fragment.role == FragmentRole::d && fragment.rows % 16 == 0 && !fragment.is_wide();
 }
 
-/// The element at position `position` of a register. The public functions speak of bits; dividing by the width of an
-/// element is left to them, the loops below count positions.
+/// The element at position `position` of a register. The public functions take bits and divide by the width of an
+/// element; the loops below count positions.
 MatrixPlace element_of(const Fragment& fragment, int per_register, int thread, int reg, int position) {
   const FragmentRole role = fragment.role;
   const int warp = thread / 32, g = thread % 32 / 4, q = thread % 4;
@@ -128,11 +128,11 @@ MatrixPlace element_of(const Fragment& fragment, int per_register, int thread, i
 }
 
 // Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8,
-// and the four threads that share two rows fill 8 columns of both. They are moved four threads at a time, sixteen bytes
-// of each.
+// and the four threads that share two rows fill 8 columns of both. The loops move four threads at a time, with sixteen
+// bytes of each.
 
-/// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each such
-/// four.
+/// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each group of
+/// four threads.
 template <typename Register, typename Word, typename Body>
 void for_each_four(Register* registers, Word* values, const Fragment& fragment, const Body& body) {
   for (int four = 0; four < fragment.threads; four += 4) {
@@ -142,7 +142,7 @@ void for_each_four(Register* registers, Word* values, const Fragment& fragment, 
   }
 }
 
-/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread are two of columns 8 j ... 8 j + 7 in row g, then two in
+/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread hold two columns of 8 j ... 8 j + 7 in row g, then two in
 /// row g + 8.
 void gather_words(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
   const int count = fragment.registers();
@@ -172,8 +172,8 @@ void scatter_words(const uint32_t* values, const Fragment& fragment, uint32_t* r
   });
 }
 
-/// Calls body(registers of four threads, row, col) for four rows of D below each other and columns col, col + 1: each
-/// thread begins with both of its row, and goes on with both of eight rows below.
+/// Calls body(registers of four threads, row, col) for four adjacent rows of D and columns col, col + 1: each thread
+/// holds both columns of its row first, then both columns of the row eight below.
 template <typename Register, typename Body>
 void for_each_square(Register* registers, const Fragment& fragment, const Body& body) {
   const int count = fragment.registers();
@@ -190,8 +190,8 @@ void for_each_square(Register* registers, const Fragment& fragment, const Body& 
   }
 }
 
-/// 16-bit accumulators, two a register: registers 2 j and 2 j + 1 are columns 8 j ... of row g and of row g + 8. Four
-/// registers of four threads make sixteen columns; where eight are left over, two registers are read twice.
+/// 16-bit accumulators, two per register: registers 2 j and 2 j + 1 hold columns 8 j ... of row g and of row g + 8.
+/// Four registers of four threads make sixteen columns; if eight remain, the loop reads two registers twice.
 void gather_halves(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
   const int count = fragment.registers();
   for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
@@ -326,7 +326,7 @@ std::string print_cute(const Fragment& fragment) {
       value.push_back({fragment.registers() / (rows > 8 ? 2 : 1), int64_t{4} * per_register * rows});
       break;
     case FragmentRole::b: value.push_back({fragment.registers(), int64_t{4} * per_register * rows}); break;
-    // Threads of a quad, quad pairs, the upper half of the warp.
+    // The threads of a quad, the quad pairs, the upper half of the warp.
     case FragmentRole::quad_rows: thread = {{4, 1}, {4, 8}, {2, 4}}, value = {{fragment.cols, rows}}; break;
     case FragmentRole::quad_cols: thread = {{4, rows}, {4, 8}, {2, 4}}, value = {{4, 1}}; break;
     case FragmentRole::quad_rows_b: thread = {{4, 1}, {4, 4 * rows}, {2, 4}}, value = {{4, rows}}; break;

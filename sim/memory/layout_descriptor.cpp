@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view layouts_source = "PTX ISA 9.7.15.5.1.2.1.3, 9.7.16.3.3";
 
-/// Offsets in elements along one coordinate, from the first of them.
+/// Offsets in elements along one coordinate, relative to the first one.
 using Profile = std::vector<int64_t>;
 
 Profile profile_at(const Profile& offsets, int64_t first, int64_t count) {
@@ -21,13 +21,13 @@ Profile profile_at(const Profile& offsets, int64_t first, int64_t count) {
   return profile;
 }
 
-/// "+64 bytes", of sub-byte elements "+12 bits".
+/// "+64 bytes", or "+12 bits" for sub-byte elements.
 std::string distance(int64_t elements, int element_bits) {
   const int64_t bits = elements * element_bits;
   return bits % 8 == 0 ? fmt::format("{:+} bytes", bits / 8) : fmt::format("{:+} bits", bits);
 }
 
-/// One try: the layout as a canonical one of this major-ness.
+/// One attempt: reads the layout as a canonical one with this major-ness.
 class Search {
  public:
   Search(const CuteLayout& cute, const DescriptorRequest& request, Major major)
@@ -84,7 +84,7 @@ class Search {
              fmt::format("{} or more: the elements of 16 bytes", t_));
   }
 
-  /// The strides that the first block determines; the others keep the values of a dense tile.
+  /// Finds the strides that the first block determines; the others keep the values of a dense tile.
   void find_strides() {
     const Profile row = profile_at(row_offsets_, 0, rows_), col = profile_at(col_offsets_, 0, cols_);
     strides_ = minimal_strides(major_, mode_, cute_.element_bits, static_cast<int>(rows_), static_cast<int>(cols_));
@@ -114,7 +114,7 @@ class Search {
            "a multiple of 16 bytes in 0..262128: LBO and SBO are stored so");
   }
 
-  /// Every block of rows and of K must lie like the first one, and that as the hardware reads.
+  /// Every block of rows and of K must have the layout of the first block, and the hardware must read that layout.
   void check_blocks() {
     const Layout layout =
         hardware_layout(major_, mode_, strides_, cute_.element_bits, static_cast<int>(rows_), static_cast<int>(cols_));
@@ -199,7 +199,7 @@ bool may_be_absolute(const CuteLayout& cute, const DescriptorRequest& request, M
          cute.cols % 96 == 0 && cute.rows % request.instruction_rows == 0;
 }
 
-/// The descriptors in that mode, or nothing where one of them does not find every element.
+/// The descriptors in that mode, or nothing if one of them does not find every element.
 std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, const DescriptorRequest& request) {
   constexpr int64_t line = 128, elements_per_byte = 2, most = 0x3FFFF;
   const int64_t rows = request.instruction_rows, cols = request.instruction_cols;
@@ -248,7 +248,7 @@ std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, con
   return found;
 }
 
-/// Forms that have a descriptor and no instruction.
+/// Warns about forms that have a descriptor but no instruction.
 void append_form_warnings(std::vector<Violation>& found, const CuteLayout& cute, Major major, Target target) {
   const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
   const int bits = cute.element_bits;
@@ -274,7 +274,7 @@ void append_form_warnings(std::vector<Violation>& found, const CuteLayout& cute,
 }
 
 DescriptorRequest checked(const CuteLayout& cute, DescriptorRequest request) {
-  static_cast<void>(smem_descriptor_fields(request.target));  // throws where there are none
+  static_cast<void>(smem_descriptor_fields(request.target));  // throws if there are none
   std::vector<Violation> violations;
   const int bits = cute.element_bits;
   if (bits < 1 || bits > 128 || 128 % bits != 0) {

@@ -16,7 +16,7 @@ MapAxis place(std::string_view name, int64_t extent, int64_t width = 1) {
   return {name, AxisKind::place, extent, width};
 }
 
-/// The three axes of a place in registers, and their values.
+/// Adds the three axes of a place in registers, and their values.
 void add_register_axes(Map& map, int threads, int registers, int width_bits) {
   for (const MapAxis& axis :
        {place("thread", threads), place("register", registers), place("bit", register_bits, width_bits)})
@@ -30,7 +30,7 @@ void put(MapEntry& entry, size_t first_axis, const TmemPlace& place) {
   entry[first_axis + 2] = place.column, entry[first_axis + 3] = place.bit;
 }
 
-/// Loops nest as SmemMap and CuteLayout index: by int.
+/// Loops nest as in SmemMap and CuteLayout, which index with int.
 int index(int64_t value) { return static_cast<int>(value); }
 
 void require_inside(const MapAxis& axis, int64_t value) {

@@ -7,7 +7,7 @@
 namespace bitmma {
 namespace {
 
-/// Registers of as many warps as have the rows.
+/// The number of registers of all warps that hold these rows.
 size_t registers_for(int rows) { return static_cast<size_t>(rows) * 2; }
 
 void require_range(std::string_view field, int seen, int first, int last) {
@@ -35,7 +35,7 @@ void require_sound(const MetadataLayout& layout, int selector) {
   require_range("sparsity selector", selector, 0, layout.selectors - 1);
 }
 
-/// Registers of whole warps.
+/// Requires the rows of whole warps.
 void require_rows(int rows) {
   require_range("rows", rows, 16, 1 << 16);
   if (rows % 16 != 0)
@@ -60,7 +60,7 @@ MetadataLayout metadata_layout(int container_bits, int stored_k) {
                         .stored_k = stored_k,
                         .field_bits = container_bits == 32 ? 4 : 2,
                         .by_halves = container_bits >= 16};
-  // Four threads of a quad; each row takes one or two registers of a selector, and 8-bit rows do not share theirs.
+  // A quad has four threads; each row takes one or two registers of a selector, and 8-bit rows do not share theirs.
   const int fields = stored_k / layout.pattern.unit, per_register = layout.fields_per_register();
   const int registers = std::max(1, fields / per_register + (fields % per_register != 0));
   layout.selectors = (layout.by_halves ? 4 : 2) / registers;
@@ -93,7 +93,7 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
       uint32_t first = bits & 3, second = bits >> 2 & 3;
       const int base = chunk * pattern.chunk;
       if (pattern.stored_per_chunk == 1) {
-        // Two 2-bit numbers of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 halves 2 and 3.
+        // Two 2-bit indices of 16-bit halves: 0100 takes halves 0 and 1, the first element; 1110 takes halves 2 and 3.
         if (bits != 0x4 && bits != 0xE) {
           ++selection.undefined_chunks;
           selection.mixed.push_back({.row = static_cast<uint16_t>(row),

@@ -28,7 +28,7 @@ int bytes_of_element(const SmemMatrix& matrix) { return std::max(1, matrix.eleme
                           descriptor.strides.leading_dim_byte_offset, descriptor.strides.stride_dim_byte_offset)});
 }
 
-/// Where sizes and addresses are these, no sum of offsets overflows.
+/// Checks that sizes and addresses are small enough that no sum of offsets overflows.
 void require_countable(const SmemMatrix& matrix) {
   constexpr int most_extent = 1 << 16;
   constexpr int64_t most_bytes = int64_t{1} << 32;
@@ -53,7 +53,7 @@ void require_countable(const SmemMatrix& matrix) {
   if (!found.empty()) throw Error(std::move(found));
 }
 
-/// `matrix`, where it can be asked about.
+/// Returns `matrix` after its check.
 const SmemMatrix& checked(const SmemMatrix& matrix) {
   require_countable(matrix);
   return matrix;
@@ -106,7 +106,7 @@ SmemPlace SmemMap::absolute_place_of(int row, int col) const {
   const int64_t position = descriptor.start_address_bytes % line + col_bits / 8;
   const int64_t buffer =
       position < line ? descriptor.start_address_bytes / line * line : descriptor.strides.leading_dim_byte_offset;
-  // Only one of them has elements inside of bytes: the one that runs along neighbours.
+  // Only one of the two offsets can be a fraction of a byte: the one along neighbouring elements.
   return {.byte = apply(swizzle_, buffer + position % line + row_bits / 8, descriptor.base_offset),
           .bit = static_cast<int>((col_bits + row_bits) & 7)};
 }
@@ -130,8 +130,8 @@ std::optional<std::vector<uint32_t>> SmemMap::units(int per_unit) const {
     }
     return bytes;
   }
-  // place_of in 32 bits, for many outer offsets at once: 64 rows of strides below 2^18 bytes are far from 2^32. Bytes
-  // of outer offsets wait where the last of them go.
+  // place_of in 32 bits, for many outer offsets at once: 64 rows with strides below 2^18 bytes stay far below 2^32. The
+  // end of `bytes` holds the bytes of the outer offsets until the last of them overwrite it.
   constexpr uint64_t most_bytes = uint64_t{1} << 30;
   if (static_cast<uint64_t>(descriptor.start_address_bytes) > most_bytes) return std::nullopt;
   const int bit_shift = std::countr_zero(static_cast<uint32_t>(matrix_.element_bits));
@@ -195,13 +195,13 @@ SmemPlace code_place(const SmemPlace& place, int element_bits, int code_bits) {
 
 namespace {
 
-/// Where gather puts element (row, col): codes[row * row_step + col * col_step]. One of the steps is 1.
+/// The destination of element (row, col) in gather: codes[row * row_step + col * col_step]. One of the steps is 1.
 struct Destination {
   uint32_t* codes;
   std::ptrdiff_t row_step, col_step;
 };
 
-/// The codes of a unit of 16 bytes, `width` bits each, that lie side by side from its start.
+/// Takes the codes of a 16-byte unit, `width` bits each, which follow each other from its start.
 template <int width>
 BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
   if constexpr (width == 32) {
@@ -238,9 +238,9 @@ BITMMA_INLINE void take_codes(const uint8_t* unit, int count, uint32_t* codes) {
   }
 }
 
-/// Sixteen bytes never come apart: the swizzle moves whole units, and strides are multiples of them. So elements are
-/// read a unit at a time, along K or along the rows; what is to be transposed, four units side by side. Returns false
-/// where units do not hold together or lie outside the image; the caller then reads element by element.
+/// The hardware never splits sixteen bytes: the swizzle moves whole units, and strides are multiples of them. So this
+/// reads a unit at a time along K or along the rows; to transpose, it reads four units side by side. Returns false if
+/// units do not stay together or are outside the image; the caller then reads element by element.
 template <int width>
 bool gather_units(std::span<const uint8_t> image, const SmemMap& map, const Destination& target) {
   static_assert(std::endian::native == std::endian::little);
@@ -293,7 +293,7 @@ bool gather_units(std::span<const uint8_t> image, const SmemMap& map, int code_b
   }
 }
 
-/// Bits of a code in its element. Codes narrower than a byte may lie packed in groups of bytes; nothing else differs.
+/// The bits of a code in its element. Codes narrower than a byte may be packed in groups of bytes; no others may.
 int code_bits_of(const SmemMap& map, Format format, std::string_view operand) {
   const int code_bits = info(format).bits, element_bits = map.matrix().element_bits;
   const bool may_be_in_bytes = code_bits == 4 || code_bits == 6;  // single bits are never in bytes

@@ -32,7 +32,7 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
-/// Divisors of the formulas below: a layout is a row of the table.
+/// Checks the divisors of the formulas below: a layout is a row of the table.
 void require_sound(const TmemLayoutInfo& layout) {
   if (layout.rows_per_cta >= 1 && layout.n_parts >= 1) return;
   throw Error({.field = "Tensor Memory layout",
@@ -40,7 +40,7 @@ void require_sound(const TmemLayoutInfo& layout) {
                .expected = "one of A to G"});
 }
 
-/// Indices, in the order of places; no sum of them overflows.
+/// Checks indices, in the order of places; no sum of them overflows.
 void require_indices(std::initializer_list<int> indices) {
   for (const int index : indices) {
     if (index >= 0 && index < 1 << 16) continue;
@@ -207,7 +207,7 @@ void require_fits(const TmemMetadata& metadata) {
 }
 
 void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand) {
-  require_indices({rows, count});  // and then less one: there is a first one
+  require_indices({rows, count});  // then minus one: there must be at least one
   require_indices({rows - 1, count - 1});
   const TmemPlace last = scales.place_of(rows - 1, count - 1, 0);
   std::vector<Violation> violations;
@@ -229,7 +229,7 @@ void require_fits(const TmemScales& scales, int rows, int count, std::string_vie
 }
 
 int LdSt::registers() const {
-  // A .num that no shape has is refused by require_legal.
+  // require_legal refuses a .num that no shape has.
   const int64_t count = int64_t{num} * require_known(shape).registers_per_num;
   return static_cast<int>(std::clamp<int64_t>(count, 0, std::numeric_limits<int>::max()));
 }

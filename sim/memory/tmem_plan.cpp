@@ -46,7 +46,7 @@ TmemPlan plan_tmem(const TmemNeeds& needs, int base_column) {
   for (int i = 0; i < needs.accumulators; ++i)
     add(needs.accumulators == 1 ? "D" : fmt::format("D {}", i), TmemD{.layout = needs.layout, .n = needs.n}.columns());
   add("A", round_up(needs.a_row_bits * needs.k_blocks, cell_bits) / cell_bits);
-  // Four scales of all rows fill a group of columns; then the next four.
+  // Four scales of all rows fill a group of columns; the next four fill the next group.
   const int scale_groups = round_up(needs.scale_count * needs.k_blocks, scales_of_cell) / scales_of_cell;
   add("scale_A", scale_groups * group);
   const int group_of_b = scales_of_b(needs.layout, needs.n, 0, 0).group_columns;

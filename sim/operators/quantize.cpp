@@ -63,7 +63,7 @@ bool is_zero(uint32_t word) { return (word & ~sign_f32) == 0; }
 bool is_nan(uint32_t word) { return (word & ~sign_f32) > infinity_f32; }
 uint32_t flushed(uint32_t word) { return (word & infinity_f32) == 0 ? word & sign_f32 : word; }
 
-/// f32 operations of one recipe, on words.
+/// The f32 operations of one recipe, on words.
 struct Arithmetic {
   bool ftz = false;
 
@@ -76,7 +76,7 @@ struct Arithmetic {
   uint32_t sub(uint32_t a, uint32_t b) const { return round(ieee_add(Format::f32, take(a), take(b) ^ sign_f32)); }
 };
 
-/// The values that the steps of one block read and write.
+/// The values that the steps for one block read and write.
 struct Values {
   std::array<uint32_t, 8> words = {};
   uint32_t code = 0;  // of the stored scale
@@ -100,18 +100,18 @@ uint32_t converted(Format from, uint64_t code, Format to, Rounding rounding = Ro
   return static_cast<uint32_t>(convert(from, code, to, rounding, overflow));
 }
 
-/// Whether exponent +- x, with x the logarithm of a number `distance` * 2^-24 beside a power of two, is the exponent
-/// itself in f32. `outward` is away from zero.
+/// Let x be the logarithm of a number at distance `distance` * 2^-24 from a power of two. True if exponent +- x rounds
+/// to the exponent itself in f32. `outward` means away from zero.
 bool is_absorbed(int exponent, uint64_t distance, bool outward) {
   if (exponent == 0) return false;
   const auto magnitude = static_cast<unsigned>(std::abs(exponent));
-  // Half the spacing of f32 on that side, in 2^-24: of [2^j, 2^(j+1)) it is 2^j, below 2^j half of that.
+  // Half the spacing of f32 on that side, in units of 2^-24: 2^j in [2^j, 2^(j+1)), and half of that below 2^j.
   const double half =
       std::ldexp(1.0, std::bit_width(magnitude) - 1) * (!outward && std::has_single_bit(magnitude) ? 0.5 : 1);
   return static_cast<double>(distance) * 1.4426950408889634 < half;
 }
 
-/// The exponent of the power of two that a positive f32 number becomes.
+/// Rounds a positive f32 number to a power of two and returns its exponent.
 int power_of(ScaleRounding rounding, Format element, uint32_t scale) {
   constexpr int mantissa_bits = 23;
   uint32_t word = scale;
@@ -128,14 +128,14 @@ int power_of(ScaleRounding rounding, Format element, uint32_t scale) {
     case ScaleRounding::ceil_power: return floor + (is_power ? 0 : 1);
     case ScaleRounding::ceil_log2_f32: return floor + (is_power || is_absorbed(floor, 2 * above, floor > 0) ? 0 : 1);
     case ScaleRounding::floor_log2_f32: {
-      const uint64_t below = (uint64_t{2} << mantissa_bits) - significand;  // of the next power, in 2^-24 of it
+      const uint64_t below = (uint64_t{2} << mantissa_bits) - significand;  // from the next power, in 2^-24 of it
       return floor + (is_absorbed(floor + 1, below, floor + 1 < 0) ? 1 : 0);
     }
     default: return floor;
   }
 }
 
-/// f32(largest * (1 / max(a, 1e-12))), every operation in f64.
+/// f32(largest * (1 / max(a, 1e-12))) with every operation in f64.
 uint32_t inverse_in_double(Format element, uint32_t a) {
   const auto wide = [](Format from, uint64_t code) {
     return convert(from, code, Format::f64, Rounding::nearest_even, Overflow::infinity);
@@ -166,7 +166,7 @@ uint32_t result_of(const Settings& settings, const QuantizeStep& step, Values& v
       return std::bit_cast<uint32_t>(static_cast<float>(exponent));
     }
     case QuantizeOp::sub: return f32.sub(a, b);
-    // Of NaN and a number, PyTorch's clamp gives the NaN. All numbers here are positive: their words are in order.
+    // For a NaN and a number, PyTorch's clamp gives the NaN. All numbers here are positive, so their words are ordered.
     case QuantizeOp::min: return is_nan(a) ? a : std::min(f32.take(a), f32.take(b));
     case QuantizeOp::max: return is_nan(a) ? a : std::max(f32.take(a), f32.take(b));
     case QuantizeOp::round_to_input:
@@ -212,9 +212,9 @@ uint32_t code_of_scale(const QuantizeRecipe& recipe, uint32_t scale) {
                .fix = "the project's arithmetic divides by zero here: a matrix with other elements than zeros"});
 }
 
-/// A code of e2m1 by counting the midpoints below.
+/// Finds a code of e2m1: counts the midpoints below the magnitude.
 uint32_t compared_code(const QuantizeRecipe& recipe, uint32_t y) {
-  // As words: 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.
+  // The words of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.
   constexpr std::array<uint32_t, 7> midpoints{0x3E800000, 0x3F400000, 0x3FA00000, 0x3FE00000,
                                               0x40200000, 0x40600000, 0x40A00000};
   const bool down = recipe.code_rounding == CodeRounding::comparisons_down;
@@ -233,7 +233,7 @@ uint32_t code_of_element(const Settings& settings, uint32_t y) {
   const FormatInfo& element = info(recipe.element);
   if (is_nan(y) && recipe.is_torch) {
     if (element.non_finite == NonFinite::none) refuse_nan(recipe, "an element");
-    // The NaN of 0 / 0: negative on x86, positive on a GPU.
+    // The NaN from 0 / 0: negative on x86, positive on a GPU.
     const auto sign = static_cast<uint32_t>(settings.torch == TorchDevice::cpu ? element.sign_bit() : 0);
     return sign | static_cast<uint32_t>(*element.canonical_nan());
   }
@@ -252,7 +252,7 @@ uint32_t scaled(const Settings& settings, uint32_t x, uint32_t factor) {
   }
 }
 
-/// The words of x as f32, which hold every number of its format.
+/// The words of x as f32, which holds every number of x's format.
 Matrix as_f32(const Matrix& x) {
   Matrix words(Format::f32, x.rows(), x.cols());
   for (size_t i = 0; i < x.size(); ++i) words.words()[i] = converted(x.format(), x.words()[i], Format::f32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The recipes of libraries, a row each. Divisions, products and approximate instructions stand in the order of the
-// source; a step that a source does once a tensor and once a block alike is not repeated.
+// The recipes of libraries, one per row. Divisions, products and approximate instructions have the order of the source.
+// If a source repeats a step for the tensor and for each block, the row lists it once.
 #include <algorithm>
 
 #include "bitmma/core/error.hpp"
@@ -61,7 +61,7 @@ constexpr float largest(Format format) {
   return static_cast<float>(value.significand) * power;
 }
 
-/// MX with a scale that the power of two of the block's largest magnitude gives.
+/// MX with a scale made from the power of two of the block's largest magnitude.
 constexpr QuantizeRecipe mx_floor(std::string_view name, Format element, std::string_view what) {
   return {.name = name,
           .what = what,
@@ -249,7 +249,7 @@ std::vector<QuantizeRecipe> all_recipes() {
       recipes_of(transformer_engine, "transformer_engine/common/recipe/recipe_common.cuh",
                  {te_block_row("te_fp8_1x128", 1, false), te_block_row("te_fp8_128x128", 128, false),
                   te_block_row("te_fp8_1x128_power", 1, true), te_block_row("te_fp8_128x128_power", 128, true)}),
-      // Compiled with -use_fast_math; the scale of the tensor is the caller's, in PyTorch.
+      // Compiled with -use_fast_math; the caller computes the scale of the tensor, in PyTorch.
       recipes_of(flashinfer, "csrc/nv_internal/tensorrt_llm/kernels/quantization_utils.cuh",
                  {{.name = "flashinfer_nvfp4",
                    .what = "nvfp4_quantize, backend cuda: the kernel of TensorRT-LLM, with approximate reciprocals",

@@ -23,7 +23,7 @@ std::vector<uint32_t> random_words(int64_t count, RandomStream& random) {
   return words;
 }
 
-/// Words for ld.red: every fourth is one where numbers meet their limits, which random bits never are.
+/// Words for ld.red: every fourth one is at a limit of its format, which random bits never hit.
 std::vector<uint32_t> words_to_reduce(int64_t count, RandomStream& random) {
   constexpr std::array<uint32_t, 8> corners{0x00000000, 0x80000000, 0x7F800000, 0xFF800000,
                                             0x7FC00000, 0xFF800001, 0x00000001, 0x80000001};
@@ -39,7 +39,7 @@ std::optional<uint64_t> number_of(const StateNumbers& numbers, Field field) {
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Columns that an ld or st of the shape touches, counted from its address.
+/// The number of columns that an ld or st of the shape touches, counted from its address.
 int columns_of(const TmemMove& move) {
   int columns = 0;
   for (int thread = 0; thread < warp_threads; ++thread) {
@@ -50,7 +50,7 @@ int columns_of(const TmemMove& move) {
   return columns + static_cast<int>(move.half_split_offset & 0xFFFF);
 }
 
-/// Columns that a repetition of the shape touches: a power of two.
+/// The number of columns that one repetition of the shape touches: a power of two.
 int columns_of_one(const TmemMove& move) {
   if (!move.has_registers()) return move.kind == MoveKind::cp ? move.shape().row_bytes / 4 : shift_columns;
   TmemMove one = move;
@@ -59,7 +59,7 @@ int columns_of_one(const TmemMove& move) {
   return columns_of(one);
 }
 
-/// The source of a cp: somewhere inside the swizzle pattern, with or without padding between its rows of eight.
+/// Sets the source of a cp: any place inside the swizzle pattern, with or without padding between groups of eight rows.
 void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, State& state) {
   const CpShape& shape = move.shape();
   SmemMatrix matrix{.major = Major::k, .element_bits = 8, .rows = shape.rows, .cols = shape.row_bytes};
@@ -77,8 +77,8 @@ void set_source(const TmemMove& move, Swizzle swizzle, RandomStream& random, Sta
   state.set(Field::smem, std::move(images), move.cta_group == 2 ? Extents{2, image_bytes} : Extents{image_bytes});
 }
 
-/// A case of an instruction that moves data. One file has images of one size: the start address inside the pattern is
-/// that of the seed's first case.
+/// A case of an instruction that moves data. All images in a file have one size, so all cases share the start address
+/// inside the pattern of the seed's first case.
 State random_move_state(const TmemMove& move, const Placement& placement, uint64_t seed, uint64_t case_index) {
   State state = random_state(move, placement.a.swizzle, filler_stream(seed, case_index), placement.numbers);
   if (placement.aligned_columns && !number_of(placement.numbers, Field::taddr))
@@ -159,7 +159,7 @@ Case random_case(const Instruction& instruction, Target target, const Placement&
   Operands operands = random_operands(instruction, target, distribution, seed, case_index);
   one.before = place_operands(instruction, placement, operands, filler_stream(seed, case_index));
   for (const auto& [field, number] : placement.numbers) one.before.set(field, number);
-  // With the columns that count as zero, and from where the numbers say.
+  // The operands as the instruction reads them: with columns that count as zero, and from the given addresses.
   if (placement.zero_column_mask || !placement.numbers.empty())
     operands = gather_operands(instruction, target, one.before);
   one.logical = logical_of(instruction, operands);

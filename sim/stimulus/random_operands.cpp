@@ -12,7 +12,7 @@
 namespace bitmma {
 namespace {
 
-/// Streams of one case. Each operand has its own, so that the size of one never shifts the values of another.
+/// The random streams of one case. Each operand has its own, so its size never shifts the values of another.
 enum StreamId : uint64_t {
   stream_a,
   stream_b,
@@ -27,7 +27,7 @@ RandomStream stream_of(uint64_t seed, uint64_t case_index, StreamId id) {
   return {seed, case_index * streams_per_case + id};
 }
 
-/// A code with the given unbiased exponent, clamped to the format's finite range; below it, a subnormal.
+/// A code with the given unbiased exponent, clamped to the format's largest exponent; a subnormal if it is too small.
 uint64_t code_of(const FormatInfo& format, bool negative, int exponent, uint64_t mantissa) {
   const uint64_t top = format.max_finite() >> format.ignored_bits;
   const int field = std::max(exponent + format.bias, 0);
@@ -36,20 +36,20 @@ uint64_t code_of(const FormatInfo& format, bool negative, int exponent, uint64_t
   return (negative ? format.sign_bit() : 0) | code << format.ignored_bits;
 }
 
-/// Enough random bits for a mantissa or a whole code.
+/// Returns enough random bits for a mantissa or a whole code.
 uint64_t random_bits(const FormatInfo& format, RandomStream& random) {
   return format.bits > 32 ? random.word64() : random.word();
 }
 
-/// A code with random mantissa and an exponent in [low, high]. The draws are statements, mantissa before exponent:
-/// seeds mean the same on every compiler only where the language orders them.
+/// A code with a random mantissa and an exponent in [low, high]. Each draw is a statement, mantissa before exponent:
+/// only then does a seed give the same code with every compiler.
 uint64_t random_code(const FormatInfo& format, bool negative, int low, int high, RandomStream& random) {
   const uint64_t mantissa = random_bits(format, random);
   const int exponent = random.between(low, high);
   return code_of(format, negative, exponent, mantissa);
 }
 
-/// The same with a random sign, drawn last.
+/// The same with a random sign, which it draws last.
 uint64_t random_code(const FormatInfo& format, int low, int high, RandomStream& random) {
   const uint64_t mantissa = random_bits(format, random);
   const int exponent = random.between(low, high);
@@ -100,13 +100,13 @@ uint64_t special_code(const FormatInfo& format, RandomStream& random, bool non_f
   }
 }
 
-/// 2^exponent if the format has it, otherwise the nearest number.
+/// 2^exponent if the format has it, otherwise the nearest number of the format.
 uint64_t power_code(const FormatInfo& format, bool negative, int exponent) {
   return round_to(format, {.negative = negative, .magnitude = 1, .exponent = exponent}, Rounding::nearest_even,
                   format.mantissa_bits);
 }
 
-/// Which element of a matrix is drawn. Some distributions give rows, columns or one k a part of their own.
+/// The element to draw. Some distributions treat certain rows, columns or one k specially.
 struct Spot {
   enum Operand : uint8_t { a, b, c } operand = a;
   bool large = false;   // the k whose product dominates
@@ -114,18 +114,18 @@ struct Spot {
   int outer = 0;        // row of A or C, column of B
 };
 
-/// What floating-point elements are drawn from.
+/// Draws floating-point elements.
 struct FloatSource {
   const AccumulatorModel& model;
   Distribution distribution;
   FormatInfo format_a, format_b;
   uint64_t case_index;
 
-  /// ties: everything is lifted in some cases, so that the low bits of a small C fall below what alignment keeps.
+  /// ties: lifts all values in some cases, so that the low bits of a small C fall below the bits that alignment keeps.
   int lift() const { return static_cast<int>(case_index % 3) * 5; }
 
   /// Exponents at the bottom of D: a dominating power of two in the last place of D (or half of it), and others around
-  /// the last bit that alignment keeps. Where the inputs cannot go so low, as low as they can.
+  /// the last bit that alignment keeps. If the inputs cannot be this small, the smallest possible exponents.
   struct Bottom {
     int large, small;
   };
@@ -147,17 +147,17 @@ struct FloatSource {
     const Bottom exponents = bottom();
     const int product = spot.large ? exponents.large : exponents.small;
     if (spot.operand == Spot::b) return power_code(format, random.one_in(2), product - product / 2);
-    const int shift = spot.large ? -(spot.outer % 2) : random.between(-1, 1);  // half a last place in odd rows: a tie
+    const int shift = spot.large ? -(spot.outer % 2) : random.between(-1, 1);  // odd rows: half an ulp, a tie
     return power_code(format, random.one_in(2), product / 2 + shift);
   }
 
   uint64_t special(const FormatInfo& format, RandomStream& random, const Spot& spot) const {
     const bool is_c = spot.operand == Spot::c;
-    if (spot.operand == Spot::a && spot.outer % 8 == 1) return format.sign_bit();  // rows that make only zeros
+    if (spot.operand == Spot::a && spot.outer % 8 == 1) return format.sign_bit();  // rows that give only zeros
     const uint64_t code = random.one_in(is_c ? 8 : 24) ? special_code(format, random, random.one_in(is_c ? 2 : 8))
                           : is_c && random.one_in(4)   ? format.sign_bit()
                                                        : random_code(format, -3, 3, random);
-    // Columns of one sign, so that those zeros are all negative.
+    // These columns have one sign, so that the zeros are all negative.
     return spot.operand == Spot::b && spot.outer % 4 == 1 ? code & ~format.sign_bit() : code;
   }
 
@@ -237,7 +237,7 @@ uint32_t bit_element(Distribution distribution, RandomStream& random) {
   }
 }
 
-/// Accumulators that overflow in either direction half of the time, unless the distribution is tame.
+/// Accumulators of which half overflow in either direction, unless the distribution is tame.
 uint32_t integer_accumulator(Distribution distribution, RandomStream& random) {
   switch (distribution) {
     case Distribution::normal:
@@ -269,7 +269,7 @@ std::vector<uint16_t> random_positions(const Mma& mma, RandomStream& random) {
   return k;
 }
 
-/// Scales that make the products matter to each other and to C, and in the wilder distributions extremes and NaN.
+/// Scales for which products affect each other and C; in the wilder distributions also extremes and NaN.
 uint32_t random_scale(const FormatInfo& format, Distribution distribution, RandomStream& random) {
   const int one = format.bias << format.mantissa_bits;
   const auto clamped = [&](int code) {
@@ -302,7 +302,7 @@ Matrix random_scales(Format type, int rows, int cols, Distribution distribution,
   return scales;
 }
 
-/// Turns neighbouring terms of the even columns into opposites, but for a last bit here and there.
+/// Makes neighbouring terms of the even columns opposites, except for an occasional last bit.
 void pair_opposites(Operands& operands, RandomStream& random) {
   const FormatInfo format_a = info(operands.a.format()), format_b = info(operands.b.format());
   for (int row = 0; row < operands.a.rows(); ++row) {
@@ -319,7 +319,7 @@ void pair_opposites(Operands& operands, RandomStream& random) {
   }
 }
 
-/// In the odd columns, C is the negated sum of the products, sometimes with one more unit in the last place.
+/// In the odd columns, makes C the negated sum of the products, sometimes plus one unit in the last place.
 void oppose_c(const AccumulatorModel& model, Operands& operands, RandomStream& random) {
   Operands products = operands;
   products.c.reset();
@@ -383,8 +383,8 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
     if (format.kind == NumberKind::integer) return integer_element(format, distribution, random);
     return source(format, random, spot);
   };
-  // The dominating k differs from case to case. In a sparse row a stored element meets one k of its chunk, so the whole
-  // chunk of B dominates.
+  // The dominating k differs from case to case. In a sparse row, a stored element meets one k of its chunk, so the
+  // whole chunk of B dominates.
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
   const int chunk = mma.sparse ? pattern.chunk : 1, stored = mma.sparse ? pattern.stored_per_chunk : 1;
   const int depth = mma.k / mma.products;  // of one product
@@ -412,7 +412,7 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   }
   const bool is_floating = format_a.kind == NumberKind::floating;
   if (distribution == Distribution::cancel && is_floating) pair_opposites(operands, random_k);
-  // tf32 elements always carry junk in the 13 bits that must not matter.
+  // tf32 elements always carry junk in the low 13 bits, which must not affect the result.
   const auto junk = [&](Matrix& matrix, RandomStream& random) {
     if (const int ignored = info(matrix.format()).ignored_bits) {
       for (int row = 0; row < matrix.rows(); ++row) {
@@ -433,7 +433,7 @@ Operands random_operands(const Instruction& instruction, Target target, Distribu
   }
   if (distribution == Distribution::cancel && is_floating) oppose_c(model, operands, random_c);
   if (!mma.enable_input_d) operands.c.reset();
-  // The last two of 32 lanes reach the instruction as the same row.
+  // The last two of 32 lanes give the instruction the same row.
   for (int row = 31; mma.repeats_last_rows && row < operands.a.rows(); row += 32)
     std::ranges::copy(operands.a.row(row - 1), operands.a.row(row).begin());
   return operands;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts of questions and answers: states before, and the states that the model or another answer leaves.
+// Building blocks of questions and answers: initial states, and the states that the model or another answer produces.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace bitmma::survey {
 
 inline constexpr TargetSet blackwell = with_own_rows(target_sets::tcgen05);
 
-/// The state that the model leaves.
+/// The state after the model ran the instruction.
 State executed(const Asked& asked);
 
 /// The model's behaviour, which is the first answer of a question.
 inline Answer model_answer(std::string_view text) { return {text, executed}; }
 
-/// What `base` draws, with a change that may draw more.
+/// Draws a case with `base`, then applies `change`, which may draw more random words.
 template <typename Base, typename Change>
 Ask drawn(Base base, Change change) {
   return [base, change](const Question& question, Target target, RandomStream& random) {
@@ -31,7 +31,7 @@ Ask drawn(Base base, Change change) {
   };
 }
 
-/// Where a cell's word is among those of Tensor Memory.
+/// Index of a cell's word in Tensor Memory.
 inline size_t index_of(const State& state, const TmemPlace& place) {
   return static_cast<size_t>((place.cta * tmem_lanes + place.lane) * state.columns() + place.column);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The cases of a unit, made from their names when a survey runs and when its report is read.
+// The cases of a unit, generated from their names both when a survey runs and when its report is read.
 #pragma once
 
 #include <optional>
@@ -12,34 +12,34 @@
 
 namespace bitmma::survey {
 
-/// Of a question.
+/// Number of cases of a question.
 inline constexpr int question_cases = 3;
 
-/// The state of case `index` of a rule, as laid out by default.
+/// The state of case `index` of a rule, with the default layout.
 State rule_state(const SurveyUnit& unit, const Operands& operands, uint64_t seed, size_t index);
 
 /// The cases of a question. Throws Error for a question that this version does not have.
 std::vector<Asked> asked_of(const SurveyUnit& unit, const Question& question, uint64_t seed);
 const Question& question_of(const SurveyUnit& unit);
 
-/// How many rows of D count in a rule's case, and are kept in a report: about 32 outputs. What the rest of D is like,
-/// random cases tell.
+/// The number of rows of D that a rule's case compares and a report keeps: about 32 outputs. Random cases cover the
+/// rest of D.
 int rows_kept(const Mma& mma);
-/// These rows of a case as a case of its own.
+/// Extracts these rows of a case as a separate case.
 RuleObservation seen_in(const RuleRows& rows, const Operands& operands, const Matrix& d);
 
-/// Words of D as bytes: as many of each code as its format has.
+/// The words of D as bytes, as many per code as the format has.
 std::vector<uint8_t> bytes_of(const Matrix& d);
-/// The inverse. Throws Error when there are too few.
+/// The inverse. Throws Error if there are too few bytes.
 Matrix matrix_of(std::span<const uint8_t> bytes, Format format, int rows, int cols);
 
-/// FNV-1a over 64 bits.
+/// 64-bit FNV-1a.
 class Hash {
  public:
   void add(std::span<const uint8_t> bytes) {
     for (const uint8_t byte : bytes) value_ = (value_ ^ byte) * 0x100000001B3;
   }
-  /// Everything in the state.
+  /// Adds every field of the state.
   void add(const State& state);
   uint64_t value() const { return value_; }
 
@@ -47,10 +47,10 @@ class Hash {
   uint64_t value_ = 0xCBF29CE484222325;
 };
 
-/// Of every state before: the writer of a report and its reader must have made the same ones.
+/// Hash of every initial state: the writer and the reader of a report must generate the same states.
 uint64_t inputs_hash_of(const CampaignUnit& random);
 
-/// The campaign's unit for the random cases of a survey's unit: a number of its name.
+/// The campaign unit for the random cases of a survey unit: a number derived from its name.
 int64_t random_unit_of(const SurveyUnit& unit);
 
 /// The kind of a unit by its name: "rule: ..." is a rule. Nothing if the name has no known beginning.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What surveys and sealed predictions found, as reports.
+// Prints the findings of surveys and sealed predictions as reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Tone tone_of(SealedVerdict verdict) {
   }
 }
 
-/// The GPU that answered and the date, of a survey or a sealed prediction.
+/// The GPU and the date of a survey or a sealed prediction.
 template <typename Answers>
 Report origin_of(const Answers& answers) {
   return {{"gpu", answers.gpu},
@@ -76,7 +76,7 @@ void add_finding(Report& report, const SurveyFinding& finding) {
   for (const std::string& detail : finding.details) report.add_text("    " + detail);
 }
 
-/// How many units of each kind have which verdict.
+/// The number of units of each kind by verdict.
 std::vector<std::vector<std::string>> table_of(const std::vector<SurveyFinding>& findings) {
   std::vector<std::vector<std::string>> table{{"asked", "units"}};
   for (const SurveyVerdict verdict : verdicts) table[0].emplace_back(print(verdict));
@@ -104,7 +104,7 @@ Report describe(const ReadSurvey& survey, bool all) {
   Report findings = Report::list();
   for (const SurveyFinding& one : survey.findings) {
     findings.append(describe(one, report.target));
-    // What was not asked is counted; what was asked and got no answer is shown.
+    // Count units that were not run; show units that were run without an answer.
     const bool is_news = one.ask == SurveyAsk::question || one.verdict != SurveyVerdict::confirmed;
     if (report.find(one.unit) && (all || is_news)) add_finding(found, one);
   }
@@ -118,7 +118,7 @@ Report describe(const ReadSurvey& survey, bool all) {
   return found.add("findings", std::move(findings));
 }
 
-/// Units that GPUs of one target answer differently.
+/// Lists units with different answers from GPUs of one target.
 void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) {
   std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
   for (const ReadSurvey& survey : surveys) {
@@ -136,7 +136,7 @@ void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) 
   }
 }
 
-/// How many cases speak for the answer.
+/// The number of cases that support the answer.
 std::string print_cases(const SealedFinding& finding) {
   switch (finding.verdict) {
     case SealedVerdict::unreadable:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Compares a report with this version's rows and choices. Cases are made again from their names, results are compared
-// with the model, and the rule is searched again: claims of the report are not used.
+// Compares a report with this version's rows and choices. It regenerates the cases from their names, compares the
+// results with the model, and searches the rule again; it does not use the report's own claims.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Reading {
   SurveyFinding& finding;
 };
 
-/// Another version made the cases, or the file was changed.
+/// For a report whose cases another version generated, or whose file was modified.
 void call_unreadable(SurveyFinding& finding, std::string why) {
   finding.verdict = SurveyVerdict::unreadable;
   finding.found = std::move(why);
@@ -56,7 +56,7 @@ void add_open_facts(SurveyFinding& finding, std::string_view before, std::span<c
   }
 }
 
-/// The recorded cases of a rule, made again. Nothing when they are not the same.
+/// Regenerates the recorded cases of a rule. Nothing if they are not the same.
 std::optional<std::vector<RuleObservation>> observations_of(const Reading& reading) {
   const SurveyUnit& unit = reading.unit;
   const SurveyRecord& record = reading.record;
@@ -78,7 +78,7 @@ std::optional<std::vector<RuleObservation>> observations_of(const Reading& readi
   return observations;
 }
 
-/// Compares the rule's cases with the row, and finds the rule again.
+/// Compares the rule's cases with the row, and searches the rule again.
 void read_rule(const Reading& reading) {
   SurveyFinding& finding = reading.finding;
   const AccumulatorModel& row = reading.row ? *reading.row : model_for(reading.unit.instruction, reading.unit.target);
@@ -117,10 +117,10 @@ void read_rule(const Reading& reading) {
     finding.searched = true;
     search.observe(*observations);
     const FoundRule found = search.result();
-    // The writer of the report may have left out the cases that separate rules, or may not have known these.
+    // The report may lack the cases that separate these rules, by omission or because its writer did not know them.
     if (finding.mismatches == 0 && finding.verdict == SurveyVerdict::confirmed && !search.is_exhausted())
       leave_open("other cases would tell the rules that are left apart");
-    if (finding.mismatches == 0 && found.rule != row) {  // the search must find what gives every bit
+    if (finding.mismatches == 0 && found.rule != row) {  // the search must find the row if it gives every bit
       finding.verdict = SurveyVerdict::undecided;
       finding.found = found.rule ? print_rule(*found.rule) : "no rule of the search";
     }
@@ -139,8 +139,8 @@ void read_rule(const Reading& reading) {
   if (!finding.searched) add_open_facts(finding, "the report says that this is open: ", reading.record.facts);
 }
 
-/// Why the counts of the random cases and their hash cannot both be true; empty where they can. Counts are against the
-/// model of the day: what only they say counts where this version wrote them, and the row was not replaced.
+/// Why the counts of the random cases contradict their hash; empty if they do not. The counts refer to the model of the
+/// report's version: they are checked only if that is this version, with the row unchanged.
 std::string contradiction_of(const Reading& reading, int64_t outputs, int64_t first_differences, bool is_same_hash) {
   const SurveyRecord& record = reading.record;
   if (record.random_compared != outputs) {
@@ -164,7 +164,7 @@ std::string contradiction_of(const Reading& reading, int64_t outputs, int64_t fi
   return {};
 }
 
-/// Compares the random cases. Their results are known by one hash, but for the first that differed.
+/// Compares the random cases. The report has one hash of their results, and the results of the first mismatch.
 void read_random(const Reading& reading) {
   const SurveyRecord& record = reading.record;
   SurveyFinding& finding = reading.finding;
@@ -209,7 +209,7 @@ void read_random(const Reading& reading) {
     }
     return;
   }
-  // The record counts what differed from the model of its day; at least one output differs from this one.
+  // The record counts mismatches with the model of its version; at least one output differs from this version's.
   finding.mismatches += std::max({record.random_mismatches, first_differences, int64_t{1}});
   finding.details.push_back(record.first_mismatch
                                 ? fmt::format("random cases differ, first case {} of seed {}, unit {}",
@@ -267,7 +267,7 @@ void read_question(const Reading& reading) {
   }
 }
 
-/// The choices that the finding is about: its own, and those that its unit's instruction shows.
+/// The choices that the finding concerns: its own, and those that the unit's instruction exposes.
 std::set<Choice> choices_of_finding(const SurveyFinding& finding, const std::vector<SurveyUnit>& units) {
   std::set<Choice> found;
   if (finding.choice) found.insert(*finding.choice);
@@ -328,12 +328,12 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
   if (report.is_rehearsal()) return found;
   const std::string gpu = printable(fmt::format("{}, driver {}, {}", report.gpu, report.driver, report.date));
   const std::vector<SurveyUnit> units = survey_units(report.target);
-  if (!strangers_of(report, units).empty()) return found;  // another GPU's report, or another version's
+  if (!strangers_of(report, units).empty()) return found;  // from another GPU or another version
   const auto verdict_of = [&](const SurveyUnit& unit) {
     const auto known = std::ranges::find(findings, unit.name, &SurveyFinding::unit);
     return known == findings.end() ? SurveyVerdict::not_run : known->verdict;
   };
-  // Every question about the choice was answered in the model's favour, and no unit that it shows in says otherwise.
+  // True if every question about the choice confirms the model, and no unit that exposes the choice contradicts it.
   const auto is_settled = [&](Choice choice) {
     return std::ranges::all_of(units, [&](const SurveyUnit& unit) {
       const bool asks = unit.ask == SurveyAsk::question && question_of(unit).choice == choice;
@@ -346,13 +346,13 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
     if (one.choice && !is_confirmed(*one.choice, report.target) && is_settled(*one.choice)) {
       found.add({.choices = {{report.target, *one.choice, gpu}}});
     }
-    // A row needs a rule that was found, and nothing that any unit of it contradicts.
+    // To confirm a row, the search must find its rule, and no unit of the row may contradict it.
     if (!one.row || one.ask != SurveyAsk::rule || !one.searched || find_confirmed(*one.row, report.target) ||
         one.evidence == Evidence::measured)
       continue;
     const AccumulatorModel& row = *one.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
-      const bool is_place = other.ask == SurveyAsk::question;  // a question is about a place, not about sums
+      const bool is_place = other.ask == SurveyAsk::question;  // a question concerns places, not sums
       return other.row != one.row || is_place ||
              (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
               (other.searched || other.ask != SurveyAsk::rule) && other.compared_random_cases);

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Answers as the GPU of `target` would, if the model is right.
+/// The answers of a GPU of `target` if the model is right.
 std::vector<State> answer_by_model(const Instruction& instruction, Target target, std::span<const State> cases) {
   std::vector<State> after(cases.begin(), cases.end());
   for (State& state : after) execute(instruction, target, state);
@@ -35,7 +35,7 @@ Target known_target_of(const Gpu& gpu) {
                .fix = "bitmma list --targets; a newer bitmma may know it"});
 }
 
-/// The text that the process wrote to stderr.
+/// The process's stderr output.
 std::string text_of(const std::string& path) {
   constexpr size_t most = 500;
   std::ifstream file(path);

@@ -12,10 +12,10 @@
 
 namespace bitmma::survey {
 
-/// A folder that goes away with its files.
+/// A folder that is removed with its files on destruction.
 class TemporaryFolder {
  public:
-  /// Throws Error where none can be made.
+  /// Throws Error if the folder cannot be created.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -27,26 +27,26 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The device that answers a unit: a GPU, or the model in its place.
+/// The device that answers a unit: a GPU, or the model in a rehearsal.
 struct UnitDevice {
   std::optional<Gpu> gpu = {};  // nothing: a rehearsal
   std::string name = {}, driver = {}, cuda = {}, date = {};
   Target target = Target::sm_90a;
 
-  /// Throws Error without a GPU that this version knows.
+  /// Throws Error if there is no GPU that this version knows.
   explicit UnitDevice(const SurveyDevice& device);
   Executor executor() const;
 };
 
-/// How the process of a unit ended.
+/// How a unit's process ended.
 struct UnitEnd {
-  SurveyEnd end = SurveyEnd::answered;  // answered: it ended by itself. Whether its file is there is another question
+  SurveyEnd end = SurveyEnd::answered;  // answered: it exited by itself. It may still have written no file
   int exit_code = 0;
-  std::string why = {};   // of a process that did not end by itself
-  std::string said = {};  // on stderr
+  std::string why = {};   // set if the process did not exit by itself
+  std::string said = {};  // its stderr output
   double seconds = 0;
 
-  /// What to say of a process whose file cannot be read.
+  /// The message for a process whose file cannot be read.
   std::string why_no_file(const std::string& error) const;
 };
 
@@ -62,7 +62,7 @@ struct Answered {
   double seconds = 0;
 };
 
-/// Runs the command of `options` for `unit`, which writes `path`; `read` takes it from there, and the file is removed.
+/// Runs the command of `options` for `unit`; it writes `path`. `read` parses the file, which is then removed.
 template <typename Options, typename Written>
 Answered<Written> ask_process(const Options& options, const std::string& unit, const std::string& path,
                               Written (*read)(const TensorFile&)) {

@@ -22,8 +22,8 @@ constexpr TargetSet with_scaled_d{Target::sm_100a, Target::sm_103a, Target::sm_1
     with_absolute{Target::sm_103a, Target::sm_107a}, with_reduction{Target::sm_103a, Target::sm_107a, Target::sm_110a},
     consumer_blackwell = architecture_specific(target_sets::consumer_blackwell), ampere{Target::sm_80, Target::sm_89};
 
-/// The model's answer to another state: what the hardware would give if it read the state so. What it only reads stays
-/// as it was.
+/// The model's answer for a changed state: what the hardware would return if it read the state that way. Cells that are
+/// only read keep their original words.
 template <typename Change>
 std::function<State(const Asked&)> as_if(Change change) {
   return [change](const Asked& asked) {
@@ -39,7 +39,7 @@ std::function<State(const Asked&)> as_if(Change change) {
   };
 }
 
-/// The same of another tcgen05.mma, which `change` makes of the one that was asked.
+/// The same for another tcgen05.mma, which `change` derives from the one in question.
 template <typename Change>
 std::function<State(const Asked&)> as_if_mma(Change change) {
   return as_if([change](Asked& asked) {
@@ -49,7 +49,7 @@ std::function<State(const Asked&)> as_if_mma(Change change) {
   });
 }
 
-/// The same where the change is in D itself, which is written.
+/// The same if the change is in D itself, which is written.
 template <typename Change>
 std::function<State(const Asked&)> as_if_d(Change change) {
   return [change](const Asked& asked) {
@@ -59,7 +59,7 @@ std::function<State(const Asked&)> as_if_d(Change change) {
   };
 }
 
-/// The model's result, changed afterwards.
+/// The model's result, modified afterwards.
 template <typename Change>
 std::function<State(const Asked&)> and_then(Change change) {
   return [change](const Asked& asked) {
@@ -69,9 +69,9 @@ std::function<State(const Asked&)> and_then(Change change) {
   };
 }
 
-/// Operands, laid out, and room behind every image: another answer may read there. Without a distribution the numbers
-/// are for questions about places. Sums of small integers are exact, whatever the rule of addition is; Hopper's is
-/// known, and its surveys have other numbers.
+/// Operands in their layout, with spare bytes after every image, because another answer may read there. Without a
+/// distribution the numbers suit questions about places: sums of small integers are exact under any rule of addition.
+/// Hopper's rule is known, and its surveys keep other numbers.
 Ask placed(const Placement& placement, std::optional<Distribution> distribution = {}) {
   return [=](const Question& question, Target target, RandomStream& random) {
     const Distribution plain = info(target).adds_as == Target::sm_90a ? Distribution::narrow : Distribution::integers;
@@ -94,12 +94,12 @@ Ask placed(const Placement& placement, std::optional<Distribution> distribution 
   };
 }
 
-/// As laid out by default.
+/// With the default layout.
 Asked ordinary(const Question& question, Target target, RandomStream& random) {
   return placed({})(question, target, random);
 }
 
-/// The descriptor of B through `change`.
+/// Applies `change` to the descriptor of B.
 template <typename Change>
 void change_b(Asked& asked, Change change) {
   SmemDescriptor descriptor = decode_smem_descriptor(asked.target, asked.before.number(Field::b_desc));
@@ -107,7 +107,7 @@ void change_b(Asked& asked, Change change) {
   asked.before.set(Field::b_desc, encode(descriptor));
 }
 
-/// The model's result for another descriptor of B.
+/// The model's result with another descriptor of B.
 template <typename Change>
 std::function<State(const Asked&)> as_if_b(Change change) {
   return as_if([change](Asked& asked) { change_b(asked, change); });
@@ -127,7 +127,7 @@ void for_cells(State& state, int first_column, int columns, Change change) {
   }
 }
 
-/// Every byte of `word` through `change`.
+/// Applies `change` to every byte of `word`.
 template <typename Change>
 uint32_t by_byte(uint32_t word, Change change) {
   uint32_t result = 0;
@@ -135,8 +135,8 @@ uint32_t by_byte(uint32_t word, Change change) {
   return result;
 }
 
-/// Bits of Tensor Memory that a move writes, whatever stood there: both of all zeros and of all ones it leaves the
-/// same.
+/// The bits of Tensor Memory that a move writes: those with the same result whether the cells were all zeros or all
+/// ones before.
 std::vector<uint32_t> written_mask(const Asked& asked) {
   std::vector<State> after;
   for (const uint32_t filling : {0u, ~0u}) {
@@ -188,7 +188,7 @@ Question absolute_leading_dimension() {
           .targets = with_absolute,
           .ask = drawn(ordinary,
                        [](Asked& asked, RandomStream&) {
-                         // The last 16 of a row's 32 bytes pass the end of the 128 of the swizzle.
+                         // The last 16 of a row's 32 bytes cross the end of the 128-byte swizzle row.
                          change_b(asked, [](SmemDescriptor& one) {
                            one.start_address_bytes += 112;
                            one.leading_dim_absolute = true;
@@ -216,7 +216,7 @@ Question reserved_bits(std::string_view name, Instruction instruction, TargetSet
 
 // Metadata.
 
-/// The two positions of every nibble, as `change` has them.
+/// Replaces the two positions in every nibble by those that `change` returns.
 template <typename Change>
 void change_positions(std::span<uint32_t> words, Change change) {
   for (uint32_t& word : words) {
@@ -230,7 +230,7 @@ void change_positions(std::span<uint32_t> words, Change change) {
   }
 }
 
-/// What undefined positions of this A may select; read_as(change) is the model's answer to changed positions.
+/// Possible selections by undefined positions of this A; read_as(change) is the model's answer for changed positions.
 template <typename ReadAs>
 std::vector<Answer> answers_about_positions(const Instruction& instruction, ReadAs read_as) {
   const bool selects_pairs = mma_of(instruction).a == Format::e2m1;
@@ -242,7 +242,7 @@ std::vector<Answer> answers_about_positions(const Instruction& instruction, Read
                               {"of equal positions the second is the next one, modulo 4",
                                read_as([](uint32_t a, uint32_t b) { return std::pair(a, a == b ? b + 1 : b); })}};
   if (mma_of(instruction).a != Format::tf32) return answers;
-  // There positions name halves of elements.
+  // For tf32 a position names half of an element.
   answers.push_back(
       {"the element of the first position", read_as([](uint32_t a, uint32_t) { return std::pair(a & 2, a | 1); })});
   answers.push_back(
@@ -267,14 +267,14 @@ Question undefined_metadata(std::string_view name, std::optional<Choice> choice,
           .answers = std::move(answers)};
 }
 
-/// Calls change(word) for the cells of metadata, `columns` of them, in all lanes.
+/// Calls change(word) for the metadata cells in `columns` columns, in all lanes.
 template <typename Change>
 void for_metadata_cells(Asked& asked, int columns, Change change) {
   const int first = decode_tmem_address(asked.before.word(Field::metadata_tmem)).column;
   for_cells(asked.before, first, columns, [&](int, int, uint32_t& word) { change(word); });
 }
 
-/// Two rising positions in every nibble: wherever metadata is read, PTX defines what it selects.
+/// Two ascending positions in every nibble: PTX then defines the selection wherever the hardware reads metadata.
 void define_metadata(Asked& asked, int columns, RandomStream& random) {
   constexpr std::array<uint32_t, 6> rising{0x4, 0x8, 0x9, 0xC, 0xD, 0xE};
   for_metadata_cells(asked, columns, [&](uint32_t& word) {
@@ -316,7 +316,7 @@ Question metadata_of_half_partitions() {
                        lanes([](int row) { return 32 * (row / 16) + 16 + row % 16; })}}};
 }
 
-/// `columns`: of cells that a row has, one of 16 bits and more, two of fewer.
+/// `columns`: metadata columns of a row, one for 16-bit and wider types, two for narrower ones.
 Question undefined_metadata_of_tcgen05(std::string_view name, MmaKind kind, int columns,
                                        std::optional<Choice> choice = Choice::undefined_metadata_tcgen05,
                                        TargetSet targets = blackwell) {
@@ -347,7 +347,7 @@ Question selectors_above_one() {
           .targets = blackwell,
           .ask = drawn(ordinary,
                        [](Asked& asked, RandomStream& random) {
-                         constexpr int columns = 4;  // a selector each
+                         constexpr int columns = 4;  // one for each selector
                          define_metadata(asked, columns, random);
                        }),
           .answers = {model_answer("it picks the third column"),
@@ -384,7 +384,7 @@ void for_cells_of_a(Asked& asked, Change change) {
             mma.stored_k() * mma.a_container_bits / 32, change);
 }
 
-/// The bytes of A in Tensor Memory through `change`.
+/// Applies `change` to the bytes of A in Tensor Memory.
 template <typename Change>
 std::function<State(const Asked&)> with_bytes_of_a(Change change) {
   return as_if([change](Asked& asked) {
@@ -406,7 +406,7 @@ Question e2m1_in_its_byte() {
                   {"in bits 7:4", with_bytes_of_a([](uint32_t byte) { return byte >> 2; })}}};
 }
 
-/// Instead of a lane: zeros.
+/// In place of a lane: read zeros.
 constexpr int nothing = -1;
 
 uint32_t word_of(const State& state, int lane, int column) {
@@ -428,7 +428,7 @@ Question rows_of_ashift() {
           .targets = blackwell,
           .ask =
               [](const Question& question, Target target, RandomStream& random) {
-                // Every lane is different: rows of A are drawn for the instruction without .ashift.
+                // Every lane must differ: draw the rows of A for the instruction without .ashift.
                 Question other = question;
                 other.instruction = without_ashift(question.instruction);
                 Asked asked = ordinary(other, target, random);
@@ -447,7 +447,7 @@ Question rows_of_ashift() {
                       {"none", from([](int lane) { return lane; })}}};
 }
 
-/// Calls change(code, row, k) for every element of an A of 16 bits in the shared memory of one CTA; it returns the new
+/// Calls change(code, row, k) for every element of a 16-bit A in one CTA's shared memory; it returns the new
 /// code.
 template <typename Change>
 void change_a(Asked& asked, Change change) {
@@ -466,7 +466,7 @@ void change_a(Asked& asked, Change change) {
 }
 
 Question zeroed_column_and_infinity() {
-  // What `source` holds, in the cells of D of zeroed columns.
+  // Fills the cells of D in zeroed columns from the state that `source` returns.
   const auto zeroed_from = [](auto source) {
     return and_then([source](const Asked& asked, State& after) {
       const auto& mma = std::get<Tcgen05Mma>(asked.instruction);
@@ -480,7 +480,7 @@ Question zeroed_column_and_infinity() {
       });
     });
   };
-  // Shifted columns meet the mask alike, whether it goes on behind its part of N or begins again.
+  // Shifted columns get the same mask bits whether the mask continues past its part of N or restarts.
   const ZeroColumnMask shifted{.non_zero_mask = true, .skip_span = 1, .use_span = 4, .column_shift = 3};
   return {.name = "infinity and a zeroed column",
           .choice = Choice::zero_column_mask,
@@ -515,8 +515,8 @@ Question two_by_two_scales() {
           .targets = blackwell,
           .ask = drawn(ordinary,
                        [](Asked& asked, RandomStream&) {
-                         // The second 32 columns of B have scales behind the first ones', too, should they be read
-                         // there; those of A are one number, wherever they are read.
+                         // The hardware might read scales of the second 32 columns of B after those of the first, so
+                         // store scales there too. The scales of A are one constant, wherever the hardware reads them.
                          const int of_b = decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column,
                                    of_a = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
                          for_cells(asked.before, of_b + 1, 1, [](int lane, int, uint32_t& word) {
@@ -537,7 +537,7 @@ Question two_by_two_scales() {
                          for (int cta = 0; cta < 2; ++cta) {
                            for (int col = 0; col < mma.n; ++col) {
                              for (int replica = 0; replica < ours.replicas(); ++replica) {
-                               // A lane of D reads the partition that it is in.
+                               // A lane of D reads the partition that contains it.
                                const int partition = col / ours.rows_per_part * ours.replicas() + replica;
                                TmemPlace to = ours.place_of(col, 0, replica), from = other.place_of(col, 0, partition);
                                to.cta = from.cta = cta;
@@ -559,7 +559,7 @@ Question bits_above_scale_addresses() {
       .targets = blackwell,
       .ask = drawn(ordinary,
                    [](Asked& asked, RandomStream&) {
-                     // Finite scales in byte 2, the same in every partition.
+                     // Finite scales in byte 2, equal in every partition.
                      const int first = decode_tmem_address(asked.before.word(Field::scale_a_tmem)).column;
                      for_cells(asked.before, first, 4, [&](int lane, int column, uint32_t& word) {
                        word = (word & 0xFF00FFFF) | static_cast<uint32_t>(121 + (lane % 32 + 5 * (column - first)) % 13)
@@ -571,7 +571,7 @@ Question bits_above_scale_addresses() {
                   {"they are the byte of the first scale", as_if_mma([](Tcgen05Mma& mma) { mma.scale_a_id = 2; })}}};
 }
 
-/// D * 2^-s as an f32 that is no longer scaled.
+/// D * 2^-s as an f32 that is not scaled any more.
 template <typename Round>
 std::function<State(const Asked&)> as_if_scaled_before(Round round) {
   return as_if_d([round](Asked& asked) {
@@ -604,7 +604,7 @@ Question scaled_input_d() {
           .targets = with_scaled_d,
           .ask = drawn(placed({}, Distribution::subnormal),
                        [](Asked& asked, RandomStream& random) {
-                         // C around the smallest exponents: its scaled value is no f32.
+                         // C near the smallest exponents: its scaled value is not representable in f32.
                          const Asked original = asked;
                          for_cells_of_d(original, asked.before,
                                         [&](uint32_t& word, int, int) { word = random.word() & 0x8FFFFFFF; });
@@ -708,7 +708,7 @@ Question lanes_of_shift() {
                from([=](int lane, int base) { return !is_own(lane, base) || lane == base ? lane : lane - 1; })}}};
 }
 
-/// A load of four registers a thread that reduces, over cells that `cell` draws.
+/// A reducing load of four registers per thread, over cells that `cell` draws.
 template <typename Cell>
 Question load_that_reduces(std::string_view name, std::optional<Choice> choice, const LoadReduction& reduction,
                            Cell cell, std::vector<Answer> answers) {
@@ -723,7 +723,7 @@ Question load_that_reduces(std::string_view name, std::optional<Choice> choice, 
           .answers = std::move(answers)};
 }
 
-/// redval as `pick` takes it from the registers of a thread.
+/// redval, as `pick` selects it from the registers of a thread.
 template <typename Pick>
 std::function<State(const Asked&)> with_redval(Pick pick) {
   return and_then([pick](const Asked& asked, State& after) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Points about places and bits that no source settles, or that hardware settled against the documents. Each is a case
-// whose outcome names the answer: what the model does, and what else the hardware might do.
+// Open points about places and bits that no source settles, or where hardware contradicts the documents. Each is a case
+// whose outcome identifies the answer: the model's behaviour, or an alternative.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ using Ask = std::function<Asked(const Question&, Target, RandomStream&)>;
 
 struct Question {
   std::string_view name = {};         // "upper half of f16 cells": unique
-  std::optional<Choice> choice = {};  // that it settles; empty where hardware has settled it
+  std::optional<Choice> choice = {};  // the choice that it settles; empty if hardware has settled it
   Instruction instruction = Wgmma{};
   TargetSet targets = {};
   Ask ask;
@@ -45,11 +45,11 @@ struct Question {
 
 /// Every question, built on each call: cache the result.
 std::vector<Question> questions();
-/// Those of them about pairs of CTAs, .ws and scales behind a cell.
+/// The subset about pairs of CTAs, .ws and scales beyond a cell.
 std::vector<Question> questions_of_places();
 
-/// The words of every field that the instruction writes, as bytes, one field after the other. Of a matrix instruction
-/// in Tensor Memory that is all of it: cells that it should leave alone count.
+/// The words of every field that the instruction writes, as bytes, one field after another. For a matrix instruction in
+/// Tensor Memory this is the whole memory: cells that must not change are compared too.
 std::vector<uint8_t> written_bytes(const Instruction& instruction, const State& after);
 
 }  // namespace bitmma::survey

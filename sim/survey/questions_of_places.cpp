@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Questions about where pairs of CTAs, .ws and scales behind the fourth byte of a cell keep their operands.
+// Questions about the places of operands of CTA pairs and .ws, and of scales beyond the fourth byte of a cell.
 #include <algorithm>
 
 #include "answers.hpp"
@@ -15,14 +15,14 @@ namespace {
 
 constexpr TargetSet with_k_of_96{Target::sm_103a};
 
-/// Small integers, whose sums are exact by every rule of addition, as laid out by default.
+/// Small integers, whose sums are exact under every rule of addition, in the default layout.
 Asked of_integers(const Question& question, Target target, RandomStream& random) {
   const Operands operands = random_operands(question.instruction, target, Distribution::integers, random.word64(), 0);
   return {question.instruction, target, place_operands(question.instruction, {}, operands, {random.word64(), 0})};
 }
 
-/// D where operands are read elsewhere: column `slot_of(cta, col)` of B as the model lays it out is what column `col`
-/// of the rows of `cta` meets.
+/// D if operands are read from other places: column `col` for the rows of `cta` uses column `slot_of(cta, col)` of B in
+/// the model's layout.
 template <typename SlotOf>
 std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
   return [slot_of](const Asked& asked) {
@@ -45,7 +45,7 @@ std::function<State(const Asked&)> with_b_from(SlotOf slot_of) {
   };
 }
 
-/// D, and C before it, in other cells: `place_of(row, col, place, mma)` says where, `place` being the model's.
+/// D, and C before it, in other cells: `place_of(row, col, place, mma)` returns the cell; `place` is the model's.
 template <typename PlaceOf>
 std::function<State(const Asked&)> with_d_at(PlaceOf place_of) {
   return [place_of](const Asked& asked) {
@@ -68,12 +68,12 @@ std::function<State(const Asked&)> with_d_at(PlaceOf place_of) {
   };
 }
 
-/// Part `part` of `parts` of N, `column` columns into it, where rows of a part are `rows` lanes.
+/// Part `part` of N, `column` columns into it, if the rows of a part occupy `rows` lanes.
 TmemPlace in_part(TmemPlace first, int row, int part, int column, int rows) {
   return {.cta = row / rows, .lane = part * rows + row % rows, .column = first.column + column};
 }
 
-/// Sixteen rows in each partition, the second half of N in the other sixteen lanes.
+/// Sixteen rows per partition; the second half of N is in the other sixteen lanes.
 TmemPlace in_half_partitions(int row, int col, const TmemPlace&, const TmemPlace& first, const Mma& mma) {
   const int half = mma.n / 2, in_cta = row % 64;
   return {.cta = row / 64,
@@ -97,7 +97,7 @@ Question halves_of_b(std::string_view name, int m) {
                with_b_from([](int, int col, int n) { return col % (n / 2); })}}};
 }
 
-/// D of 64 rows a CTA whose N is cut in two.
+/// D with 64 rows per CTA, whose N is split in two.
 Question halves_of_d(std::string_view name, Instruction instruction) {
   constexpr int rows = 64;
   return {.name = name,
@@ -141,7 +141,7 @@ Question quarters_of_d() {
                        })}}};
 }
 
-/// A of .ws in Tensor Memory: part p of N reads the copy of A in its own lanes, or another one.
+/// A of .ws in Tensor Memory: part p of N reads the copy of A in its own lanes, or another copy.
 Question copies_of_a() {
   constexpr int rows = 32;
   const auto from_copy = [](auto copy_of) {
@@ -173,7 +173,7 @@ Question copies_of_a() {
                        [](Asked& asked, RandomStream& random) {
                          const int column = decode_tmem_address(asked.before.word(Field::a_tmem)).column;
                          const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
-                         // Small integers of f16, others in each copy: 1, 2, 4 and 8 with a sign.
+                         // Small f16 integers, different in each copy: 1, 2, 4 and 8 with a sign.
                          for (int lane = 0; lane < tmem_lanes; ++lane) {
                            for (int at = 0; at < mma_of(asked.instruction).k / 2; ++at) {
                              const uint32_t word = random.word();
@@ -189,7 +189,7 @@ Question copies_of_a() {
                        from_copy([](int part) { return part / 2 * 2; })}}};
 }
 
-/// Scales 4 and 5 of a row of K = 96.
+/// Scales 4 and 5 of a row with K = 96.
 Question scales_behind_the_cell(std::string_view name, bool of_a) {
   const auto read_from = [of_a](auto place_of) {
     return [of_a, place_of](const Asked& asked) {
@@ -237,7 +237,7 @@ Question scales_behind_the_cell(std::string_view name, bool of_a) {
                                                     decode_tmem_address(asked.before.word(Field::scale_b_tmem)).column);
                          const int width = asked.before.columns();
                          const std::span<uint32_t> words = asked.before.writable_words(Field::tmem);
-                         // Powers of two from 2^-3 to 2^3 in every cell that an answer reads, the same in every
+                         // Powers of two from 2^-3 to 2^3 in every cell that any answer reads, equal in every
                          // partition.
                          for (int column = first; column < width; ++column) {
                            for (int lane = 0; lane < 32; ++lane) {

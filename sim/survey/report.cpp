@@ -23,9 +23,9 @@ using survey::end_of, survey::most_depth;
 
 constexpr std::string_view survey_format = "bitmma-survey-1";
 constexpr int64_t most_records = 100'000, most_seconds = 1'000'000'000;
-/// Of one record: many times what a survey keeps. The search meets all of them.
+/// Limits for one record, far above what a survey writes. The search runs over all of it.
 constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs = int64_t{1} << 40;
-// A reader computes all of them again: no report may keep it for hours.
+// A reader recomputes all of them: the limit keeps a report from occupying it for hours.
 constexpr int64_t most_random_outputs = 1'000'000;
 
 uint64_t hash_of(std::span<const uint8_t> bytes) {
@@ -87,7 +87,7 @@ RuleCase rule_case_of(const JsonReader& reader, const Json& json) {
   return one;
 }
 
-/// Throws Error where two fields of a record cannot both be true.
+/// Throws Error if two fields of a record contradict each other.
 void require_consistent(const JsonReader& reader, const SurveyRecord& record) {
   const bool has_cases = !record.cases.empty() || record.question_cases > 0;
   const bool has_content = has_cases || !record.results.empty() || reader.has("random");
@@ -121,7 +121,7 @@ void require_consistent(const JsonReader& reader, const SurveyRecord& record) {
     random.refuse("first_mismatch", "absent: the record has no mismatches");
 }
 
-/// Hands out the bytes of the results one after the other.
+/// Hands out the bytes of the results in order.
 class Bytes {
  public:
   explicit Bytes(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -154,7 +154,7 @@ SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
   if (reader.has("result_bytes")) {
     record.results = bytes.take(reader, "result_bytes");
     record.inputs_hash = hash_at(reader, "inputs_hash");
-    // What was damaged on its way says nothing about a GPU.
+    // Damaged results say nothing about a GPU.
     if (hash_at(reader, "results_hash") != hash_of(record.results))
       reader.refuse("results_hash", "that of the results");
   }
@@ -180,10 +180,10 @@ SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
 
 /// The header's value for a rehearsal's driver, CUDA and date.
 constexpr std::string_view none = "none";
-/// In every record of a rehearsal: a changed header does not turn the records into those of a GPU.
+/// Present in every record of a rehearsal, so that editing the header cannot turn its records into a GPU's.
 constexpr const char* rehearsal_mark = "rehearsal";
-/// The hash of the header and the results, in the header. It finds changes of single values; a writer that computes it
-/// again can still write anything, so that it is no proof. Older reports lack it.
+/// The key of a hash over header and results in the header. It detects single changed values. It is no proof, because a
+/// writer can recompute it for any content. Older reports lack it.
 constexpr std::string_view digest_key = "digest";
 
 std::string digest_of(const TensorFile& file) {
@@ -217,8 +217,8 @@ bool is_date(std::string_view text) {
   });
 }
 
-/// Throws Error, with everything that contradicts, unless header and records agree on who answered: a GPU, or the
-/// model in a rehearsal, of which `marked` records say so.
+/// Throws Error, with all contradictions, unless header and records agree on the origin: a GPU, or the model in a
+/// rehearsal, where `marked` is the number of records that name a rehearsal.
 void require_one_origin(const TensorFile& file, const SurveyReport& report, size_t marked) {
   std::vector<Violation> wrong;
   const auto check = [&](bool is_right, std::string_view key, const std::string& seen, std::string expected) {

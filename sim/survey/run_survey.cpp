@@ -82,7 +82,7 @@ void require_valid(const SurveyOptions& options) {
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
-/// What hangs together, where anything hangs: "tcgen05", "tcgen05 of pairs", "mma".
+/// Units that are likely to hang together: "tcgen05", "tcgen05 of pairs", "mma".
 std::string kind_of(const SurveyUnit& unit) {
   const std::string mnemonic = print(unit.instruction);
   const bool is_pair = family::dispatch(
@@ -118,11 +118,11 @@ class Session {
   }
 
   SurveyReport run() {
-    write();  // reports an unwritable file before anything runs
+    write();  // report an unwritable file before anything runs
     parallel_for(static_cast<size_t>(options_.jobs), options_.jobs, [&](size_t) {
       try {
         while (const std::optional<Wanted> next = take()) add(*next, ask(options_, next->name, new_file()));
-      } catch (...) {  // the other threads finish their running units, and all results are kept
+      } catch (...) {  // the other threads finish their current units, and all results are kept
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
       }
@@ -158,8 +158,8 @@ class Session {
     return wanted_units_[next_++];
   }
 
-  /// Where the GPU still says who it is, a kind of instruction hangs and not the GPU: others come first. It gets one
-  /// more chance at the end.
+  /// If the GPU still responds, the instruction kind is at fault: the session runs other kinds first, and retries this
+  /// one once at the end.
   void put_off_what_hangs() {
     const bool answers = ask(options_, "", new_file()).written.has_value();
     is_dead_ = !answers || !put_off_.insert(stopped_kind_).second;
@@ -205,13 +205,13 @@ class Session {
   Clock::time_point start_ = Clock::now();
   std::atomic<int64_t> files_ = 0;
   int64_t wanted_ = 0;
-  // Under the mutex.
+  // Guarded by the mutex.
   std::mutex mutex_;
   std::vector<Wanted> wanted_units_ = {};
   size_t next_ = 0;
   int stopped_in_a_row_ = 0;
-  std::string stopped_kind_ = {};       // of the unit that ended last
-  std::set<std::string> put_off_ = {};  // kinds
+  std::string stopped_kind_ = {};       // kind of the unit that ended last
+  std::set<std::string> put_off_ = {};  // kinds that were deferred
   bool is_dead_ = false;
   std::exception_ptr failure_ = {};
   double written_at_ = 0;

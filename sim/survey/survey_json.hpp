@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the JSON of surveys and of sealed predictions has in common.
+// Shared by the JSON of surveys and of sealed predictions.
 #pragma once
 
 #include "../core/json_reader.hpp"
@@ -7,10 +7,10 @@
 
 namespace bitmma::survey {
 
-/// More levels than any file of these has.
+/// More levels than any of these files needs.
 inline constexpr int most_depth = 8;
 
-/// How a process ended. Throws Error for another text.
+/// How a process ended. Throws Error for an unknown text.
 SurveyEnd end_of(const JsonReader& reader, const char* key);
 
 }  // namespace bitmma::survey

@@ -16,7 +16,7 @@ using namespace survey;
 
 constexpr int cases_at_once = 8;
 
-/// States after, as many as before.
+/// Runs the instruction on each state; returns one state for each.
 std::vector<State> run(const SurveyUnit& unit, const Instruction& instruction, const Executor& execute,
                        std::span<const State> before) {
   std::vector<State> after = execute(instruction, unit.target, before);
@@ -31,7 +31,7 @@ Matrix d_of(const SurveyUnit& unit, State before, State after) {
       {.instruction = unit.instruction, .target = unit.target, .before = std::move(before), .after = std::move(after)});
 }
 
-/// Asks until one rule is left, or the rules that are left give the same bits.
+/// Runs cases until one rule is left, or until the remaining rules agree on every bit.
 void find_rule(const SurveyUnit& unit, uint64_t seed, const Executor& execute, const SurveyEffort& effort,
                SurveyRecord& record) {
   const int kept = rows_kept(mma_of(unit.instruction));

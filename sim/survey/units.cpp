@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What there is to ask, derived from the table of forms: a new row there is asked about by itself.
+// The units of a survey, derived from the table of forms: a new row there adds its units.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace bitmma {
 namespace {
 
-constexpr int variations = 3;  // of the properties that a mnemonic leaves open
+constexpr int variations = 3;  // settings of the properties that a mnemonic leaves open
 
-/// A mnemonic without its N: one rule for all.
+/// A mnemonic without its N: one rule covers every N.
 std::string without_n(const Instruction& instruction) {
   std::string text = print(instruction);
   const std::string shape = fmt::format("n{}k", mma_of(instruction).n);
@@ -26,7 +26,7 @@ std::string without_n(const Instruction& instruction) {
   return text;
 }
 
-/// The mnemonic, and what only the instruction descriptor says.
+/// The mnemonic, and the properties that only the instruction descriptor states.
 std::string full_name(const Instruction& instruction) {
   const std::optional<ShapeAndTypes> said = shape_and_types_of(instruction);
   if (!said) return print(instruction);
@@ -50,7 +50,7 @@ class Units {
     if (names_.insert(name).second) units_.push_back({name, ask, instruction, target_, question});
   }
 
-  /// One of each rule: the smallest shape of every pair of types.
+  /// Adds one unit for each rule: the smallest shape of every pair of types.
   void add_rules(const Form& form, const Instruction& mnemonic) {
     if (!shape_and_types_of(mnemonic)) {
       if (groups_.insert(without_n(mnemonic)).second) add(SurveyAsk::rule, mnemonic);
@@ -63,7 +63,7 @@ class Units {
       for (const FormatInfo& b : formats) {
         if (!form.a.contains(a.id) || !form.b.contains(b.id)) continue;
         for (const Format scale_type : scale_types(form, mnemonic)) {
-          // A sparse A, and another size or type of scales, change nothing that depends on the types.
+          // Sparsity, or another number or type of scales, does not change behaviour that depends on the types.
           if (!is_first && (mma.sparse || scale_type != mma.scale_type)) continue;
           if (add_smallest(form, mnemonic, a.id, b.id, scale_type)) is_first = false;
         }
@@ -71,10 +71,10 @@ class Units {
     }
   }
 
-  /// Random cases of the properties that the mnemonic leaves open.
+  /// Adds random cases for the properties that the mnemonic leaves open.
   void add_bits(const Instruction& mnemonic) {
     if (!is_mma(mnemonic)) return add(SurveyAsk::bits, mnemonic);
-    const bool is_hint = is_mma(mnemonic) && mma_of(mnemonic).names_collector;  // which changes no result
+    const bool is_hint = is_mma(mnemonic) && mma_of(mnemonic).names_collector;  // a hint that changes no result
     for (int i = 0; i < (is_hint ? 1 : variations); ++i) {
       RandomStream random(0x737572766579, static_cast<uint64_t>(i));
       add(SurveyAsk::bits,
@@ -125,7 +125,7 @@ class Units {
   std::vector<SurveyUnit> units_;
 };
 
-/// Mnemonics of many N are asked for bits at their largest.
+/// For mnemonics that differ only in N, the largest is used for bits.
 std::vector<Instruction> largest_of(const std::vector<Instruction>& mnemonics) {
   std::map<std::string, Instruction> largest;
   for (const Instruction& one : mnemonics) largest.insert_or_assign(is_mma(one) ? without_n(one) : print(one), one);
@@ -142,7 +142,7 @@ std::string_view print(SurveyAsk ask) {
 
 std::vector<SurveyUnit> survey_units(Target target) {
   Units units(target);
-  bool with_collectors = true;  // those of one kind are enough
+  bool with_collectors = true;  // collectors of one kind suffice
   for (const Form& form : forms()) {
     if (!form.targets.contains(target)) continue;
     const std::vector<Instruction> mnemonics = instructions_of(form);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How long one case takes in memory, whole and in parts, for a small and the largest shape of every accumulator row;
-// beside it Eigen's float product of the same shape, built for this processor, and for integers a plain integer
-// product. And whole products of 1024 x 1024 x 1024, functions of words in batches beside C's and libmvec's,
+// Times one case in memory, as a whole and by part, for a small and the largest shape of every accumulator row; for
+// comparison Eigen's float product of the same shape, built for this processor, and for integers a plain integer
+// product. Also whole products of 1024 x 1024 x 1024, batches of word functions with C's and libmvec's for comparison,
 // and instructions of kernels.
-//   --table   after the measurement: one line a case, as docs/performance.md has it
+//   --table   prints, after the measurement, one line per case in the form of docs/performance.md
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -60,7 +60,7 @@ void yardstick(benchmark::State& state, const cli::BenchCase& one) {
   count(state, one);
 }
 
-/// A function of words beside those of C and of a vector library that compute nearly the same.
+/// A word function, with the functions of C and of a vector library that compute nearly the same.
 struct WordBench {
   std::string_view instruction;
   void (*of_c)(const float*, float*, int64_t);
@@ -71,9 +71,9 @@ constexpr std::array word_benches{
     WordBench{"rcp.approx.ftz.f32", reciprocal_of_c, reciprocal_of_vectors},
     WordBench{"rsqrt.approx.ftz.f32", reciprocal_root_of_c, reciprocal_root_of_vectors},
 };
-constexpr int64_t words_of_a_batch = 8192;  // operands and results stay in the nearest caches
+constexpr int64_t words_of_a_batch = 8192;  // operands and results stay in the L1 cache
 
-/// From 1/16 to 16: no subnormal numbers, which C's functions may take another way for.
+/// From 1/16 to 16: no subnormal numbers, for which C's functions may take a slow path.
 std::vector<uint32_t> bench_words() {
   std::vector<uint32_t> words;
   for (int64_t i = 0; i < words_of_a_batch; ++i)
@@ -109,14 +109,14 @@ void yardstick_of_words(benchmark::State& state, void (*function)(const float*, 
   count_values(state);
 }
 
-/// Instructions that a loop of a kernel repeats, sixteen times a round.
+/// Instructions that a loop of a kernel repeats, sixteen per iteration.
 constexpr auto kernel_benches = std::to_array<std::string_view>({
     "fma.rn.f32 %f1, %f1, %f2, %f3;",
     "mad.lo.s32 %r1, %r1, %r2, %r3;",
     "add.s32 %r1, %r1, %r2;",
 });
 
-/// Thread instructions of a kernel, one host thread.
+/// Thread instructions of a kernel on one host thread.
 void run_instructions(benchmark::State& state, std::string_view instruction) {
   std::string ptx =
       ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>;\n"
@@ -136,7 +136,7 @@ void run_instructions(benchmark::State& state, std::string_view instruction) {
       benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsRate);
 }
 
-/// A file of 64 of the largest wgmma, from the file to the comparison.
+/// Verifies a file of 64 cases of the largest wgmma, from reading to comparison.
 void verify_file(benchmark::State& state) {
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("bitmma_bench_{}.safetensors", getpid());
@@ -153,7 +153,7 @@ void verify_file(benchmark::State& state) {
   state.counters["cases/s"] = benchmark::Counter(cases, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// Prints as the console does and remembers the fastest time of every benchmark.
+/// Prints like the console reporter, and keeps the fastest time of every benchmark.
 class Table : public benchmark::ConsoleReporter {
  public:
   Table() : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular) {}
@@ -210,7 +210,7 @@ class Table : public benchmark::ConsoleReporter {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // As the program does: without it, returning pages between cases costs more than the arithmetic.
+  // As in the program: otherwise returning pages between cases takes longer than the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   char** const end = std::remove(argv + 1, argv + argc, std::string_view("--table"));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The yardstick: Eigen's float product, compiled for the processor that measures, in a file of its own so that nothing
-// else is.
+// The yardstick: Eigen's float product, compiled for the measuring processor, in its own file so that no other code
+// is.
 #pragma once
 
 #include <cstdint>
 
 namespace bitmma {
 
-/// D = A * B + D of floats, m x k times k x n, again and again.
+/// D = A * B + D for floats, m x k times k x n, repeatedly.
 class [[gnu::visibility("default")]] EigenProduct {
  public:
   EigenProduct(int m, int n, int k);
@@ -21,7 +21,7 @@ class [[gnu::visibility("default")]] EigenProduct {
   Matrices* matrices_;
 };
 
-/// The same of int32, by a plain triple loop over rows: what a compiler makes of an integer product.
+/// The same for int32, with a plain triple loop over rows: what a compiler makes of an integer product.
 class [[gnu::visibility("default")]] PlainIntegerProduct {
  public:
   PlainIntegerProduct(int m, int n, int k);
@@ -35,7 +35,7 @@ class [[gnu::visibility("default")]] PlainIntegerProduct {
   Matrices* matrices_;
 };
 
-/// results[i] of words[i], floats: C's function, one by one as it is compiled without -ffast-math.
+/// results[i] for words[i], as floats: C's function, called one by one, compiled without -ffast-math.
 [[gnu::visibility("default")]] void exp2_of_c(const float* words, float* results, int64_t count);
 [[gnu::visibility("default")]] void reciprocal_of_c(const float* words, float* results, int64_t count);
 [[gnu::visibility("default")]] void reciprocal_root_of_c(const float* words, float* results, int64_t count);

@@ -33,7 +33,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return names;
 }
 
-/// The flag called `name`, with its dashes; nullptr when the command has none.
+/// The flag with this name, including dashes; nullptr if the command has none.
 const CLI::Option* flag_named(const CLI::App& command, const std::string& name) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->nonpositional()) continue;
@@ -67,12 +67,12 @@ std::string usage_of(const CLI::App& command) {
 
 std::string help_of(const CLI::App& command) { return fmt::format("{} --help shows examples", path_of(command)); }
 
-/// Names of these commands in other programs and in earlier versions.
+/// Names of bitmma's commands in other programs and in earlier versions.
 struct OtherWord {
   std::string_view word, command;
   std::string_view above = "bitmma";  // empty: any command that has the flag
 };
-constexpr std::string_view any_file = "a file";  // any name of a file
+constexpr std::string_view any_file = "a file";  // matches any file name
 constexpr auto other_words = std::to_array<OtherWord>({
     {"diff", "compare"},
     {"cmp", "compare"},
@@ -131,10 +131,10 @@ constexpr auto other_words = std::to_array<OtherWord>({
 
 const std::string nothing = "(nothing)";
 
-/// The name of a file, and of no command.
+/// True if the word looks like a file name and not like a command.
 bool is_file_name(std::string_view word) { return word.find_first_of("./") != std::string_view::npos; }
 
-/// The words to write in place of `word`, behind `command`; empty without any.
+/// The replacement for `word` after `command`; empty if there is none.
 std::string other_word_for(const CLI::App& command, const std::string& word) {
   const auto row = std::ranges::find_if(other_words, [&](const OtherWord& one) {
     const bool is_here =
@@ -148,7 +148,7 @@ std::string other_word_for(const CLI::App& command, const std::string& word) {
 [[noreturn]] void refuse_command(const CLI::App& command, const std::string& seen) {
   std::vector<std::string> names;
   for (const CLI::App* below : commands_of(command))
-    if (!below->get_group().empty()) names.push_back(below->get_name());  // others are of processes that it starts
+    if (!below->get_group().empty()) names.push_back(below->get_name());  // hidden ones are for bitmma's own processes
   const std::string kind = command.get_parent() ? "command of " + path_of(command) : "command";
   if (seen == nothing) {
     throw Error({.code = ViolationCode::missing_argument,
@@ -167,14 +167,14 @@ std::string other_word_for(const CLI::App& command, const std::string& word) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// Where a word may not be read as a flag: the whole command line is help, or the shell's own business.
+/// True if an argument requests help or the version; then nothing checks the other words as flags.
 bool asks_for_help(std::span<const std::string> arguments) {
   return std::ranges::any_of(arguments, [](const std::string& word) {
     return word == "--help" || word == "-h" || word == "--help-all" || word == "--version";
   });
 }
 
-/// Help is asked for of the commands in front. Of one that does not exist there is none.
+/// Help is requested for the preceding commands; throws Error if one of them does not exist.
 void require_known_commands(const CLI::App& app, std::span<const std::string> arguments) {
   const CLI::App* command = &app;
   for (const std::string& word : arguments) {
@@ -186,7 +186,7 @@ void require_known_commands(const CLI::App& app, std::span<const std::string> ar
   }
 }
 
-/// Walks over the arguments as CLI11 does.
+/// Parses the arguments in the same way as CLI11.
 class Reader {
  public:
   Reader(const CLI::App& app, std::span<const std::string> arguments) : command_(&app), rest_(arguments) {}
@@ -197,7 +197,7 @@ class Reader {
     while (!rest_.empty()) {
       const std::string word = rest_.front();
       rest_ = rest_.subspan(1);
-      if (may_be_flag && word == "--") {  // only words follow
+      if (may_be_flag && word == "--") {  // only positional words follow
         may_be_flag = false;
         continue;
       }
@@ -258,9 +258,9 @@ class Reader {
                  .fix = help_of(*command_)});
   }
 
-  /// An empty text would read as a flag that is not given.
+  /// CLI11 treats an empty value as an absent flag.
   void require_value(const std::string& name, const CLI::Option& flag, const std::string& value) const {
-    const bool is_hidden = command_->get_group().empty();  // a survey calls its own commands, of no unit at first
+    const bool is_hidden = command_->get_group().empty();  // a survey calls its own commands, first without a unit
     if (value.empty() && !is_hidden) refuse_value(name, flag, "\"\"");
   }
 
@@ -272,7 +272,7 @@ class Reader {
   /// Throws Error for repeated, mutually exclusive and missing flags.
   void require_whole() const {
     std::vector<Violation> wrong, missing;
-    std::set<std::set<const CLI::Option*>> excluded;  // both have the other in their lists
+    std::set<std::set<const CLI::Option*>> excluded;  // mutually exclusive flags are in each other's lists
     for (const CLI::App* command = command_; command; command = command->get_parent()) {
       for (const CLI::Option* option : command->get_options()) {
         const int count = count_of(option);
@@ -302,7 +302,7 @@ class Reader {
     if (!wrong.empty()) throw Error(std::move(wrong));
   }
 
-  /// A command follows that the flag may belong to.
+  /// True if a command follows, to which the flag may belong.
   bool is_before_command() const {
     return std::ranges::any_of(commands_of(*command_), [&](const CLI::App* below) {
       return std::ranges::find(rest_, below->get_name()) != rest_.end();
@@ -329,19 +329,19 @@ class Reader {
 
   const CLI::App* command_;
   std::span<const std::string> rest_;
-  std::vector<const CLI::Option*> words_ = {};  // besides flags and commands
+  std::vector<const CLI::Option*> words_ = {};  // arguments that are neither flags nor commands
   size_t next_word_ = 0;
   std::map<const CLI::Option*, int> given_ = {};
 };
 
-/// `word` stands in front of what was seen, and what follows it is wrong: "k-major" of "k-major:256".
+/// True if `seen` starts with `word`, and the rest is wrong: "k-major" in "k-major:256".
 bool is_right_begin(const std::string& word, const std::string& seen) {
   const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   return seen.starts_with(word) &&
          (!is_plain(word.back()) || (seen.size() > word.size() && !is_plain(seen[word.size()])));
 }
 
-/// Values as other libraries spell them.
+/// Values in the spelling of other libraries.
 struct OtherSpelling {
   std::string_view spelling, name;
 };
@@ -410,7 +410,7 @@ constexpr auto other_spellings = std::to_array<OtherSpelling>({
     {"mxfp4", "mxf4"},
     {"nvfp4", "mxf4nvf4"},
     {"nvf4", "mxf4nvf4"},
-    // Distributions, formats of text, swizzles.
+    // Distributions, text formats, swizzles.
     {"gauss", "normal"},
     {"gaussian", "normal"},
     {"randn", "normal"},
@@ -431,7 +431,7 @@ constexpr auto other_spellings = std::to_array<OtherSpelling>({
     {"inter", "none"},
 });
 
-/// Prefixes and suffixes of type names: "torch.float16", "cutlass::half_t".
+/// The name without prefixes and suffixes of other libraries: "torch.float16", "cutlass::half_t".
 std::string bare_spelling(std::string_view text) {
   std::string bare(text.substr(text.find_last_of(".:") == std::string_view::npos ? 0 : text.find_last_of(".:") + 1));
   std::ranges::transform(bare, bare.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -440,7 +440,7 @@ std::string bare_spelling(std::string_view text) {
   return bare;
 }
 
-/// The name that was probably meant: as it is spelled elsewhere, or else the nearest; empty without one.
+/// The name that was probably meant: from another library's spelling, or else the nearest; empty if there is none.
 std::string meant_by(const std::string& seen, const std::vector<std::string>& names) {
   const std::string bare = bare_spelling(seen);
   const auto is_known = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
@@ -471,7 +471,7 @@ void between(CLI::Option* option, double least, double most) {
     int64_t whole = 0;
     double number = 0;
     if (CLI::detail::lexical_cast(text, whole)) number = static_cast<double>(whole);
-    else if (!CLI::detail::lexical_cast(text, number)) return "";  // take_numbers_exactly refuses it
+    else if (!CLI::detail::lexical_cast(text, number)) return "";  // take_numbers_exactly rejects it
     if (number >= least && number <= most) return "";
     throw Error({.field = option->get_name(),
                  .seen = shortened(text),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Mistakes on the command line, found before CLI11 looks: the first wrong word, what was probably meant, what is
-// missing and what excludes each other. One mistake gives one message, in the words of every other one.
+// Finds mistakes on the command line before CLI11: the first wrong word, a suggestion, missing arguments and mutually
+// exclusive flags. One mistake gives one message, in the form of all messages.
 #pragma once
 
 #include <span>
@@ -12,16 +12,16 @@
 
 namespace bitmma::cli {
 
-/// Throws Error for the first argument that no command takes: an unknown command or flag, a flag without its value, a
-/// word too many. Then for all that is missing, given twice, or excludes each other.
+/// Throws Error for the first argument that no command accepts: an unknown command or flag, a flag without its value, a
+/// superfluous word. Then for everything that is missing, repeated, or mutually exclusive.
 void require_known_arguments(const CLI::App& app, std::span<const std::string> arguments);
 
-/// The option is one of the words. Another one is refused by name.
+/// Restricts the option to these words. The error for any other word names it.
 void one_of(CLI::Option* option, const std::vector<std::string>& words);
-/// The option is a number from `least` to `most`.
+/// Restricts the option to numbers from `least` to `most`.
 void between(CLI::Option* option, double least, double most);
 
-/// The violation with "did you mean ...?" where one of its `legal` values was probably meant, and it has no fix itself.
+/// Adds "did you mean ...?" if one of the violation's `legal` values was probably meant, and it has no fix.
 Violation with_suggestion(Violation violation);
 
 }  // namespace bitmma::cli

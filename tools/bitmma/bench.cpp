@@ -26,7 +26,7 @@ struct BenchFlags {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Seconds of one call: the fastest of at least ten batches, since whatever else the machine does only adds.
+/// Seconds per call: the fastest of at least ten batches, because other load on the machine only adds time.
 template <typename Body>
 double time_of(double seconds, const Body& body) {
   body();
@@ -43,7 +43,7 @@ double time_of(double seconds, const Body& body) {
   return best;
 }
 
-/// Cases a second of `threads` threads together, each with a machine of its own.
+/// Cases per second of `threads` threads together, each with its own machine.
 double rate_of(const BenchCase& one, int threads, double seconds) {
   std::vector<double> rates(static_cast<size_t>(threads));
   {
@@ -85,7 +85,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
                  .fix = "bitmma bench without it shows them all"});
   }
 
-  // Three times on one thread, each longer than asked for by its first calls, and two rates.
+  // Three timings on one thread, each lengthened by its first calls, and two rates.
   constexpr double figures = 5, first_calls = 0.4;
   const auto count = static_cast<double>(cases.size());
   context.terminal.err << fmt::format("bench: {}, about {:.0f} s; a regular expression chooses, --seconds shortens\n",
@@ -104,7 +104,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
                    gather = time_of(flags.seconds, [&] { machine.gather(); }),
                    multiply = time_of(flags.seconds, [&] { machine.multiply(); }),
                    rest = std::max(0.0, whole - gather - multiply);
-      // One core and all cores are measured in the same way, so that their ratio is meaningful.
+      // Measure one core and all cores in the same way, so that their ratio is meaningful.
       const double alone = rate_of(one, 1, flags.seconds), together = rate_of(one, flags.threads, flags.seconds);
       const double linear = together / alone / flags.threads;
       table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9),

@@ -16,7 +16,7 @@
 namespace bitmma::cli {
 namespace {
 
-/// K-major with the 128-byte swizzle, as most programs have it; narrower where a row of K is.
+/// K-major with the 128-byte swizzle, as in most programs; a narrower swizzle if a row of K is narrower.
 OperandLayout layout_for(const Mma& mma) {
   const int row_bytes = mma.k * info(mma.b).bits / 8;
   OperandLayout layout;
@@ -27,14 +27,14 @@ OperandLayout layout_for(const Mma& mma) {
   return layout;
 }
 
-/// What stands for a row of arithmetic.
+/// An instruction that represents a row of arithmetic.
 struct Example {
   Instruction instruction;
   const AccumulatorModel* model;
 };
 
-/// A form's dense instruction of one CTA, on a target: of the smallest shape that is measured or the largest, and with
-/// the most scales where it has some. Nothing for moves, and where the form does not have the shape.
+/// A form's dense instruction for one CTA on a target: with the smallest measured shape or the largest, and with the
+/// most scales if it has any. Nothing for moves, and if the form does not have the shape.
 std::optional<Example> example_of(const Form& form, Target target, bool large) {
   std::vector<Instruction> all = instructions_of(form);
   if (!is_mma(all.front()) || !form.targets.contains(target)) return std::nullopt;
@@ -49,13 +49,13 @@ std::optional<Example> example_of(const Form& form, Target target, bool large) {
     InstructionDescriptor descriptor = decode_instruction_descriptor(*form.kind, idesc);
     descriptor.n = n;
     if (*form.kind == MmaKind::mxf4nvf4 && scales_of(instruction) >= 4)
-      descriptor.scale_type = Format::ue4m3;  // NVFP4, as most programs have it
+      descriptor.scale_type = Format::ue4m3;  // NVFP4, as in most programs
     instruction = with_immediate(instruction, "idesc", encode(descriptor));
   }
   return Example{instruction, &model_for(instruction, target)};
 }
 
-/// Of the examples that add by a row a dense one, with the most scales, the most terms and the fewest qualifiers.
+/// Among the examples of a row a dense one, with the most scales, the most terms and the fewest qualifiers.
 const Example* find_example(const std::vector<Example>& examples, const AccumulatorModel& row) {
   const Example* found = nullptr;
   const auto rank = [](const Example& one) {
@@ -73,7 +73,7 @@ const Example* find_example(const std::vector<Example>& examples, const Accumula
 std::vector<BenchCase> bench_cases() {
   std::vector<BenchCase> cases;
   for (const AccumulatorModel& row : accumulator_models()) {
-    // A row is measured on its first target. Only the rules of mma.sync differ from target to target.
+    // Measures a row on its first target. Only mma.sync's rules differ between targets.
     const Target target = row.targets.first();
     const std::string_view scaling = row.scaling == Scaling::exact_groups ? " mxf4nvf4"
                                      : row.scaling == Scaling::whole_k    ? " mxf8f6f4"
@@ -115,7 +115,7 @@ BenchMachine::BenchMachine(const Instruction& instruction, Target target)
 }
 
 void BenchMachine::simulate() {
-  // D is C of the next call, as in a loop over K. Every so often all begins anew, before the sums overflow.
+  // D becomes C of the next call, as in a loop over K. The chain restarts periodically, before the sums overflow.
   constexpr int chain = 64;
   if (++simulated_ % chain == 0) {
     for (const Field field : written_) {
@@ -139,14 +139,14 @@ std::vector<BenchProduct> bench_products() {
   add(Target::sm_90a, Format::e4m3, ", promoted every 128");
   products.back().plan.tensor().promotion = Promotion{};
   add(Target::sm_100a, Format::e4m3);
-  add(Target::sm_80, Format::bf16);  // an instruction is two steps
+  add(Target::sm_80, Format::bf16);  // an instruction takes two steps
   return products;
 }
 
 GemmInputs BenchProduct::inputs() const {
   const Mma mma = mma_of(plan.tensor().instruction);
   GemmInputs inputs{.a = Matrix(mma.a, size, size), .b = Matrix(mma.b, size, size)};
-  // Numbers of instructions side by side.
+  // The block of each instruction gets its own number.
   uint64_t number = 0;
   for (int row = 0; row < size; row += mma.m) {
     for (int k = 0; k < size; k += mma.k)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What benchmarks measure: for every accumulator row a small and the largest shape, as one state that holds random
-// operands; and whole products.
+// The benchmark cases: for every accumulator row a small and the largest shape, as one state with random operands; and
+// whole products.
 #pragma once
 
 #include <string>
@@ -41,8 +41,8 @@ class BenchMachine {
   Target target_;
   const AccumulatorModel& model_;
   Operands operands_;
-  State before_;  // as it was placed
-  State state_;   // that simulate() acts on
+  State before_;  // the initial state
+  State state_;   // the state on which simulate() acts
   std::vector<Field> written_ = {};
   int simulated_ = 0;
 };

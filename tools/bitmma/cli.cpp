@@ -38,7 +38,7 @@ void add_commands(Command& app, Context& context) {
 
 namespace {
 
-/// The argument `-` is standard output after a flag for an output, and standard input elsewhere.
+/// Replaces the argument `-` by standard output after an output flag, and by standard input elsewhere.
 std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& word = arguments[i];
@@ -55,7 +55,7 @@ std::vector<std::string> with_standard_streams(std::vector<std::string> argument
   return arguments;
 }
 
-/// `help layout smem` is `layout smem --help`.
+/// `help layout smem` becomes `layout smem --help`.
 std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "help") return arguments;
   arguments.erase(arguments.begin());
@@ -63,7 +63,7 @@ std::vector<std::string> with_help_flag(std::vector<std::string> arguments) {
   return arguments;
 }
 
-/// Operands of math that CLI11 would read as letters of flags: -.5 becomes -0.5, and -inf has a space in front.
+/// Protects operands of math that CLI11 would read as flags: -.5 becomes -0.5, and -inf gets a space in front.
 std::vector<std::string> with_negative_operands(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "math") return arguments;
   for (std::string& word : arguments) {
@@ -73,13 +73,13 @@ std::vector<std::string> with_negative_operands(std::vector<std::string> argumen
   return arguments;
 }
 
-/// Parses and runs; the exit code.
+/// Parses and runs; returns the exit code.
 int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
   const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(with_help_flag(given)));
   try {
     require_known_arguments(app, arguments);
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
     app.parse(reversed);
     context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
@@ -111,7 +111,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   app.formatter(help_formatter());
   app.set_help_all_flag("--help-all", "help of every command");
   add_commands(app, context);
-  app.footer(  // commands that were added before do not inherit it
+  app.footer(  // commands that were added earlier do not inherit it
       "Examples:\n"
       "  bitmma verify data/golden/sm_90a                     # recompute every recorded D and compare\n"
       "  bitmma simulate case.safetensors -o out.safetensors  # D of every case\n"
@@ -120,7 +120,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
       "Exit codes: 0 same or done, 1 differs, 2 bad request.");
   take_numbers_exactly(app);
   const int code = run_command(app, context, arguments);
-  // A result that does not arrive is no result.
+  // A result that cannot be written is an error.
   terminal.out.flush();
   if (terminal.out) return code;
   terminal.err << "error: standard output could not be written completely; is it closed, or its disk full?\n";

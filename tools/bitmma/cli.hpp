@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The command line as a function, so that tests call exactly what users run.
 //
-// Exit codes everywhere: 0 same or done, 1 differs, 2 bad request. Results go to `out`, everything else to `err`.
+// Exit codes of all commands: 0 same or done, 1 differs, 2 bad request. Results go to `out`, everything else to `err`.
 #pragma once
 
 #include <ostream>
@@ -16,17 +16,17 @@ constexpr int exit_same = 0, exit_differs = 1, exit_bad_request = 2;
 struct Terminal {
   std::ostream& out;
   std::ostream& err;
-  bool color = false;     // out is a terminal that takes colours
+  bool color = false;     // out is a terminal that supports colours
   bool progress = false;  // err is a terminal
 };
 
-/// Whether colours, and lines that are redrawn, may go to a stream: `term` and `no_color` are the variables TERM and
-/// NO_COLOR, empty where they are not set (https://no-color.org).
+/// Whether a stream supports colours and redrawn lines. `term` and `no_color` are the variables TERM and NO_COLOR,
+/// empty if they are not set (https://no-color.org).
 constexpr bool takes_color(bool is_terminal, std::string_view term, std::string_view no_color) {
   return is_terminal && !term.empty() && term != "dumb" && no_color.empty();
 }
 
-/// Runs one command; `arguments` without the program's name.
+/// Runs one command; `arguments` exclude the program's name.
 int run(const std::vector<std::string>& arguments, Terminal terminal);
 
 }  // namespace bitmma::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One function per verb: adds the subcommand to the app. Flags become values, values one library call, then print.
+// One function per verb, which adds the subcommand to the app. It turns flags into values, calls the library, prints.
 #pragma once
 
 #include <set>
@@ -10,24 +10,24 @@
 
 namespace bitmma::cli {
 
-/// What every command shares: where to print, and the exit code it leaves.
+/// Shared by all commands: the output streams, and the exit code.
 struct Context {
   Terminal terminal;
   const Command* program = nullptr;
   int exit_code = exit_same;
-  mutable std::set<std::string> printed_warnings = {};  // each is printed once
+  mutable std::set<std::string> printed_warnings = {};  // to print each warning once
 
-  /// Where results go.
+  /// The stream for results.
   std::ostream& out() const {
     require_flags_acted();
     return terminal.out;
   }
-  /// Throws Error for flags that were given and not read. Verbs call it before they write a file; out() does, and so
-  /// does the program behind a verb.
+  /// Throws Error for flags that were given but not read. Verbs call it before they write a file; out() calls it too,
+  /// and so does the program after a verb.
   void require_flags_acted() const;
 };
 
-/// Every command, in the order of help.
+/// Adds every command, in the order of the help.
 void add_commands(Command& app, Context& context);
 
 void add_simulate(Command& app, Context& context);

@@ -20,7 +20,7 @@ struct CompareFlags {
   Flag<bool> json = false;
 };
 
-/// "target sm_90a", or both where they are not the same.
+/// "target sm_90a", or both targets if they differ.
 std::string print_targets(const RecordedFile& expected, const RecordedFile& actual) {
   return expected.target() == actual.target()
              ? fmt::format("target {}", print(expected.target()))
@@ -44,7 +44,7 @@ Report describe_files(const RecordedFile& expected, const RecordedFile& actual, 
     report.add_text("first: " + print(*comparison.first));
   }
   Report compared = describe(comparison, expected.instruction());
-  if (!inputs.empty()) compared.lines.clear();  // where outputs of other operands differ says nothing
+  if (!inputs.empty()) compared.lines.clear();  // outputs for different operands say nothing
   report.update(std::move(compared));
   if (comparison.mismatches > 0 && expected.target() != actual.target()) {
     const std::string first = print_arithmetic(expected.instruction(), expected.target()),
@@ -58,8 +58,8 @@ Report describe_files(const RecordedFile& expected, const RecordedFile& actual, 
   return report;
 }
 
-/// Tensor d of the last step of each K loop. Throws Error naming `path`, which has one D behind all steps, where there
-/// is no such tensor.
+/// Tensor d after the last step of each K loop. Throws Error, which names `path`, the file with one D for all of K, if
+/// there is no such tensor.
 Tensor last_d(const VectorFile& vectors, const std::string& path) {
   const int64_t steps = unrolled_steps(vectors);
   const Tensor* const d = vectors.file.find("d");
@@ -78,7 +78,7 @@ Tensor last_d(const VectorFile& vectors, const std::string& path) {
   return Tensor::from_bytes(last.name, last.dtype, last.shape, std::move(bytes));
 }
 
-/// Registers of a thread, as `bitmma run --trace --trace-to` writes them.
+/// Compares registers of a thread, as written by `bitmma run --trace --trace-to`.
 void compare_traces(Context& context, const CompareFlags& flags) {
   const std::vector<TraceRow> expected = read_trace_file(flags.expected), actual = read_trace_file(flags.actual);
   const auto difference = first_difference(expected, actual);
@@ -110,7 +110,7 @@ void run_compare(Context& context, const CompareFlags& flags) {
   if (is_trace(flags.expected) && is_trace(flags.actual)) return compare_traces(context, flags);
   TensorFile inputs_of_both = read_tensor_file(flags.expected), other = read_tensor_file(flags.actual);  // in order
   require_inputs(inputs_of_both, "compare");
-  const FileFlags none;  // the files say what they are
+  const FileFlags none;  // the files contain the instruction
   const Tensor* const d = d_alone(other);
   if (d) require_same_instruction(inputs_of_both, other);
   const RecordedFile actual =
@@ -118,7 +118,7 @@ void run_compare(Context& context, const CompareFlags& flags) {
                            [&] { return read_recorded(context, with_d(inputs_of_both, *d), none); })
         : read_recorded(context, std::move(other), none);
   RecordedFile expected = read_recorded(context, inputs_of_both, none);
-  // One D behind all of K is compared with that of the last step.
+  // Compares one D for all of K with the D of the last step.
   if (d && actual.tile() && expected.vectors())
     expected = read_recorded(context, with_d(inputs_of_both, last_d(*expected.vectors(), *flags.actual)), none);
   const Comparison comparison = compare(expected, actual);

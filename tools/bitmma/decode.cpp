@@ -25,7 +25,7 @@ struct DecodeFlags {
   Flag<int> m = 128, n = 256;
 };
 
-/// The kind of a word according to the flags.
+/// The type of word that the flags select.
 WordType word_type_of(const DecodeFlags& flags) {
   if (flags.mask) {
     if ((flags.m != 32 && flags.m != 64 && flags.m != 128) || flags.n < 8 || flags.n > 256) {
@@ -52,7 +52,7 @@ WordType word_type_of(const DecodeFlags& flags) {
                   .major = flags.major.empty() ? std::nullopt : std::optional(major)};
 }
 
-/// Number of digits of 0x... without leading zeros; 0 for other text.
+/// The number of digits after 0x, without leading zeros; 0 for other text.
 size_t hexadecimal_digits(std::string_view text) {
   if (!text.starts_with("0x") && !text.starts_with("0X")) return 0;
   text.remove_prefix(2);
@@ -60,7 +60,7 @@ size_t hexadecimal_digits(std::string_view text) {
   return text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos ? text.size() : 0;
 }
 
-/// What debuggers print around a number is taken away: "$1 = 0x10," is 0x10.
+/// Strips what debuggers print around a number: "$1 = 0x10," becomes 0x10.
 std::string without_surroundings(std::string_view text) {
   if (text.starts_with('$')) {
     const size_t equals = text.find("= ");
@@ -72,7 +72,7 @@ std::string without_surroundings(std::string_view text) {
   return std::string(text);
 }
 
-/// A word of the command line, and how it was read where that is worth saying.
+/// A word from the command line, and how it was read if that needs a remark.
 PastedWord require_pasted(const std::string& text) {
   if (auto word = read_word(text)) return *word;
   const size_t digits = hexadecimal_digits(text);
@@ -84,8 +84,8 @@ PastedWord require_pasted(const std::string& text) {
                .fix = "digits of hexadecimal or decimal numbers, _ or ' between them, U and L behind them"});
 }
 
-/// The 32 bits of an instruction descriptor: tcgen05.mma takes them from a register of their own, and CUTLASS keeps
-/// them in the upper half of one of 64 bits.
+/// Extracts the 32 bits of an instruction descriptor: tcgen05.mma takes them from a 32-bit register, and CUTLASS keeps
+/// them in the upper half of a 64-bit one.
 void take_idesc(PastedWord& word) {
   const uint64_t upper = word.value >> 32, lower = word.value & 0xFFFFFFFF;
   if (word.is_negative && upper == 0xFFFFFFFF && lower >> 31 == 1) {
@@ -97,12 +97,12 @@ void take_idesc(PastedWord& word) {
   }
 }
 
-/// Names of files end so, and mnemonics do not.
+/// File names end with these; mnemonics do not.
 constexpr auto file_ends = std::to_array<std::string_view>(
     {".ptx",    ".cu",  ".cuh", ".cpp",  ".cc",  ".cxx", ".h",           ".hpp", ".inl", ".sass", ".cubin",
      ".fatbin", ".txt", ".log", ".json", ".npy", ".npz", ".safetensors", ".pt",  ".pth", ".bin"});
 
-/// Also a pipe: standard input.
+/// True also for a pipe such as standard input.
 bool is_file(const std::string& text) {
   std::error_code error;
   const bool is_name = text.find_first_of(" ;{") == std::string::npos &&
@@ -111,7 +111,7 @@ bool is_file(const std::string& text) {
   return is_name || (text.size() < 256 && std::filesystem::exists(text, error) && !error);
 }
 
-/// A descriptor, and how its digits were read.
+/// Describes a descriptor, and how its digits were read.
 Report describe_word(const DecodeFlags& flags, const PastedWord& word) {
   const WordType type = word_type_of(flags);
   Report report = Report::object();
@@ -123,14 +123,14 @@ Report describe_word(const DecodeFlags& flags, const PastedWord& word) {
   return report;
 }
 
-/// Text that begins with a letter, a guard or a brace is not a word.
+/// False for text that starts with a letter, a guard or a brace.
 bool is_word(const std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool begins_as_number = !text.empty() && (is_digit(text[0]) || text[0] == '-' || text[0] == '+');
   return begins_as_number || read_word(text).has_value();
 }
 
-/// A shape and its strides, or the name of one of CUTLASS's layouts.
+/// True for a shape with strides, or the name of a CUTLASS layout.
 bool is_cute_layout(std::string_view text) {
   return text.find("):(") != std::string_view::npos || text.starts_with("Sw<") || text.starts_with("Swizzle<") ||
          text.find("Layout_") != std::string_view::npos;

@@ -26,15 +26,15 @@ struct DiagnoseFlags {
   Flag<bool> json = false, list = false, no_pairs = false;
 };
 
-/// What is diagnosed: cases with what they should give, and the D that is there.
+/// The cases with their correct results, and the D to diagnose.
 struct Request {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;
   std::vector<Case> cases = {};
   std::vector<Matrix> wrong = {};
-  Comparison outside = {};                   // what the wrong program changed beside D
-  std::vector<InputDifference> inputs = {};  // of the two files
-  TensorFile file = {};                      // the states of the cases are views of it
+  Comparison outside = {};                   // what the wrong program changed outside D
+  std::vector<InputDifference> inputs = {};  // differences between the inputs of the two files
+  TensorFile file = {};                      // the states of the cases are views into it
 };
 
 [[noreturn]] void refuse(const std::string& path, std::string_view field, std::string seen, std::string expected,
@@ -55,8 +55,8 @@ Request request_of(const WholeTile& right, const WholeTile& recorded) {
   return request;
 }
 
-/// The recorded D where `right` has its own: the instruction descriptor of a wrong program may say another shape. What
-/// else changed in Tensor Memory is added to `outside`.
+/// The recorded D at the place of the right D: the instruction descriptor of a wrong program may give another shape.
+/// Other changes in Tensor Memory are added to `outside`.
 Matrix d_at_place_of(const Case& right, const Case& recorded, int64_t index, Comparison& outside) {
   if (!recorded.after || !right.has_state() || !has_instruction_descriptor(right.instruction))
     return recorded_d(recorded);
@@ -83,18 +83,18 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
   if (vectors.file.path != other.file.path) request.inputs = different_inputs(vectors, other);
   for (int64_t index = 0; index < vectors.cases; ++index) {
     Case one = case_at(vectors, index);
-    if (one.has_state()) one.logical = {};  // the state decides
+    if (one.has_state()) one.logical = {};  // the state takes precedence
     request.cases.push_back(std::move(one));
     const Case recorded = case_at(other, index);
     request.wrong.push_back(d_at_place_of(request.cases.back(), recorded, index, request.outside));
-    // A logical d beside a state is a result of its own.
+    // A logical d beside a state is a separate result.
     if (recorded.after && recorded.logical.d && computed_d(request.cases.back()) == request.wrong.back())
       request.wrong.back() = *recorded.logical.d;
   }
   return request;
 }
 
-/// What is diagnosed of a file, or of two with the same inputs.
+/// The request for one file, or for two with the same inputs.
 Request request_of_files(const Context& context, const DiagnoseFlags& flags, TensorFile file,
                          std::optional<TensorFile> other, bool wants_d) {
   const RecordedFile first = read_recorded(context, std::move(file), flags.file);
@@ -125,7 +125,7 @@ Request request_of_files(const Context& context, const DiagnoseFlags& flags, Ten
   return request;
 }
 
-/// Files of the same inputs, or one file.
+/// Reads two files with the same inputs, or one file.
 Request read_request(const Context& context, const DiagnoseFlags& flags, bool wants_d) {
   TensorFile file = read_tensor_file(flags.expected);
   require_inputs(file, "diagnose");
@@ -139,7 +139,7 @@ Request read_request(const Context& context, const DiagnoseFlags& flags, bool wa
   });
 }
 
-/// `text` in lines of at most `width` characters, all but the first behind `indent` spaces.
+/// Wraps `text` at `width` characters, and indents all lines but the first by `indent` spaces.
 std::string wrapped(const std::string& text, size_t width, size_t indent) {
   std::string lines;
   size_t column = 0;
@@ -156,7 +156,7 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return lines;
 }
 
-/// In 80 columns: ids, what the wrong program does, and once for neighbours that share it what to look at.
+/// Lists in 80 columns: id, what the wrong program does, and a hint, printed once for adjacent faults that share it.
 void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const Case> cases) {
   const std::vector<Fault> faults = fault_catalogue(cases);
   constexpr size_t columns = 80, id_columns = 26;

@@ -19,7 +19,7 @@ Swizzle require_swizzle(const std::string& name) {
   throw Error({.code = ViolationCode::unknown_name, .field = "--swizzle", .seen = name, .legal = row_names(swizzles)});
 }
 
-/// Prints a word or mnemonic: as a line, or as JSON under `key`, with the warnings; as text these go beside it.
+/// Prints a word or mnemonic: as a line, or as JSON under `key` with the warnings; for text the warnings go to stderr.
 void print_encoded(Context& context, bool as_json, std::string_view key, const std::string& text,
                    const std::vector<Violation>& warnings = {}) {
   if (as_json) {
@@ -30,7 +30,7 @@ void print_encoded(Context& context, bool as_json, std::string_view key, const s
   context.out() << text << '\n';
 }
 
-/// Throws Error if no flag gives a field of the encoded value; --json and --target do not.
+/// Throws Error unless a flag gives a field of the encoded value; --json and --target do not count.
 void require_any(const Command& command, const std::vector<std::string>& flags) {
   if (std::ranges::any_of(flags, [&](const std::string& flag) { return command.count(flag) > 0; })) return;
   throw Error({.code = ViolationCode::missing_argument,
@@ -51,7 +51,7 @@ struct DescriptorFlags {
   bool has(const std::string& flag) const { return command->count(flag) > 0; }
 };
 
-/// PTX's matrix-descriptor-encode(x) = (x & 0x3FFFF) >> 4, as the bytes that the field then means.
+/// PTX's matrix-descriptor-encode(x) = (x & 0x3FFFF) >> 4; returns the byte value of the resulting field.
 int64_t masked(std::vector<Violation>& found, std::string_view flag, int64_t bytes) {
   constexpr int64_t window = 0x3FFFF;
   if (bytes % 16 != 0) {
@@ -63,7 +63,7 @@ int64_t masked(std::vector<Violation>& found, std::string_view flag, int64_t byt
   return bytes & window & ~int64_t{15};
 }
 
-/// The word. Where an address is beyond the field, the error names the flag that takes it.
+/// Encodes the word. If an address does not fit the field, the error names the flag that accepts it.
 uint64_t encoded(const SmemDescriptor& descriptor) {
   try {
     return encode(descriptor);
@@ -143,7 +143,7 @@ struct IdescFlags {
 
 void encode_idesc(Context& context, const IdescFlags& flags) {
   const MmaKind kind = require_kind(flags.kind);
-  // The descriptor does not say .ws. Where a shift is asked for, an instruction with .ws is meant.
+  // The descriptor does not contain .ws. A requested shift implies an instruction with .ws.
   const bool has_shift = flags.fields.is_given("max_shift") && !info(kind).has_block_scales;
   auto mma = std::get<Tcgen05Mma>(
       flags.fields.apply(Tcgen05Mma{.kind = kind, .weight_stationary = has_shift, .sparse = flags.sparse}));

@@ -24,7 +24,7 @@ struct ExplainFlags {
   Flag<bool> json = false;
 };
 
-/// One output of a whole product, step by step.
+/// Explains one output of a whole product, step by step.
 void explain_product(Context& context, const ExplainFlags& flags) {
   const ProductFile product = read_product_file(flags.path);
   const GemmPlan plan = flags.plan.plan_for(context, product, flags.file.target, 1);
@@ -37,7 +37,7 @@ void explain_product(Context& context, const ExplainFlags& flags) {
   context.exit_code = same ? exit_same : exit_differs;
 }
 
-/// One output of a whole tile, instruction by instruction along K.
+/// Explains one output of a whole tile, instruction by instruction along K.
 void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& tile) {
   constexpr std::array<FlagOfField, 3> names{{{"case", "--case"}, {"row", "--row"}, {"col", "--col"}}};
   const std::vector<Explanation> steps =

@@ -19,7 +19,7 @@ std::vector<Violation> Command::unread_flags() const {
                      .field = option->get_name() + shortened(value),
                      .seen = "changes nothing here; leave it out"});
   }
-  for (const CLI::App* below : get_subcommands()) {  // all are Commands: add_command makes them
+  for (const CLI::App* below : get_subcommands()) {  // all of them are Commands: add_command creates them
     std::vector<Violation> more = static_cast<const Command*>(below)->unread_flags();
     std::ranges::move(more, std::back_inserter(found));
   }

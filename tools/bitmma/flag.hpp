@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A flag that does nothing is refused. A Flag notes that its value was read: what was given and never read had no
+// A flag without effect is refused. A Flag records that its value was read: a given flag that was never read had no
 // effect, and Context::require_flags_acted() refuses it before the first result is written.
 //
 //   struct ExampleFlags { Flag<std::string> out; Flag<int> rows = 8; Flag<bool> json; };
 //   Command* command = app.add_command("example", "...");
-//   command->add_option("--rows", flags->rows, "...");      // a Command takes nothing but Flags
+//   command->add_option("--rows", flags->rows, "...");      // a Command accepts only Flags
 //   if (flags->json) ...                                    // reads it
 //
-// A verb reads a flag where it acts and nowhere else: a copy of all flags, made at the beginning, reads none.
+// A verb reads a flag only where it uses it. A copy of all flags, made at the start, does not count as reading.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ constexpr bool is_optional = false;
 template <typename T>
 constexpr bool is_optional<std::optional<T>> = true;
 
-/// The value of a flag or of words without one. Copies share the note that they were read.
+/// The value of a flag or of positional arguments. Copies share the record that it was read.
 template <typename T>
 class Flag {
  public:
@@ -44,7 +44,7 @@ class Flag {
   operator const T&() const { return get(); }
   operator std::string_view() const requires std::same_as<T, std::string> { return get(); }
 
-  // An optional shows what it holds; other values are shown themselves.
+  // Shows the value of an optional; other values are shown directly.
   decltype(auto) operator*() const {
     if constexpr (is_optional<T>) return *get();
     else return get();
@@ -79,7 +79,7 @@ class Command : public CLI::App {
  public:
   Command(const std::string& description, const std::string& name) : CLI::App(description, name) {}
 
-  /// A verb below this one.
+  /// Adds a verb below this one.
   Command* add_command(const std::string& name, const std::string& description) {
     auto command = std::shared_ptr<Command>(new Command(description, name, static_cast<CLI::App*>(this)));
     Command* const added = command.get();
@@ -97,13 +97,13 @@ class Command : public CLI::App {
   CLI::Option* add_flag(const std::string& names, Flag<bool>& flag, const std::string& meaning) {
     return track(CLI::App::add_flag(names, flag.value_, meaning), flag);
   }
-  /// A flag that says how and not what: the result is the same with it and without it.
+  /// A flag that affects how a command runs, not its result.
   template <typename T>
   CLI::Option* add_speed_option(const std::string& names, Flag<T>& flag, const std::string& meaning) {
     return CLI::App::add_option(names, flag.value_, meaning);
   }
 
-  /// The flags that were given and not read, of the verb that was called and of those above it.
+  /// The given flags that were not read, of the called verb and of those above it.
   std::vector<Violation> unread_flags() const;
 
  private:

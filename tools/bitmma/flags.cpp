@@ -166,7 +166,7 @@ std::string dashed(std::string_view name) {
   return "--" + text;
 }
 
-/// The text as a value of the field.
+/// Converts the text to a value of the field.
 FieldValue value_of(const InstructionField& row, const std::string& flag, const std::string& text) {
   const bool is_sign = row.immediate.first == -1;
   if (std::holds_alternative<bool>(row.default_value)) {
@@ -253,7 +253,7 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
     return naming_flags(names, [&] { return with_used_fields(instruction, values); });
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
-    for (Violation& violation : violations) {  // -1, where the library says true
+    for (Violation& violation : violations) {  // the library reports -1 for true
       const auto one = std::ranges::find(flags_, violation.field, &One::flag);
       if (one != flags_.end() && one->option->get_items_expected_max() > 0) violation.seen = shortened(one->text.get());
     }
@@ -307,7 +307,7 @@ Format require_format(std::string_view flag, const std::string& name, const Form
 }
 
 MmaKind require_kind(const std::string& name) {
-  const size_t prefix = name.starts_with(".kind::") ? 7 : name.starts_with("kind::") ? 6 : 0;  // as mnemonics have it
+  const size_t prefix = name.starts_with(".kind::") ? 7 : name.starts_with("kind::") ? 6 : 0;  // as in mnemonics
   if (const auto kind = mma_kind_named(name.substr(prefix))) return *kind;
   throw Error({.code = ViolationCode::unknown_name, .field = "--kind", .seen = name, .legal = row_names(mma_kinds)});
 }
@@ -315,7 +315,7 @@ MmaKind require_kind(const std::string& name) {
 void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc) {
   const std::optional<Target> asked = target.asked();
   if (!asked) return;
-  // Which size of scale vector it goes with stands in the mnemonic: any that there is.
+  // The mnemonic gives the scale-vector size: accept any size that exists.
   TargetSet known;
   std::optional<Violation> wrong;
   for (const ScaleVec size : {ScaleVec::unwritten, ScaleVec::block16, ScaleVec::block32}) {
@@ -328,7 +328,7 @@ void require_kind_on(const TargetFlag& target, const InstructionDescriptor& ides
                          .sparsity_version = idesc.sparsity_version};
     const TargetSet targets = targets_of(mma);
     known = known | targets;
-    if (wrong && targets.empty()) continue;  // the size that some target has says more
+    if (wrong && targets.empty()) continue;  // the violation of a size that some target has is more useful
     for (const Violation& violation : violations_of(mma, *asked)) {
       if (violation.field == "target") wrong = violation;
     }
@@ -359,7 +359,7 @@ namespace {
 constexpr const char* names_are_of_files =
     "the name of the file is the name of the array: copy or link it under the name of what it is";
 
-/// The name of the file is the name of the array, which must mean something.
+/// Throws Error unless the file's name, which is the name of the array, is a known tensor.
 void require_array_name(const TensorFile& file) {
   for (const Tensor& array : file.tensors) {
     if (std::ranges::find(logical_tensor_names, array.name) != logical_tensor_names.end()) continue;
@@ -404,7 +404,7 @@ uint64_t require_word(std::string_view field, const std::string& text) {
 
 namespace {
 
-/// The suffix of a name in small letters. Devices and pipes may have any name.
+/// The lower-case suffix of a name. Devices and pipes may have any name.
 std::string suffix_of(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -455,7 +455,7 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
   }
   if (!folder) return {output};
   std::vector<std::string> outputs;
-  std::map<std::string, std::string> taken;  // the output, and whose it is
+  std::map<std::string, std::string> taken;  // maps an output to its input
   for (const std::string& input : inputs) {
     std::filesystem::path name = std::filesystem::path(input).filename();
     if (name.extension() == ".npz" || name.extension() == ".npy") name.replace_extension(".safetensors");
@@ -478,7 +478,7 @@ bool is_vector_file_name(const std::filesystem::path& path) {
   return extension == ".safetensors" || extension == ".npz";
 }
 
-/// The vector files below a folder, in order. Folders that cannot be read are refused by name.
+/// The vector files below a folder, in order. Throws Error, which names it, for an unreadable folder.
 std::vector<std::string> vector_files_below(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
@@ -486,7 +486,7 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
   for (; !error && entries != std::filesystem::recursive_directory_iterator(); entries.increment(error)) {
     std::error_code unknown;
     const std::filesystem::file_status status = entries->status(unknown);
-    // A link to nothing is reported when it is read; pipes and devices are not meant.
+    // A dangling link is reported when it is read; pipes and devices are skipped.
     const bool is_file = std::filesystem::is_regular_file(status) || !std::filesystem::exists(status);
     if (is_file && is_vector_file_name(entries->path())) found.push_back(entries->path().string());
   }
@@ -506,7 +506,7 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
 
 void require_file(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::exists(path, error) || error) return;  // readers say why it cannot be read
+  if (std::filesystem::exists(path, error) || error) return;  // the reader reports why it cannot be read
   throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Flags that several verbs have. The library does not know their names, so errors about them are made here.
+// Flags of several verbs. The library does not know flag names, so this file converts errors to them.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +21,22 @@
 
 namespace bitmma::cli {
 
-/// --target: the GPU, by its PTX name.
+/// --target: the GPU by its PTX name.
 struct TargetFlag {
   Flag<std::string> name = {};
-  std::string flags = "--target";  // all spellings
+  std::string flags = "--target";  // all names of the flag
 
-  /// With `and_arch`, --arch is another spelling.
+  /// With `and_arch`, --arch is an alias.
   void add(Command& command, const std::string& meaning, bool and_arch = false);
-  /// Nothing when the flag is not given. Throws Error when no target has this name.
+  /// Nothing if the flag is not given. Throws Error if no target has this name.
   std::optional<Target> asked() const;
-  /// The target asked for, or the one that the instruction means by itself.
+  /// The requested target, or the instruction's default.
   Target of(const Instruction& instruction) const;
-  /// The target asked for, or sm_90a. Throws Error when it has no descriptors of shared memory.
+  /// The requested target, or sm_90a. Throws Error if it has no shared-memory descriptors.
   Target of_smem_descriptor() const;
 };
 
-/// --instruction and --target: what stands in where a vector file does not say it. With add_types also --a, --b, --d
+/// --instruction and --target: defaults for a vector file that does not name them. With add_types also --a, --b, --d
 /// and --scale-type, for matrices of a tcgen05.mma.
 struct FileFlags {
   Flag<std::string> instruction = {};
@@ -45,13 +45,13 @@ struct FileFlags {
 
   void add(Command& command);
   void add_types(Command& command);
-  /// Throws Error when the file is bad, or says another instruction or target than the one asked for.
+  /// Throws Error if the file is malformed, or names another instruction or target than requested.
   VectorFile read(const std::string& path) const;
-  /// The same of a file in memory.
+  /// The same for a file in memory.
   VectorFile read(TensorFile file) const;
-  /// What stands in. Its views are of these flags.
+  /// The defaults; they refer to these flags.
   VectorFileDefaults defaults() const;
-  /// An error of the library in the words of these flags.
+  /// Converts an error of the library to one about these flags.
   Error in_flags(const Error& error) const;
 };
 
@@ -59,40 +59,40 @@ struct FileFlags {
 struct LayoutFlags {
   Flag<std::string> a = "k-major:128", b = "k-major:128";
   Flag<int64_t> padding_bytes = 0;
-  std::vector<const CLI::Option*> options = {};  // in this order: of A, of B, of both
+  std::vector<const CLI::Option*> options = {};  // in this order: for A, for B, for both
 
   void add(Command& command);
   Placement placement() const;
-  /// Throws Error, saying why, for flags that are given and would change nothing.
+  /// Throws Error with `why` for flags that are given but have no effect.
   void require_used(std::string_view why, bool a_is_used, bool b_is_used) const;
-  /// The same for operands that the instruction does not read from shared memory.
+  /// The same, for operands that the instruction does not read from shared memory.
   void require_used_by(const Instruction& instruction) const;
 };
 
-/// Flags of the fields of instructions, made from their tables: field.hpp says names, types and meanings.
+/// Flags for the fields of instructions, made from the tables in field.hpp with names, types and meanings.
 class FieldFlags {
  public:
-  /// A flag for each field of the families that `is_wanted`. Fields that are immediates have the immediate's name.
+  /// Adds a flag for each field of the families that `is_wanted` selects. An immediate's flag has the immediate's name.
   void add(Command& command, const std::vector<Family>& families, bool (*is_wanted)(const InstructionField&));
-  /// True where the flag of the field is on the command line.
+  /// True if the field's flag is on the command line.
   bool is_given(std::string_view field) const;
-  /// The instruction with the fields that are given. Throws Error for those that it lacks, and for values of others.
+  /// The instruction with the given fields. Throws Error for fields that it lacks, and for illegal values.
   Instruction apply(const Instruction& instruction) const;
 
  private:
   struct One {
     InstructionField row = {};
-    std::vector<std::string_view> fields = {};  // what one family or another calls it
+    std::vector<std::string_view> fields = {};  // the field's names in the families
     std::string families = {};
     std::string flag = {};
     Flag<std::string> text = {};
     Flag<bool> is_set = {};
     CLI::Option* option = nullptr;
   };
-  std::deque<One> flags_ = {};  // the command keeps addresses
+  std::deque<One> flags_ = {};  // a deque, because the command keeps addresses
 };
 
-/// Flags of the numbers of a state: --taddr, --warp, --s-desc.
+/// Flags for the numbers of a state: --taddr, --warp, --s-desc.
 class StateNumberFlags {
  public:
   void add(Command& command);
@@ -102,10 +102,10 @@ class StateNumberFlags {
   std::deque<std::pair<Field, Flag<std::string>>> flags_ = {};
 };
 
-/// A field of the library and the flag that sets it.
+/// A field of the library, and the flag that sets it.
 using FlagOfField = std::pair<std::string_view, std::string_view>;
 
-/// Calls `body`. Where the library refuses one of the fields, the message names the flag instead.
+/// Calls `body`. If the library refuses one of the fields, the message names the flag instead.
 template <typename Body>
 auto naming_flags(std::span<const FlagOfField> flags, const Body& body) {
   try {
@@ -125,58 +125,58 @@ auto naming_flag(std::string_view field, std::string_view flag, const Body& body
   return naming_flags(one, body);
 }
 
-/// --cpu-target: the instruction set of the hot loops, by default the best that the processor has.
+/// --cpu-target: the CPU instruction set of the hot loops, by default the best that the processor supports.
 struct CpuTargetFlag {
   Flag<std::string> name = {};
 
   void add(Command& command);
-  /// Takes it for the whole process. Throws Error naming the flag when the processor cannot run it.
+  /// Selects it for the whole process. Throws Error, which names the flag, if the processor does not support it.
   void use() const;
 };
 
 /// --threads, all cores by default.
 void add_threads(Command& command, Flag<int>& threads);
 
-/// The format called `name`, one of `legal`. Throws Error naming the flag.
+/// The format with this name, one of `legal`. Throws Error, which names the flag.
 Format require_format(std::string_view flag, const std::string& name, const FormatSet& legal = all_formats);
 
-/// The kind called `name`. Throws Error naming --kind.
+/// The kind with this name. Throws Error, which names --kind.
 MmaKind require_kind(const std::string& name);
 
-/// Throws Error naming --target when it is given and no tcgen05.mma there has the descriptor's kind and K, and what
-/// else only some targets have.
+/// If --target is given: throws Error, which names it, if no tcgen05.mma of the target has the descriptor's kind and K,
+/// or the other fields that only some targets have.
 void require_kind_on(const TargetFlag& target, const InstructionDescriptor& idesc);
 
 /// Throws Error, with `fix`, for an instruction that moves data.
 void require_mma(const Instruction& instruction, std::string fix);
 
-/// Throws Error naming --case unless the file has such a case.
+/// Throws Error, which names --case, unless the file has such a case.
 void require_case(const VectorFile& vectors, int64_t index);
 
-/// True when all are arrays of NumPy, one matrix each: they are one file together.
+/// True if all of them are NumPy arrays with one matrix each: together they are one file.
 bool are_arrays(const std::vector<std::string>& files);
-/// Arrays a.npy, b.npy, ... as one file. Throws Error when two have one name.
+/// Reads arrays a.npy, b.npy, ... as one file. Throws Error if two have the same name.
 TensorFile read_arrays(const std::vector<std::string>& files);
 
-/// A 64-bit number, 0x... or decimal; nothing when `text` is none.
+/// A 64-bit number, 0x... or decimal; nothing if `text` is not one.
 std::optional<uint64_t> parse_word(const std::string& text);
-/// The same for a descriptor. Throws Error naming the field.
+/// The same for a descriptor. Throws Error, which names the field.
 uint64_t require_word(std::string_view field, const std::string& text);
 
-/// Throws Error for the name of a file of another kind, which would hold text all the same: its suffix is `suffix`,
-/// .txt or none.
+/// Throws Error for the file name of another format, unless its suffix is `suffix`, .txt or empty: the text would be
+/// written under a misleading name.
 void require_text_file_name(const std::string& path, std::string_view suffix);
-/// Throws Error for the name of another format than safetensors, which would hold safetensors all the same.
+/// Throws Error for the file name of another format than safetensors: the data would have a misleading name.
 void require_tensor_file_name(const std::string& path);
 
-/// Where the result of each input goes: `output` itself for one file, a name inside it for several or when it is a
-/// folder. Throws Error when several files meet an `output` that is no folder, or one name.
+/// The path of each input's result: `output` itself for one file; a name in that folder for several files, or if it is
+/// a folder. Throws Error if several files share an `output` that is not a folder, or share a name.
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output);
 
-/// Throws Error when there is nothing of this name.
+/// Throws Error if there is no such file.
 void require_file(const std::string& path);
 
-/// Files named, and all *.safetensors below folders named, in order. Throws Error when a folder holds none.
+/// The named files, and all *.safetensors below the named folders, in order. Throws Error if a folder has none.
 std::vector<std::string> vector_files(const std::vector<std::string>& paths);
 
 }  // namespace bitmma::cli

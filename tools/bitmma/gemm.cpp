@@ -30,7 +30,7 @@ struct GemmFlags {
   Flag<bool> json = false, find = false, error = false, replace_d = false;
 };
 
-/// "0..7", "3", "0..3,96,100..127": numbers below `count`.
+/// "0..7", "3", "0..3,96,100..127": indices below `count`.
 std::vector<int> numbers_of(std::string_view flag, const std::string& text, int count) {
   std::vector<int> numbers;
   if (text.empty()) {
@@ -56,7 +56,7 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
   return numbers;
 }
 
-/// How many rows or columns to show. What --rows was before is --only-rows now.
+/// The number of rows or columns to show. The former --rows is now --only-rows.
 int shown(std::string_view flag, const std::string& text) {
   const auto count = parse_word(text);
   if (count && *count <= 1 << 20) return static_cast<int>(*count);
@@ -74,7 +74,7 @@ ProductFile read_product(const GemmFlags& flags) {
                .expected = "one product, or its arrays as a.npy, b.npy, ..."});
 }
 
-/// Which plans give the D of the file.
+/// Finds the plans that reproduce the D of the file.
 void run_find(Context& context, const GemmFlags& flags) {
   const ProductFile product = read_product(flags);
   if (!product.d) {
@@ -98,7 +98,7 @@ void run_find(Context& context, const GemmFlags& flags) {
   show(context, describe(found, product.inputs), as_json);
 }
 
-/// A D that was recorded and differs is evidence: it is replaced where that is asked for.
+/// A recorded D that differs is evidence: it is replaced only on request.
 void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
   const bool may_replace = flags.replace_d;
   std::error_code error;

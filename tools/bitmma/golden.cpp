@@ -31,7 +31,7 @@ struct GoldenFlags {
   Flag<int> threads = 1;
 };
 
-/// A field that the mnemonic leaves open. The layouts say which operand is transposed, and --a-source is checked apart.
+/// A field that the mnemonic leaves open. The layouts set transposition, and --a-source is checked separately.
 bool is_open(const InstructionField& field) {
   return field.is_apart() && field.name != "transpose_a" && field.name != "transpose_b";
 }
@@ -42,7 +42,7 @@ Instruction with_flags(const GoldenFlags& flags) {
   return naming_flag("k", "--k96", [&] { return with_used_fields(instruction, {{{"k", int64_t{96}}}}); });
 }
 
-/// Throws Error when the instruction cannot read A from there.
+/// Throws Error if the instruction cannot read A from there.
 Instruction with_source_of_a(const Instruction& instruction, Target target, const std::string& name) {
   std::vector<std::string_view> legal;
   for (const OperandSource source : {OperandSource::smem, OperandSource::registers, OperandSource::tmem}) {
@@ -61,7 +61,7 @@ Instruction with_source_of_a(const Instruction& instruction, Target target, cons
                                                        form ? std::string(form->name) : print(instruction))});
 }
 
-/// Fragments in registers have one order each: only matrices in shared memory can be M- or N-major.
+/// A fragment in registers has a fixed order: only matrices in shared memory can be M- or N-major.
 void require_layouts(const Instruction& instruction, const Placement& placement) {
   if (!is_mma(instruction)) return;
   const Mma mma = mma_of(instruction);
@@ -90,7 +90,7 @@ uint64_t require_mask(const Instruction& instruction, const std::string& text) {
   return *word;
 }
 
-/// The cases as text, some at a time.
+/// Writes the cases as text, in batches.
 void write_text(const Context& context, const GoldenFlags& flags, const GoldenRequest& request) {
   constexpr int64_t at_once = 16;
   const BenchFormat format = flags.bench.format();
@@ -111,7 +111,7 @@ void write_text(const Context& context, const GoldenFlags& flags, const GoldenRe
   });
 }
 
-/// What is doubtful about the instruction and its layouts: what simulate says of the first case.
+/// Warnings about the instruction and its layouts: those of simulate for the first case.
 std::vector<Violation> doubts_about(GoldenRequest request) {
   request.cases = 1;
   const VectorFile vectors = as_vector_file(make_golden(request, 1));
@@ -132,7 +132,7 @@ void run_golden(Context& context, const GoldenFlags& flags) {
                         .placement = flags.layouts.placement()};
   if (is_mma(request.instruction)) request.distribution = require_distribution(flags.distribution);
   request.target = flags.target.of(request.instruction);
-  const bool is_text = flags.bench.is_given();  // operands alone, wherever they lie
+  const bool is_text = flags.bench.is_given();  // only operands, without places
   if (!is_text) {
     request.placement.numbers = flags.numbers.numbers();
     if (!flags.a_source.empty()) {

@@ -72,7 +72,7 @@ TensorFile run_one(const Context& context, const std::vector<std::string>& files
 
 void run_files(Context& context, const GpuRunFlags& flags) {
   const std::vector<std::string> files = vector_files(flags.files);
-  const std::vector<std::string> outputs = output_paths(files, flags.out);  // refused before anything runs
+  const std::vector<std::string> outputs = output_paths(files, flags.out);  // refuse before anything runs
   for (const std::string& output : outputs) require_tensor_file_name(output);
   Gpu gpu(flags.device);
   std::vector<FileOnGpu> done;
@@ -105,14 +105,14 @@ std::string progress_text(const CampaignRow& total, int64_t units, double second
                      outputs, outputs / seconds, total.mismatches, total.mismatches == 1 ? "" : "es");
 }
 
-/// How many units have about so many outputs.
+/// The number of units with approximately this number of outputs.
 int64_t units_of(double outputs, int64_t outputs_per_unit) {
   const double most = static_cast<double>(campaign_units - 1) * static_cast<double>(outputs_per_unit);
   if (outputs >= 1 && outputs <= most) return static_cast<int64_t>(outputs / static_cast<double>(outputs_per_unit)) + 1;
   throw Error({.field = "--outputs", .seen = fmt::format("{}", outputs), .expected = fmt::format("1..{:.3g}", most)});
 }
 
-/// What flags say, checked before a GPU is looked for.
+/// The options from the flags, checked before looking for a GPU.
 CampaignOptions options_of(const CampaignFlags& flags) {
   CampaignOptions options;
   options.units = flags.units;
@@ -153,12 +153,12 @@ void add_device(CampaignOptions& options, const Gpu& gpu) {
   options.provenance = provenance_of(gpu);
 }
 
-/// A campaign that ended, in whatever way.
+/// How a campaign ended.
 struct CampaignEnd {
   CampaignReport report = {};
   double seconds = 0;
-  std::string_view signal = {};         // that interrupted it with units left; empty: none
-  std::vector<Violation> failure = {};  // what ended it; empty: nothing did
+  std::string_view signal = {};         // the signal that interrupted it before the last unit; empty: none
+  std::vector<Violation> failure = {};  // the error that ended it; empty: none
 };
 
 CampaignEnd run_to_its_end(const Context& context, CampaignOptions options, const Gpu& gpu) {
@@ -188,7 +188,7 @@ std::string ended_by(const CampaignEnd& end, const CampaignOptions& options) {
   return end.report.next_unit < options.first_unit + options.units ? "--seconds" : "done";
 }
 
-/// Families of functions of words, beside those of instructions.
+/// Families of word functions, in addition to those of instructions.
 constexpr std::array<std::string_view, 3> word_families{"math", "cvt", "c-functions"};
 
 bool is_word_family(std::string_view name) { return std::ranges::find(word_families, name) != word_families.end(); }
@@ -204,7 +204,7 @@ std::vector<WordFunction> word_functions(std::string_view name, const std::vecto
   return name == "math" ? math_word_functions(*target) : cvt_word_functions(*target);
 }
 
-/// Functions of words: the layer math.
+/// Runs a campaign over word functions of the layer math.
 void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
   WordCampaignOptions options;
   options.only = flags.only;
@@ -227,7 +227,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
   }
   std::vector<std::string> modules;
   for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
-  if (compiled) c_word_functions(modules);  // a file without kernels is told before a GPU is looked for
+  if (compiled) c_word_functions(modules);  // report a file without kernels before looking for a GPU
   const int device = flags.device;
   context.require_flags_acted();
   Gpu gpu(device);

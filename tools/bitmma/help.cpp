@@ -9,11 +9,11 @@
 namespace bitmma::cli {
 namespace {
 
-constexpr size_t left_columns = 28;                // names of flags
+constexpr size_t left_columns = 28;                // for names of flags
 constexpr size_t text_columns = help_columns - 2;  // --help-all indents by 2
 
-/// The place to break a line of at most `columns`: the last space in front of it, outside of single quotes for
-/// commands; npos where there is none.
+/// The place to break a line of at most `columns`: its last space; in a command a space outside single quotes. npos if
+/// there is none.
 size_t break_of(std::string_view line, size_t columns, bool is_command) {
   size_t found = std::string_view::npos;
   bool quoted = false;
@@ -40,16 +40,16 @@ void add_wrapped(std::string& text, std::string line, size_t columns) {
   text += line + '\n';
 }
 
-/// A line of a list: `name`, and `about` beside it, or below it where the name is long.
+/// An entry of a list: `name` with `about` beside it, or below a long name.
 std::string list_entry(const std::string& name, const std::string& about) {
-  constexpr size_t deeper = 4;  // a name that goes on in the next line
+  constexpr size_t deeper = 4;  // extra indent where a name continues in the next line
   std::string text = wrap_help("  " + name, text_columns - deeper);
   for (size_t at = text.find("\n  "); at != std::string::npos; at = text.find("\n  ", at + 1)) {
     text.insert(at + 1, deeper, ' ');
   }
   size_t column = 0;
   if (name.size() + 4 <= left_columns && !about.empty()) {
-    text.pop_back();  // the end of the line
+    text.pop_back();  // removes the final line feed
     column = text.size();
   }
   std::istringstream lines(wrap_help(about, text_columns - left_columns));

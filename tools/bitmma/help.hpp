@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Help, completions of shells and man pages: all made from the commands and their flags.
+// Help, shell completions and man pages, all generated from the commands and their flags.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace bitmma::cli {
 
-/// Help of at most this many columns.
+/// Maximum number of columns.
 constexpr size_t help_columns = 100;
 
-/// Texts of CLI11, wrapped. Examples go on behind a backslash.
+/// CLI11's texts, wrapped. Examples continue after a backslash.
 std::shared_ptr<CLI::Formatter> help_formatter();
 
-/// `text` with no line longer than `columns`. Lines without indentation are one paragraph until an empty line; lines
-/// that begin with "  bitmma" are commands of a shell.
+/// `text` with no line longer than `columns`. Unindented lines up to an empty line form a paragraph; lines that begin
+/// with "  bitmma" are shell commands.
 std::string wrap_help(const std::string& text, size_t columns);
 
 /// bitmma completion SHELL, bitmma manual [COMMAND ...].

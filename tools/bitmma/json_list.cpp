@@ -8,7 +8,7 @@ JsonList::JsonList(std::ostream& out) : out_(out), indent_("  ") { out_ << '['; 
 JsonList::JsonList(std::ostream& out, const Report& object, std::string_view name)
     : out_(out), indent_("    "), in_object_(true) {
   std::string head = to_json(object, 2);
-  head.resize(head.size() - 2);  // without the line of the closing brace
+  head.resize(head.size() - 2);  // drops the line of the closing brace
   out_ << head << ",\n  \"" << name << "\": [";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// JSON on its way out. Lists of millions of elements are written one by one: a tree of them takes a thousand times the
-// memory of the matrix that they tell of.
+// JSON output. Lists of millions of elements are written one by one: as a tree they would take a thousand times the
+// memory of the matrix that they describe.
 #pragma once
 
 #include <ostream>
@@ -11,11 +11,11 @@
 
 namespace bitmma::cli {
 
-/// Writes what to_json of a list would be, or of an object that ends with one, and a line feed.
+/// Writes the same text as to_json of a list, or of an object that ends with one, and a line feed.
 class JsonList {
  public:
   explicit JsonList(std::ostream& out);
-  /// The list is the last member, `name`, of the object; the others come first.
+  /// The list is the object's last member, `name`; the other members come first.
   JsonList(std::ostream& out, const Report& object, std::string_view name);
   void add(const Report& element);
   void end();

@@ -31,10 +31,10 @@ struct KernelFlags {
   TargetFlag target;
 };
 
-/// What a type is called in an argument, in safetensors and in a vector of numbers.
+/// The names of a type in arguments, in safetensors and in vector notation.
 struct ArgumentType {
   std::string_view name, dtype;
-  std::optional<Format> format;  // of floating types
+  std::optional<Format> format;  // only for floating-point types
   int bytes;
   bool is_signed = false;
 };
@@ -146,8 +146,8 @@ GivenArgument tensor_argument(Tensor tensor) {
 
 GivenArgument argument_of(const std::string& text);
 
-/// "map[64,64]:x.npy", "map[64,64/128]:zeros:f16[128,256]": the box in the order of the tensor's extents, and the
-/// swizzle in bytes.
+/// "map[64,64]:x.npy", "map[64,64/128]:zeros:f16[128,256]": the box in the tensor's order of extents, and the swizzle
+/// in bytes.
 GivenArgument map_argument(const std::string& text) {
   const size_t close = text.find(']');
   std::string box = text.substr(4, std::min(close, text.size()) - 4);
@@ -273,7 +273,7 @@ Report describe_fusions(const PtxEntry& kernel) {
   return list;
 }
 
-/// "1,0:5": a block and a thread of it.
+/// "1,0:5": a block and one of its threads.
 ThreadTrace trace_of_flag(const std::string& text) {
   ThreadTrace trace;
   const size_t colon = text.find(':');
@@ -299,7 +299,7 @@ ThreadTrace trace_of_flag(const std::string& text) {
   return trace;
 }
 
-/// "40" or "40-60": the lines of the PTX that are told.
+/// "40" or "40-60": the PTX lines to report.
 std::pair<int, int> lines_of_flag(const std::string& text) {
   const size_t dash = std::min(text.find('-'), text.size());
   const auto first = parse_word(text.substr(0, dash)),
@@ -312,7 +312,7 @@ std::pair<int, int> lines_of_flag(const std::string& text) {
   return {static_cast<int>(*first), static_cast<int>(*last)};
 }
 
-/// "%f3 = 0x3f800000 (1)": floating-point registers with their number.
+/// "%f3 = 0x3f800000 (1)": floating-point registers with their value.
 std::string print_register(const TraceRow& row, const ThreadRegister& one) {
   const auto type = std::ranges::find(argument_types, one.type, &ArgumentType::name);
   const bool has_number = type != argument_types.end() && type->format;
@@ -396,11 +396,11 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   try {
     done = launch(kernel, call);
   } catch (const Error&) {
-    // What led to the fault is what one looks for.
+    // Print the steps that led to the fault, if there are any.
     if (!rows.empty()) {
       try {
         write_trace_file(trace_to, rows);
-      } catch (const Error&) {  // the fault is told, not this
+      } catch (const Error&) {  // report the fault instead
       }
     }
     if (!std::get<Report::List>(steps.value).empty() && !as_json) show(context, steps, false);

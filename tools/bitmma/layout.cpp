@@ -22,7 +22,7 @@ struct CuteFlags {
   MapFlags map;
 };
 
-/// Whether the descriptor finds every element where the layout says.
+/// Compares the layout with the descriptor, element by element.
 void compare_with_descriptor(Context& context, const CuteFlags& flags, const CuteLayout& cute) {
   const Target target = flags.target.of_smem_descriptor();
   const SmemMatrix matrix{.descriptor = decode_smem_descriptor(target, require_word("--descriptor", flags.descriptor)),

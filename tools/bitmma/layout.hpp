@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared by the maps of `bitmma layout`: their questions, and the four forms of the answer.
+// Shared by the maps of `bitmma layout`: their questions, and the four output formats.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace bitmma::cli {
 
-/// --svg: draws the text that the command otherwise prints.
+/// --svg: draws what the command otherwise prints as text.
 struct SvgFlag {
   Flag<std::string> path;
 
@@ -24,29 +24,29 @@ struct SvgFlag {
   void write(const Context& context, const Picture& picture) const;
 };
 
-/// A flag that fixes the value of an axis: of the element (where is it?) or of the place (what is there?).
+/// A flag that fixes the value of an axis: of the element (where is it?) or of the place (what does it hold?).
 struct AskFlag {
   std::string flag = {};
   bool is_place = false;
-  std::string axis = {};  // of the place; flags of the element belong to the map's element axes in order
+  std::string axis = {};  // axis of the place; flags of the element follow the map's element axes in order
   bool is_required = true;
-  std::optional<int64_t> fallback = {};  // where other flags of the same question are given
+  std::optional<int64_t> fallback = {};  // value if other flags of the same question are given
   Flag<std::optional<int64_t>> value = {};
 };
 
-/// How a map answers beyond its entries.
+/// How a map answers questions beyond its entries.
 struct MapAnswer {
   Report header = {};                  // members before "elements" in the JSON of a whole map
-  bool has_object_of_element = false;  // the JSON of one element asked for is an object, not a list
+  bool has_object_of_element = false;  // JSON for one element is an object, not a list
   bool has_object_of_place = false;    // the same for a place
   std::string where = {};              // "of 64 x 16 elements": of what a place holds no element
-  std::string fix = {};                // for coordinates outside of the map
+  std::string fix = {};                // hint for coordinates outside the map
 };
 
 /// The flags of every map, and their meaning.
 struct MapFlags {
   std::vector<AskFlag> asks = {};
-  bool any_combination = false;  // flags of the element and of the place may stand beside each other, each alone
+  bool any_combination = false;  // flags of the element and of the place may be combined freely
   Flag<bool> csv = false, json = false;
   SvgFlag svg = {};
   Flag<std::optional<int64_t>> lines = {}, columns = {};
@@ -60,29 +60,29 @@ struct MapFlags {
   void ask(Command& command, const AskFlag& flag, const std::string& help);
   std::optional<int64_t> value_of(std::string_view flag) const;
   bool asked(bool is_place) const;
-  /// True where the answer is text for a reader: no other form and no question.
+  /// True if the output is the whole map as text: no other format and no question.
   bool prints_text() const { return !csv && !json && !svg.asked() && !asked(true) && !asked(false); }
-  /// The question, or nothing where no flag asks. Throws Error for half a question and for both at a time.
+  /// The question; nothing if no flag asks one. Throws Error for an incomplete question, and for both at once.
   std::optional<MapQuestion> question(const Map& map, const MapAnswer& answer) const;
-  /// Prints the map, or what was asked of it, as text, CSV, JSON or SVG.
+  /// Prints the map, or the answer, as text, CSV, JSON or SVG.
   void show(Context& context, const Map& map, const MapAnswer& answer = {}) const;
 };
 
-/// Says that `place` holds no element: exit code 1, and no heading without lines.
+/// Reports that `place` holds no element: exit code 1, and no heading without lines.
 void answer_nothing(Context& context, bool json, const std::string& place);
 
-/// --m, --k, --lbo and --sbo: values of letters. The flag of a letter that does not stand in the text is not read.
+/// --m, --k, --lbo and --sbo: values of letters. The flag of a letter that is not in the text is not read.
 struct SymbolFlags {
   Flag<std::optional<int64_t>> m = {}, k = {}, lbo = {}, sbo = {};
 };
 
-/// --element-bits: what the text says wins, unless the flag says another number. Throws Error then.
+/// --element-bits: the text takes precedence. Throws Error if the flag gives another number.
 CuteLayout require_cute(const std::string& text, std::optional<int> element_bits, const SymbolFlags& symbols);
 
 /// Prints a layout in CuTe's notation.
 void show_cute(Context& context, const MapFlags& flags, const CuteLayout& cute, const std::string& title = "");
 
-/// What a count of bank conflicts says: {"wavefronts", "without_conflicts", "words_by_bank"}, and as text.
+/// Describes a count of bank conflicts: {"wavefronts", "without_conflicts", "words_by_bank"}, and as text.
 Report report_of(const BankUse& use);
 std::string print_bank_use(const BankUse& use);
 

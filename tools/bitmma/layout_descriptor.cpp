@@ -28,8 +28,8 @@ struct TileFlags {
   Flag<bool> json = false;
 };
 
-/// The layout of a tile that type, major-ness and swizzle describe: atoms side by side, rows first, or at the strides
-/// that are given.
+/// The layout of a tile given by type, major-ness and swizzle: atoms side by side, rows first, or at the given
+/// strides.
 CuteLayout described_layout(const TileFlags& flags) {
   std::vector<std::string> missing;
   if (!flags.swizzle) missing.emplace_back("--swizzle");
@@ -48,7 +48,7 @@ CuteLayout described_layout(const TileFlags& flags) {
           ? 16
           : static_cast<int>(std::bit_ceil(static_cast<unsigned>(info(require_format("--type", flags.type)).bits)));
   const int bits = flags.element_bits.value_or(type_bits);
-  const bool has_wide_container = type_bits < 8 && bits == 8;  // of kind::f8f6f4
+  const bool has_wide_container = type_bits < 8 && bits == 8;  // for kind::f8f6f4
   if (!flags.type.empty() && bits != type_bits && !has_wide_container) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "--type, --element-bits",
@@ -111,8 +111,8 @@ CuteLayout described_layout(const TileFlags& flags) {
   return cute;
 }
 
-/// Extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes, and wider instructions are
-/// rare.
+/// Warns of extents that no instruction reads at once: M and N are multiples of 8, K is 32 bytes; wider instructions
+/// are rare.
 std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const CuteLayout& cute) {
   std::vector<Violation> found;
   const int64_t rows = flags.instruction_rows.value_or(cute.rows);

@@ -20,7 +20,7 @@ struct FragmentFlags {
   MapFlags map;
 };
 
-/// --element: PTX's names of a thread's elements, "low to high": d5 is the sixth of D. The flags that ask for its
+/// --element: PTX's name for an element of a thread, "low to high": d5 is the sixth of D. Sets the flags for its
 /// register and bit.
 MapFlags with_element(const FragmentFlags& flags, const Map& map) {
   MapFlags asked = flags.map;

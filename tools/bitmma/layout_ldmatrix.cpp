@@ -24,7 +24,7 @@ struct LdMatrixFlags {
   MapFlags map;
 };
 
-/// What stands behind the name, in PTX's order. ptxas takes any order, and CUTLASS writes .x4.trans.m8n8.
+/// The qualifiers after the name, in PTX's order. ptxas accepts any order, and CUTLASS writes .x4.trans.m8n8.
 struct LdMatrixQualifier {
   std::string_view legal;
   std::array<std::string_view, 3> words;
@@ -36,7 +36,7 @@ constexpr auto ldmatrix_qualifiers = std::to_array<LdMatrixQualifier>({
     {.legal = ".m8n8", .words = {"m8n8"}},
     {.legal = ".x1, .x2 or .x4", .words = {"x1", "x2", "x4"}},
     {.legal = ".trans", .words = {"trans"}, .optional = true},
-    {.legal = ".shared", .words = {"shared", "shared::cta"}, .optional = true},  // unwritten: a generic address
+    {.legal = ".shared", .words = {"shared", "shared::cta"}, .optional = true},  // omitted: a generic address
     {.legal = ".b16", .words = {"b16"}},
 });
 
@@ -78,7 +78,7 @@ LdMatrix parse_ldmatrix(std::string_view text) {
   return {.count = written[3][1] - '0', .transposed = !written[4].empty(), .store = name == "stmatrix"};
 }
 
-/// Which ldmatrix fill a fragment of mma.sync, and from where.
+/// Prints the ldmatrix that fill a fragment of mma.sync, and their sources.
 void answer_fragment(Context& context, const LdMatrixFlags& flags) {
   const Instruction instruction = parse_instruction(flags.fragment);
   const MmaSync* const warp_mma = std::get_if<MmaSync>(&instruction);

@@ -52,7 +52,7 @@ std::string csv_line(const Map& map, const MapEntry& entry) {
 }  // namespace
 
 void MapFlags::ask(Command& command, const AskFlag& flag, const std::string& help) {
-  // Options keep the address of their value.
+  // Options keep the address of their value, so the vector must not grow.
   asks.reserve(8);
   asks.push_back(flag);
   command.add_option(flag.flag, asks.back().value, help);
@@ -107,7 +107,7 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
   MapQuestion question{};
   std::vector<Violation> outside;
   const std::vector<size_t> own = map.element_axes();
-  size_t next = 0;  // of the element's axes
+  size_t next = 0;  // among the element's axes
   for (const AskFlag& one : asks) {
     const size_t axis = one.is_place ? map.axis(one.axis) : own[next++];
     if (one.is_place != is_place && !any_combination) continue;

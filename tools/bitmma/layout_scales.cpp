@@ -28,7 +28,7 @@ struct ScalesFlags {
   bool is_b() const { return operand == "b"; }
 };
 
-/// The bytes of a file, or of an array of NumPy with elements of one byte.
+/// The bytes of a file, or of a NumPy array of one-byte elements.
 std::string bytes_of_scales(const std::string& path) {
   if (!path.ends_with(".npy")) return read_whole(path);
   const TensorFile file = read_tensor_file(path);
@@ -61,7 +61,7 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
 
 constexpr const char* whole_matrix = "--row and --block, --byte, --image and --pack take those of a whole matrix";
 
-/// Where they stand in Tensor Memory, by the form of the instruction that reads them.
+/// The scales' place in Tensor Memory, by the form of the instruction that reads them.
 TmemScales require_scales(const ScalesFlags& flags) {
   std::vector<Violation> violations;
   if (flags.rows < 1 || flags.rows > 256) {
@@ -120,8 +120,8 @@ void show_image(Context& context, const ScalesFlags& flags, const ScaleImage& im
 void run_scales(Context& context, const ScalesFlags& flags) {
   const ScaleImage image{flags.rows, flags.blocks};
   if (!flags.pack.empty() || !flags.unpack.empty()) return convert_scales(context, flags, image);
-  // More than one instruction reads: where a scale is in Tensor Memory depends on the instruction, in the image it does
-  // not.
+  // Several instructions read them: the image does not depend on the instruction, but places in Tensor Memory
+  // do.
   const bool is_whole_matrix = flags.rows > 256 || flags.blocks > 8;
   if (flags.image || flags.byte || (is_whole_matrix && flags.map.asked(false)))
     return show_image(context, flags, image);

@@ -127,7 +127,7 @@ TmaTile require_tile(const SmemFlags& flags) {
       [&] { return checked(tile); });
 }
 
-/// Whether the descriptor reads what TMA writes.
+/// Compares the descriptor with what TMA writes.
 void compare_with_tma(Context& context, const SmemFlags& flags) {
   const TmaTile tile = require_tile(flags);
   const SmemMatrix matrix = require_matrix(flags);

@@ -19,7 +19,7 @@ struct PlanFlags {
   SvgFlag svg;
 };
 
-/// The instruction that is planned for. Throws Error unless it is a legal tcgen05.mma.
+/// The instruction to plan for. Throws Error unless it is a legal tcgen05.mma.
 Tcgen05Mma require_instruction(const PlanFlags& flags) {
   const Instruction parsed = parse_instruction(flags.instruction);
   const auto* named = std::get_if<Tcgen05Mma>(&parsed);

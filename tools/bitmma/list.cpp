@@ -29,17 +29,17 @@ struct ListedForm {
   const Form* form = nullptr;
   const AccumulatorModel* model = nullptr;  // nullptr: the form moves data
   std::optional<Instruction> example = {};
-  FormOn on = {};                    // what these targets have of it
-  std::vector<Target> targets = {};  // those that are asked for
+  FormOn on = {};                    // the part of the form that these targets support
+  std::vector<Target> targets = {};  // the requested targets
   std::map<Target, std::vector<FormEvidence>> evidence = {};
 
   int k() const { return on.dense ? form->k_dense : 0; }
   int k_sparse() const { return on.sparse ? form->k_sparse : 0; }
 };
 
-/// Every form, or those of one target. A form has a line for each rule by which its targets add, and for
-/// each part of it that they have. Throws Error
-/// when the target has none.
+/// Every form, or those of one target. A form has a line for each rule by which its
+/// targets add, and for each part of it that they support. Throws Error if the target has
+/// no form.
 std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
   std::vector<ListedForm> listed;
   TargetSet known;
@@ -73,7 +73,7 @@ std::string print_formats(const ListedForm& row, const FormatSet& set) {
 
 std::string print_k(int k) { return k == 0 ? "-" : std::to_string(k); }
 
-/// "published model; published hardware words for e4m3 x e4m3, e5m2 x e5m2": the level of most comes first.
+/// "published model; published hardware words for e4m3 x e4m3, e5m2 x e5m2": the most common level comes first.
 std::string evidence_on(const ListedForm& row, Target target) {
   if (row.evidence.empty()) return print_evidence(*row.example, target);
   const std::vector<FormEvidence>& levels = row.evidence.at(target);
@@ -84,7 +84,7 @@ std::string evidence_on(const ListedForm& row, Target target) {
   return text;
 }
 
-/// The least sure level of the plain instructions of the row: what holds for all of them.
+/// The weakest level among the plain instructions of the row: it holds for all of them.
 std::string least_evidence_on(const ListedForm& row, Target target) {
   if (row.evidence.empty()) return print_evidence(*row.example, target);
   std::vector<FormEvidence> levels = row.evidence.at(target);
@@ -102,7 +102,7 @@ Report describe_evidence(const ListedForm& row, Target target) {
   return list;
 }
 
-/// The evidence on the targets, those with the same together: "words on sm_100; model choice on sm_103a".
+/// The evidence on the targets, grouped by level: "words on sm_100; model choice on sm_103a".
 std::string evidence_on_all(const ListedForm& row) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> levels;
   for (const Target target : row.targets) {
@@ -124,7 +124,7 @@ std::string print_targets(const ListedForm& row) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The one M, or "32, 64, 128, 256 by shape"; null for moves.
+/// The only M, or "32, 64, 128, 256 by shape"; null for moves.
 Report m_of(const Form& form) {
   std::set<int> all;
   for (const LegalShape& shape : form.shapes) all.insert(shape.m.begin(), shape.m.end());
@@ -135,7 +135,7 @@ Report m_of(const Form& form) {
 
 Report number_or_null(int number) { return number == 0 ? Report() : Report(number); }
 
-/// The sizes of scale vectors as they are written, each with its types; null without scales.
+/// The scale-vector sizes as written, each with its types; null without scales.
 Report scales_of(const ListedForm& row) {
   if (row.on.scales.empty()) return {};
   Report list = Report::list();
@@ -191,7 +191,7 @@ std::vector<std::string> form_line(const ListedForm& row) {
           evidence_on_all(row)};
 }
 
-/// Words of `text` in lines of at most 80 columns; the first begins `first` columns to the right, the others more.
+/// Wraps `text` at 80 columns; the first line starts `first` columns to the right, the others further.
 std::string folded(std::string_view text, size_t first) {
   constexpr size_t width = 80, further = 4;
   std::string lines, line(first, ' ');
@@ -212,7 +212,7 @@ std::string folded(std::string_view text, size_t first) {
   return lines + line + '\n';
 }
 
-/// A form in a few lines of 80 columns: its name, targets and rule of addition.
+/// A form in a few lines of 80 columns: name, targets and rule of addition.
 std::string print_folded(const ListedForm& row) {
   constexpr size_t indent = 4;
   const Form& form = *row.form;
@@ -240,7 +240,7 @@ std::string print_markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-/// A character for levels of evidence, and its meaning.
+/// A character that stands for levels of evidence, and its meaning.
 struct Sureness {
   std::string_view symbol, meaning;
   std::vector<Evidence> levels;
@@ -254,7 +254,7 @@ const std::array<Sureness, 4> surenesses{{
     {"?", "assumed, because no source decides it", {Evidence::model_choice}},
 }};
 
-/// The levels that instructions of the row have on the target. The PTX ISA documents moves.
+/// The levels of the row's instructions on the target. The PTX ISA documents moves.
 std::set<Evidence> levels_on(const ListedForm& row, Target target) {
   std::set<Evidence> levels;
   if (row.model) {
@@ -266,7 +266,7 @@ std::set<Evidence> levels_on(const ListedForm& row, Target target) {
   return levels;
 }
 
-/// Joins rows that differ only in their first cell.
+/// Merges rows that differ only in their first cell.
 std::vector<std::vector<std::string>> joined(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::vector<std::string>> all;
   for (const auto& row : rows) {
@@ -286,11 +286,11 @@ std::vector<std::vector<std::string>> transposed(const std::vector<std::vector<s
   return columns;
 }
 
-/// A row for GPUs, a column for instructions, and how sure the results are: GPUs and instructions that do not differ
-/// share theirs.
+/// A row per GPU, a column per instruction, with the evidence of the results: equal GPUs and equal instructions share a
+/// row or column.
 std::vector<std::vector<std::string>> matrix_of(const std::vector<ListedForm>& listed) {
   std::vector<std::string> instructions;
-  std::map<Target, std::map<std::string, std::set<Evidence>>> levels;  // of a chip
+  std::map<Target, std::map<std::string, std::set<Evidence>>> levels;  // by chip
   for (const ListedForm& row : listed) {
     const std::string family(row.form->name.substr(0, row.form->name.find(' ')));
     if (std::ranges::find(instructions, family) == instructions.end()) instructions.push_back(family);
@@ -322,7 +322,7 @@ std::string meaning_of_symbols() {
                      fmt::join(parts, "; "));
 }
 
-/// True where every word is a part of the name, or one of the others.
+/// True if every word is part of the name, or one of the others.
 bool has_words(const std::vector<std::string>& words, std::string_view name, const std::set<std::string_view>& others) {
   return std::ranges::all_of(words, [&](const std::string& word) {
     return name.find(word) != std::string_view::npos || others.contains(word);
@@ -340,7 +340,7 @@ bool has_words(const std::vector<std::string>& words, const ListedForm& row) {
   return has_words(words, row.form->name, others);
 }
 
-/// Throws Error where no row has the words.
+/// Throws Error if no row contains the words.
 void require_found(const ListFlags& flags, bool found) {
   if (found) return;
   throw Error({.field = "words",
@@ -367,7 +367,7 @@ void list_mnemonics(const Context& context, const std::optional<Target>& asked, 
   show(context, list, flags.json);
 }
 
-/// Throws Error for flags that ask for different outputs.
+/// Throws Error for flags that request different outputs.
 void require_one_output(const ListFlags& flags) {
   const auto refuse = [](const char* one, const char* other) {
     throw Error({.code = ViolationCode::not_together, .field = one, .seen = other});
@@ -382,7 +382,7 @@ void require_one_output(const ListFlags& flags) {
   if (flags.wide && flags.mnemonics) refuse("--wide", "--mnemonics");
 }
 
-/// Recipes of quantisers, those that have all words behind the first.
+/// Lists the quantiser recipes that contain all words after the first.
 void list_recipes(const Context& context, const ListFlags& flags) {
   const std::vector<std::string> words(flags.words.begin() + 1, flags.words.end());
   std::vector<QuantizeRecipe> found;
@@ -426,7 +426,7 @@ void run_list(Context& context, const ListFlags& flags) {
   context.out() << (flags.markdown ? print_markdown(table) : print_table(table));
 }
 
-/// The levels of evidence, a sentence each.
+/// The levels of evidence, one sentence each.
 std::string meaning_of_levels() {
   std::string text = "Levels of evidence, surest first:\n";
   for (const EvidenceInfo& level : evidence_levels) text += folded(fmt::format("{}: {}", level.name, level.meaning), 2);

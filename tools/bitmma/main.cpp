@@ -15,16 +15,16 @@
 
 namespace {
 
-/// A descriptor that was closed when the program began would be given to the next file that is opened, and what is
-/// printed would go into it. One that cannot be written stands in: printing then fails, and is reported.
+/// If a standard stream is closed when the program starts, the next opened file would get its descriptor, and printed
+/// text would go into that file. An unwritable descriptor takes its place: printing then fails and is reported.
 void hold_closed_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != descriptor) std::_Exit(2);
   }
 }
 
-/// Removes the files that write_whole has not finished: among those that this process has open for reading and writing
-/// they are known by their names. Calls only what a handler of signals may call.
+/// Removes the unfinished files of write_whole: among the files that this process has open for reading and writing,
+/// their names identify them. Calls only async-signal-safe functions.
 void remove_unfinished_files() {
   constexpr std::string_view folder = "/proc/self/fd/";
   constexpr int most_files = 1024;
@@ -46,17 +46,17 @@ void end_by(int signal) {
   raise(signal);  // SA_RESETHAND: this time it ends the process
 }
 
-/// Files that are not finished go before the process does.
+/// Removes unfinished files before a signal ends the process.
 void clean_up_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}) {
     struct sigaction action = {};
-    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;  // as after nohup
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;  // ignored, as after nohup
     action = {};
     action.sa_handler = end_by;
     action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
     sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the limit of its size is then an error that says so
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit is then reported as an error
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void clean_up_at_signals() {
 int main(int argc, char** argv) {
   hold_closed_streams();
   clean_up_at_signals();
-  // A case's matrices are freed and allocated again for the next one; giving their pages back in between costs more
+  // A case's matrices are freed and allocated again for the next one; returning their pages in between takes longer
   // than the arithmetic.
   mallopt(M_MMAP_THRESHOLD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

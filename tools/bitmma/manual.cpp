@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What shells and man read. Made from the commands, so that neither can lag behind.
+// Shell completions and man pages, generated from the commands, so that they are always up to date.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +20,7 @@ std::vector<const CLI::App*> shown_below(const CLI::App& command) {
   return command.get_subcommands([](const CLI::App* below) { return !below->get_group().empty(); });
 }
 
-/// "layout smem"; empty for the program.
+/// "layout smem"; empty for the program itself.
 std::string path_below(const CLI::App& command) {
   const CLI::App* const above = command.get_parent();
   if (!above) return "";
@@ -28,7 +28,7 @@ std::string path_below(const CLI::App& command) {
   return path.empty() ? command.get_name() : path + " " + command.get_name();
 }
 
-/// Its flags with their dashes.
+/// The names of a flag, with dashes.
 std::vector<std::string> names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -44,7 +44,7 @@ void for_each_command(const CLI::App& command, const Visit& visit) {
   for (const CLI::App* below : shown_below(command)) for_each_command(*below, visit);
 }
 
-/// What may stand behind the words of a command: the commands below it, and its flags.
+/// The words that may follow a command: its subcommands and its flags.
 std::vector<std::string> words_behind(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* below : shown_below(command)) words.push_back(below->get_name());
@@ -81,7 +81,7 @@ complete -o filenames -F _bitmma bitmma
                      version(), commands, cases);
 }
 
-/// In single quotes of zsh and fish.
+/// Quotes for zsh and fish, in single quotes.
 std::string quoted(std::string text) {
   text = text.substr(0, text.find('\n'));
   for (const std::string_view special : {"'", "[", "]", ":"}) std::erase(text, special[0]);
@@ -155,7 +155,7 @@ std::string fish_completion(const CLI::App& program) {
   return lines;
 }
 
-/// Text of a man page: backslashes, and what would begin a request of roff.
+/// Escapes text for a man page: backslashes, and characters that would start a roff request.
 std::string roff(const std::string& text) {
   std::string result;
   bool begins_line = true;
@@ -169,7 +169,7 @@ std::string roff(const std::string& text) {
   return result;
 }
 
-/// "bitmma-layout-smem", as pages are called.
+/// "bitmma-layout-smem", the name of a man page.
 std::string page_name(const CLI::App& command) {
   const std::string path = path_below(command);
   std::string name = "bitmma" + (path.empty() ? "" : "-" + path);
@@ -214,7 +214,7 @@ struct ManualFlags {
   Flag<std::string> out;
 };
 
-/// The page of the command and of each below it, NAME.1.
+/// Writes the pages of the command and of each subcommand, NAME.1.
 void write_pages(const Context& context, const CLI::App& command, const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {

@@ -21,7 +21,7 @@ struct MathFlags {
   Flag<bool> explain = false, list = false, json = false;
 };
 
-/// A number as a code of the type; nothing if the text is no number, or an integer that does not fit.
+/// A number as a code of the type; nothing if the text is not a number, or an integer that does not fit.
 std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto parsed = [&](auto& number) {
@@ -43,11 +43,11 @@ std::optional<uint64_t> code_of(const MathWord& type, const std::string& text) {
   return {};
 }
 
-/// An operand: a word in hex, or a number that is rounded to the nearest code.
+/// An operand: a word in hex, or a number, which is rounded to the nearest code.
 uint64_t operand_of(const MathWord& type, std::string text) {
-  if (text.starts_with(" ")) text.erase(0, 1);  // with_negative_operands
+  if (text.starts_with(" ")) text.erase(0, 1);  // added by with_negative_operands
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  // A word of f16 in place of one of f32 would be read as a tiny number.
+  // An f16 word given for an f32 operand would read as a tiny number.
   if (const size_t digits = static_cast<size_t>(type.bits / 4);
       is_hex && text.size() < 2 + digits && parse_word(text)) {
     throw Error({.field = "operand",

@@ -13,8 +13,8 @@
 namespace bitmma::cli {
 namespace {
 
-/// "1000" of "1e3" and "1500" of "1.5e3": digits, at most one point, and an exponent that leaves a whole number. Other
-/// texts as they are.
+/// "1000" for "1e3" and "1500" for "1.5e3": digits, at most one point, and an exponent that gives a whole number. Other
+/// texts are unchanged.
 std::string without_exponent(const std::string& text) {
   const size_t e = text.find_first_of("eE");
   if (e == std::string::npos || text.starts_with("0x") || text.starts_with("0X")) return text;
@@ -33,7 +33,7 @@ std::string without_exponent(const std::string& text) {
   return digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
 }
 
-/// True for a number of 64 bits: decimal, or 0x and hexadecimal digits, or 0 and octal ones, as CLI11 reads it.
+/// True for a 64-bit number as CLI11 reads it: decimal, hexadecimal after 0x, or octal after 0.
 bool is_whole_number(std::string_view text, bool is_signed) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -47,7 +47,7 @@ bool is_whole_number(std::string_view text, bool is_signed) {
   return magnitude <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
 }
 
-/// True for a decimal number that is finite.
+/// True for a finite decimal number.
 bool is_decimal_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double number = 0;
@@ -59,7 +59,7 @@ bool is_decimal_number(std::string_view text) {
 
 void take_numbers_exactly(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
-    // CLI11's name of the type, and behind it those of checks.
+    // CLI11's name of the type, followed by the names of checks.
     const std::string type = option->get_type_name();
     const bool is_signed = type.starts_with("INT"), is_whole = is_signed || type.starts_with("UINT");
     if (!is_whole && !type.starts_with("FLOAT")) continue;

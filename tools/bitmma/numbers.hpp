@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Numbers on the command line are taken exactly or refused. CLI11 by itself takes what does not fit for the nearest
-// number that does, -1 for 2^64 - 1 where nothing is negative, and nothing for 0.
+// Numbers on the command line are accepted exactly or refused. CLI11 alone replaces a number out of range by the
+// nearest one, accepts -1 as 2^64 - 1 for unsigned options, and an empty text as 0.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace bitmma::cli {
 
-/// Adds the check to every option of the command and of those below it that takes a number. Called once, when all are
-/// there. Others are refused by an Error that names the option.
+/// Adds the check to every numeric option of the command and of its subcommands. Call it once, after all options exist.
+/// An Error for a bad number names the option.
 void take_numbers_exactly(CLI::App& command);
 
 }  // namespace bitmma::cli

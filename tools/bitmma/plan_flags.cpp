@@ -22,7 +22,7 @@ void ProductPlanFlags::add(Command& command) {
 
 namespace {
 
-/// The key kernel only documents: warnings about it if no flag asks for its plan.
+/// The key kernel is only documentation: warns about it unless a flag requests its plan.
 void judge_kernel(Context& context, const ProductFile& product, bool has_plan) {
   const std::string* const named = product.file.find_metadata("kernel");
   if (!named) return;
@@ -38,7 +38,7 @@ void judge_kernel(Context& context, const ProductFile& product, bool has_plan) {
     about.expected = "a plan: none was asked for, and this key documents";
     about.fix = "--kernel file takes the plan of this kernel";
   } catch (const Error& error) {
-    // Of kernels without a pattern nothing is known that could contradict a plan.
+    // Nothing is known about kernels without a pattern, so they cannot contradict a plan.
     if (has_plan && error.violations().front().code == ViolationCode::unknown_kernel) return;
     about.expected = "a kernel that computes this product";
     about.fix = print(error.violations().front());

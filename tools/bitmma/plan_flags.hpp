@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// --plan, --kernel, --split-k, --output-type and --target: which plan a product is computed by.
+// --plan, --kernel, --split-k, --output-type and --target: the plan that computes a product.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct ProductPlanFlags {
 
   void add(Command& command);
   bool are_given() const { return !plan.empty() || !kernel.empty(); }
-  /// True where none is asked for, nor another target, type or split, and the file names the plan of its d: it is
-  /// taken.
+  /// True if no flag requests a plan, target, type or split, and the file names the plan of its d, which is then
+  /// used.
   bool are_taken_from(const ProductFile& product, const TargetFlag& target) const;
-  /// The plan that they mean for this product. Where the number of slices is open, the recorded D decides. Throws Error
-  /// for what contradicts the plan, and where nothing tells the number of slices.
+  /// The plan that the flags select for this product. If the number of slices is unknown, the recorded D decides.
+  /// Throws Error for contradictions with the plan, and if nothing determines the number of slices.
   GemmPlan plan_for(Context& context, const ProductFile& product, const TargetFlag& target, int threads) const;
 };
 

@@ -23,8 +23,8 @@ struct PtxFlags {
   Flag<int> columns = 128;
 };
 
-/// A legal instruction of the mnemonic: where it leaves shape, types or the place of A open, any that are legal will
-/// do, for they are operands of the kernel. Throws Error when there is none.
+/// A legal instruction for the mnemonic: if it leaves shape, types or the place of A open, any legal choice serves,
+/// because these are operands of the kernel. Throws Error if there is none.
 Instruction require_mnemonic(const std::string& text, const TargetFlag& target) {
   const Instruction instruction = parse_instruction(text);
   std::vector<Violation> violations = violations_of(instruction, target.of(instruction));
@@ -40,7 +40,7 @@ Instruction require_mnemonic(const std::string& text, const TargetFlag& target) 
   throw Error(std::move(violations));
 }
 
-/// Throws Error for text that is neither a file nor the beginning of a mnemonic: probably a file name.
+/// Throws Error for text that is neither a file nor the start of a mnemonic: probably a misspelt file name.
 void require_mnemonic_or_file(const std::string& what) {
   const std::string first = what.substr(0, what.find('.'));
   if (first == "wgmma" || first == "mma" || first == "tcgen05") return;
@@ -50,7 +50,7 @@ void require_mnemonic_or_file(const std::string& what) {
                .fix = "give a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
 }
 
-/// The kernel of a file's instruction, or of a mnemonic with what flags say about memory.
+/// The kernel for a file's instruction, or for a mnemonic with the flags about memory.
 Kernel kernel_of(const PtxFlags& flags) {
   std::error_code error;
   if (!std::filesystem::exists(*flags.what, error)) {
@@ -62,7 +62,7 @@ Kernel kernel_of(const PtxFlags& flags) {
     return ptx_kernel(instruction, shape);
   }
   const VectorFile vectors = laid_out(flags.file.read(flags.what), {});
-  const Case one = case_at(vectors, 0);  // the others are of the same size
+  const Case one = case_at(vectors, 0);  // the others have the same size
   KernelShape shape = kernel_shape_of(std::span(&one.before, 1));
   shape.target = vectors.target;
   return ptx_kernel(one.instruction, shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files with a recorded D, as verify, compare and diagnose take them.
+// Files with a recorded D, for verify, compare and diagnose.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace bitmma::cli {
 
-/// A file that holds a D alone: under any name, or as d with the key instruction.
+/// The tensor of a file that holds only a D: under any name, or as d with the key instruction.
 const Tensor* d_alone(const TensorFile& file);
-/// Throws Error where both files say their instruction, and not the same.
+/// Throws Error if both files name an instruction, and these differ.
 void require_same_instruction(const TensorFile& file, const TensorFile& of_d);
-/// Throws Error for such a file where inputs are needed; `verb` takes it as its second file.
+/// Throws Error for a file without inputs where they are needed; `verb` accepts it as its second file.
 void require_inputs(const TensorFile& file, std::string_view verb);
-/// `file` with `d` in place of all that it records.
+/// `file` with `d` in place of all of its results.
 TensorFile with_d(TensorFile file, Tensor d);
-/// Calls `body`. Where it refuses tensor d or the cases of `path`, the message names `path_of_d`, which d is from.
+/// Calls `body`. If it refuses tensor d or the cases of `path`, the message names `path_of_d`, the origin of d.
 template <typename Body>
 auto naming_file_of_d(const std::string& path, const std::string& path_of_d, const Body& body) {
   try {
@@ -35,12 +35,12 @@ auto naming_file_of_d(const std::string& path, const std::string& path_of_d, con
   }
 }
 
-/// Says on standard error that the d of a file has another type than the instruction leaves, and is compared all the
-/// same: each of its numbers is one of that type.
+/// Warns that the d of a file has another type than the instruction's result, and is compared nevertheless: each of its
+/// numbers is representable in that type.
 void warn_of_converted_d(const Context& context, const TensorFile& file, const Instruction& instruction);
 
-/// A file of cases or whole tiles. Throws Error when it is neither, or holds a D alone. `flags` stand in for what the
-/// file does not say. Warns of a converted d.
+/// A file of cases or whole tiles. Throws Error if it is neither, or holds only a D. `flags` supply what the file does
+/// not name. Warns of a converted d.
 RecordedFile read_recorded(const Context& context, TensorFile file, const FileFlags& flags);
 
 }  // namespace bitmma::cli

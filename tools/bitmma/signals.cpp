@@ -14,16 +14,16 @@ namespace {
 struct Watched {
   int signal = 0;
   std::string_view name = {};
-  struct sigaction before = {};  // the earlier action, which a second signal runs
+  struct sigaction before = {};  // the earlier action, which runs at a second signal
 };
 
-// A handler can get data only through globals, and may use only lock-free atomics.
+// A handler can access data only through globals, and use only lock-free atomics.
 std::array<Watched, 2> watched{Watched{.signal = SIGINT, .name = "SIGINT"},
                                Watched{.signal = SIGTERM, .name = "SIGTERM"}};
-std::atomic<int> noted{0};  // the signal that came
+std::atomic<int> noted{0};  // the received signal
 static_assert(std::atomic<int>::is_always_lock_free);
 
-/// Calls only what POSIX allows in handlers.
+/// Calls only functions that POSIX allows in handlers.
 extern "C" void note(int signal) {
   const int saved_errno = errno;
   int none = 0;
@@ -34,7 +34,7 @@ extern "C" void note(int signal) {
     for (const Watched& one : watched) {
       if (one.signal == signal) sigaction(signal, &one.before, nullptr);
     }
-    raise(signal);  // comes when this handler returns
+    raise(signal);  // delivered when this handler returns
   }
   errno = saved_errno;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Interrupts of a long command that has something to say before it ends.
+// Handles interrupts of a long command that has to print something before it ends.
 //
 //   const Interrupts interrupts;
 //   while (work is left && !interrupts.asked()) do a piece;
@@ -10,8 +10,8 @@
 
 namespace bitmma::cli {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted, with a line on stderr; the next one ends the program, in
-/// the way that was set up before. A signal that was ignored stays ignored. One at a time.
+/// During its lifetime, the first SIGINT or SIGTERM is only recorded, with a line on stderr; the next one ends the
+/// program by the previous action. A signal that was ignored stays ignored. Only one object at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -20,7 +20,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool asked() const { return !name().empty(); }
-  /// "SIGINT" or "SIGTERM"; empty as long as there was none.
+  /// "SIGINT" or "SIGTERM"; empty before a signal.
   std::string_view name() const;
 };
 

@@ -26,13 +26,13 @@ struct SimulateFlags {
   LayoutFlags layouts;
   BenchFlag bench;
   Flag<std::optional<int64_t>> show_case = {};
-  Flag<std::string> after;  // a file with the state before
+  Flag<std::string> after;  // the file with the previous state
   Flag<int> rows = 8, cols = 8;
   Flag<bool> hex = false, lint = false, json = false, replace_d = false;
   Flag<int> threads = 1;
 };
 
-/// What rows and columns of a result are: of a matrix, or of the words that a move leaves in registers or Tensor
+/// The meaning of a result's rows and columns: of a matrix, or of the words that a move writes to registers or Tensor
 /// Memory.
 struct AxisNames {
   std::string_view row = "row", col = "col";
@@ -45,10 +45,10 @@ AxisNames axis_names(const Case& one) {
   return {.row = "lane", .col = "column"};
 }
 
-/// D as a table, and all its codes as data. Of `is_words` the words that a move leaves, the last column perhaps redval.
+/// D as a table, and all its codes as data. With `is_words` the words of a move; the last column may be redval.
 void add_d(Report& report, const SimulateFlags& flags, const Matrix& d, const AxisNames& names = {},
            bool is_words = false, bool has_redval = false) {
-  if (flags.json) {  // all of it, whatever a reader would see
+  if (flags.json) {  // all of it, regardless of the limits for text
     Report codes = Report::list();
     for (int row = 0; row < d.rows(); ++row) {
       Report line = Report::list();
@@ -78,7 +78,7 @@ void add_d(Report& report, const SimulateFlags& flags, const Matrix& d, const Ax
   }
 }
 
-/// The operands of a case that are numbers: descriptors, addresses, and immediates that may differ from case to case.
+/// The numeric operands of a case: descriptors, addresses, and immediates that may differ between cases.
 std::string print_operands(const Case& one) {
   std::string text;
   const auto add = [&](std::string_view name, ElementType type, uint64_t number) {
@@ -98,7 +98,7 @@ std::string print_operands(const Case& one) {
   return text;
 }
 
-/// Shape and types, where the mnemonic does not say them, and scales.
+/// Shape and types, if the mnemonic does not have them, and scales.
 std::string print_shape_and_types(const Instruction& instruction) {
   if (!is_mma(instruction)) return "";
   const Mma mma = mma_of(instruction);
@@ -114,16 +114,16 @@ std::string print_shape_and_types(const Instruction& instruction) {
   return text;
 }
 
-/// What is recorded of D, against what is computed; nothing where nothing is.
+/// Compares the recorded D with the computed one; nothing if none is recorded.
 std::optional<Comparison> recorded_comparison(Context& context, const SimulateFlags& flags, const VectorFile& vectors,
                                               const std::optional<UnrolledK>& loop) {
-  if (loop) return loop->recorded;  // D of its steps is this program's own
+  if (loop) return loop->recorded;  // this program computed the D of its steps
   if (!vectors.has_recorded_d()) return std::nullopt;
   ProgressLine progress(context, vectors.file.path, vectors.cases);
   return verify(vectors, flags.threads, progress.from(0));
 }
 
-/// The case to show: of the steps of a K loop the last.
+/// The case to show: for a K loop its last step.
 int64_t shown_case(const SimulateFlags& flags, const VectorFile& vectors, int64_t steps) {
   const int64_t index = flags.show_case.value_or(steps > 0 ? steps - 1 : 0);
   require_case(vectors, index);
@@ -147,22 +147,22 @@ void add_recorded(Report& report, const Comparison& comparison, const std::strin
   }
 }
 
-/// A file as it is simulated, and how.
+/// A file to simulate, and how.
 struct Simulated {
   VectorFile vectors = {};
-  std::string source = {};  // who computed the D that the file records
+  std::string source = {};  // the origin of the recorded D
   std::optional<UnrolledK> loop = {};
-  int64_t steps = 0;  // instructions of a K loop, which make one D; 0 for other files
+  int64_t steps = 0;  // instructions of a K loop, which together make one D; 0 for other files
   std::vector<Violation> warnings = {};
 };
 
-/// What --after leaves out: results of another state than the one that the instruction begins with.
+/// Warnings about the results that --after drops, because they belong to another initial state.
 std::vector<Violation> left_out(const TensorFile& own, const TensorFile& with_state) {
   std::vector<Violation> found;
   const auto look_at = [&](std::string_view name) {
     if (name.empty() || !own.find(name) || with_state.find(name)) return;
     const std::string field = fmt::format("{}: tensor {}", own.path, name);
-    if (std::ranges::find(found, field, &Violation::field) != found.end()) return;  // fields share a name
+    if (std::ranges::find(found, field, &Violation::field) != found.end()) return;  // fields may share a name
     found.push_back({.code = ViolationCode::unread_argument,
                      .field = field,
                      .seen = "recorded after another state, and neither compared nor written",
@@ -216,7 +216,7 @@ Report describe_case(Context& context, const SimulateFlags& flags, const Simulat
   return report;
 }
 
-/// What is suspicious in any case, each said once with the number of cases it is in.
+/// Suspicious points of all cases, each listed once with the number of its cases.
 std::vector<std::pair<Violation, int64_t>> lint_findings(const VectorFile& vectors) {
   std::vector<std::pair<Violation, int64_t>> found;
   for (int64_t index = 0; index < vectors.cases; ++index) {
@@ -231,7 +231,7 @@ std::vector<std::pair<Violation, int64_t>> lint_findings(const VectorFile& vecto
   return found;
 }
 
-/// The file on the GPU that --target asks for, where the file names another one. Its recorded D is of its own target.
+/// The file for the GPU that --target requests, if the file names another one. Its recorded D is for its own target.
 std::optional<TensorFile> on_other_target(const TensorFile& file, std::optional<Target> asked) {
   const std::string* named = file.find_metadata("target");
   const std::optional<Target> own = named ? target_meant_by(*named) : std::nullopt;
@@ -271,7 +271,7 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
   show(context, list, flags.json);
 }
 
-/// `target` stands in for a target that the file does not name.
+/// `target` applies if the file does not name one.
 Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<Target> target) {
   VectorFileDefaults defaults = flags.file.defaults();
   defaults.target = target;
@@ -293,8 +293,8 @@ Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<T
   }
 }
 
-/// A tile of the M and N of several instructions; nothing for other files. A loop over K of one instruction's M and N
-/// is none: its steps become cases of a vector file.
+/// A tile that spans M and N of several instructions; nothing for other files. A loop over K with the M and N of one
+/// instruction is not a tile: its steps become cases of a vector file.
 std::optional<WholeTile> tile_of(const SimulateFlags& flags, const TensorFile& file, std::optional<Target> target) {
   const bool has_state =
       std::ranges::any_of(state_fields, [&](const FieldInfo& field) { return file.find(field.name) != nullptr; });
@@ -357,7 +357,7 @@ Report describe_tile(Context& context, const SimulateFlags& flags, const WholeTi
   return report;
 }
 
-/// `there` below `report`, with how the results of the two targets compare.
+/// Adds `there` to `report`, with a comparison of the results of the two targets.
 void add_other_target(Report& report, Report there, const Comparison& comparison, Target own, Target other) {
   Report compared{{"outputs", comparison.outputs}, {"mismatches", comparison.mismatches}};
   there.lines.insert(there.lines.begin(), Report::Line{});
@@ -370,7 +370,7 @@ void add_other_target(Report& report, Report there, const Comparison& comparison
   if (comparison.first) report.add_text("first: " + print(*comparison.first));
 }
 
-/// Both results, and how many outputs differ.
+/// Both results, and the number of differing outputs.
 Report describe_two_targets(Context& context, const SimulateFlags& flags, const Simulated& own,
                             const Simulated& other) {
   Report report = describe_case(context, flags, own);
@@ -384,7 +384,7 @@ Report describe_two_targets(Context& context, const SimulateFlags& flags, const 
   return report;
 }
 
-/// Says on standard error how a recorded D compares, where no report is shown. True when it is the same, or none.
+/// Prints on stderr how a recorded D compares, if no report is shown. True if it is equal, or if there is none.
 bool is_recorded_d_same(Context& context, const std::string& path, const std::string& source,
                         const std::optional<Comparison>& recorded) {
   if (!recorded || recorded->mismatches == 0) return true;
@@ -399,7 +399,7 @@ bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simu
                             recorded_comparison(context, flags, one.vectors, one.loop));
 }
 
-/// Throws Error when `output` is a file whose D this program did not compute: it would be lost.
+/// Throws Error if `output` is a file with a D that this program did not compute: it would be lost.
 void require_no_loss(const std::string& output, const std::string& input) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(output, error)) return;
@@ -407,7 +407,7 @@ void require_no_loss(const std::string& output, const std::string& input) {
   try {
     old = read_tensor_file(output);
   } catch (const Error&) {
-    return;  // no results are in it
+    return;  // it contains no results
   }
   const bool has_result = old.find("d") || std::ranges::any_of(state_fields, [&](const FieldInfo& field) {
                             return !field.after.empty() && old.find(field.after);
@@ -422,7 +422,7 @@ void require_no_loss(const std::string& output, const std::string& input) {
                .fix = "--replace-d writes over it"});
 }
 
-/// False, and a line on standard error, where `output` would replace a recorded D that differs.
+/// False, with a line on stderr, if `output` would replace a recorded D that differs.
 bool may_write(Context& context, const SimulateFlags& flags, const std::string& output, bool is_same) {
   if (is_same || *flags.replace_d) return true;
   context.terminal.err << fmt::format("{}: not written: the recorded D would be lost; --replace-d replaces it\n",
@@ -430,7 +430,7 @@ bool may_write(Context& context, const SimulateFlags& flags, const std::string& 
   return false;
 }
 
-/// Shows D of a tile, or writes it beside the matrices. `elsewhere` is the same on the GPU that --target asks for.
+/// Shows D of a tile, or writes it beside the matrices. `elsewhere` is the tile on the GPU that --target requests.
 std::optional<Report> simulate_tile(Context& context, const SimulateFlags& flags, const WholeTile& own,
                                     const std::optional<WholeTile>& elsewhere, const std::string& output) {
   constexpr std::string_view of_one =
@@ -467,7 +467,7 @@ std::optional<Report> simulate_tile(Context& context, const SimulateFlags& flags
   return std::nullopt;
 }
 
-/// Computes one case; its bytes in the file that is written, or some less where D is new.
+/// Computes one case and returns its bytes in the output file (slightly fewer if D is new).
 uint64_t bytes_of_a_case(const VectorFile& vectors) {
   computed_d(case_at(vectors, 0));
   uint64_t bytes = 0;
@@ -569,7 +569,7 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
 
 void run_simulate(Context& context, const SimulateFlags& flags) {
   std::vector<std::string> files = vector_files(flags.files);
-  // What was named is there before results of the others are shown. A link to nothing below a folder ends no run.
+  // Check that all named files exist before showing results. A dangling link below a folder does not end the run.
   std::vector<Violation> dangling;
   std::erase_if(files, [&](const std::string& path) {
     try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Progress of a long command: on a terminal one line of stderr that is redrawn, in a log a line every half minute.
+// Progress of a long command: on a terminal one redrawn line of stderr, in a log one line every half minute.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Since the command began.
+  /// Seconds since the command began.
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
 
-  /// Calls `text` where a line is due, or where this is the last one.
+  /// Calls `text` when a line is due, and for the last line.
   template <typename Text>
   void update(const Text& text, bool is_last = false) {
     const double now = seconds();

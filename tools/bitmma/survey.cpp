@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bitmma survey: asks a GPU everything, and reads what GPUs answered.
+// bitmma survey: measures a GPU, and evaluates reports from GPUs.
 #include "survey.hpp"
 
 #include <fmt/format.h>
@@ -109,7 +109,7 @@ void add_survey_run(Command& survey, Context& context) {
   command->callback([flags, &context] { run_survey_command(context, *flags); });
 }
 
-/// One unit, in the process that a survey made for it.
+/// Runs one unit, in the process that a survey started for it.
 void add_survey_unit(Command& survey) {
   Command* command = survey.add_command("unit", "");
   command->group("");
@@ -142,8 +142,8 @@ SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {
 }
 
 std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDeviceFlags& device) {
-  // The link itself, not the path it names: an upgrade in the middle of a survey replaces the file, and each process
-  // that starts through the link is still this program.
+  // The link itself, not its destination: an upgrade during a survey replaces the file, and each process that starts
+  // through the link still runs this program.
   std::vector<std::string> command{"/proc/self/exe", "survey", verb, "--device", std::to_string(device.ordinal)};
   if (!device.rehearse.empty()) command.insert(command.end(), {"--rehearse", device.rehearse});
   return command;

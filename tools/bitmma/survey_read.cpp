@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bitmma survey read: what reports of GPUs say about the rules and choices of this version.
+// bitmma survey read: the conclusions from GPU reports about this version's rules and choices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct SurveyReadFlags {
   Flag<int> threads = 1;
 };
 
-/// Prints the file of confirmed facts with the reports' rows, and on stderr the reasons against further rows.
+/// Prints the file of confirmed facts with the reports' rows, and on stderr why further rows are not confirmed.
 void print_confirmed(const Context& context, const std::vector<ReadSurvey>& reads) {
   const Confirmed news = confirmed_by_all(reads);
   Confirmed all = confirmed();

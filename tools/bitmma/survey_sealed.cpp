@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bitmma survey sealed and seal: what was predicted about a GPU before one was asked.
+// bitmma survey sealed and seal: predictions about a GPU, made before one was measured.
 #include <fmt/format.h>
 
 #include "bitmma/core/target_names.hpp"
@@ -15,8 +15,8 @@ namespace {
 
 struct SealedFlags {
   SurveyDeviceFlags device;
-  Flag<std::string> path = {};  // of the prediction; empty: the one that is built in for the GPU
-  Flag<std::string> out = {};   // of the answers
+  Flag<std::string> path = {};  // of the prediction; empty: the compiled-in one for the GPU
+  Flag<std::string> out = {};   // for the answers
   Flag<double> unit_seconds = 10;
   Flag<int> jobs = 4;
   Flag<bool> json = false;
@@ -68,7 +68,7 @@ void run_seal(Context& context, const SealFlags& flags) {
   show(context, report.add_text(fmt::format("wrote {}", flags.out)), false);
 }
 
-/// One point, in the process that was made for it.
+/// Runs one point, in the process that was started for it.
 void add_survey_point(Command& survey) {
   Command* command = survey.add_command("point", "");
   command->group("");

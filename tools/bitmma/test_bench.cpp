@@ -18,14 +18,14 @@ struct FormatName {
 };
 constexpr FormatName names[] = {{BenchFormat::hex, "hex"}, {BenchFormat::csv, "csv"}, {BenchFormat::jsonl, "jsonl"}};
 
-/// One column or list of columns of a line: what an output is made of.
+/// A column or list of columns of a line: one operand of an output.
 struct Part {
   std::string_view name;
   Format format;
-  int count;  // of codes
+  int count;  // number of codes
 };
 
-/// A's row, B's column, their scales where there are some, C and D.
+/// A's row, B's column, their scales if any, C and D.
 std::vector<Part> parts_of(const Mma& mma) {
   std::vector<Part> parts{{"a", mma.a, mma.k}, {"b", mma.b, mma.k}};
   if (mma.scale_count > 0) {

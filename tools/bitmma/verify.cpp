@@ -45,7 +45,7 @@ Report describe_file(const RecordedFile& file, const Comparison& comparison) {
   return report;
 }
 
-/// What is read of all paths, before anything is computed.
+/// The contents of all paths, read before anything is computed.
 struct VerifiedFiles {
   std::vector<std::pair<std::string, RecordedFile>> instructions;
   std::vector<LaunchFile> launches;
@@ -59,8 +59,8 @@ struct VerifiedFiles {
   }
 };
 
-/// A file that cannot be read is reported, and the others are verified all the same; so is one that records no D, of
-/// which nothing would be verified.
+/// An unreadable file is reported, and the others are verified; the same holds for a file that records no D, because
+/// there is nothing to verify.
 VerifiedFiles files_of(const Context& context, const VerifyFlags& flags) {
   VerifiedFiles files;
   for (const std::string& path : vector_files(flags.paths)) {
@@ -82,7 +82,7 @@ VerifiedFiles files_of(const Context& context, const VerifyFlags& flags) {
 
 std::string print_extents(const std::array<int64_t, 3>& extents) { return fmt::format("{}", fmt::join(extents, ",")); }
 
-/// A launch as messages name it: "softmax, grid 4,1,1, block 128,1,1 (my label)".
+/// The name of a launch in messages: "softmax, grid 4,1,1, block 128,1,1 (my label)".
 std::string print_launch(const RecordedLaunch& launch) {
   return fmt::format("{}, grid {}, block {}{}", launch.entry, print_extents(launch.grid), print_extents(launch.block),
                      launch.label.empty() ? "" : fmt::format(" ({})", launch.label));
@@ -93,7 +93,7 @@ struct KernelGroup {
   int64_t launches = 0, refused = 0, changed = 0, differing = 0;
 };
 
-/// Runs the launches of all files again, and adds what came out to the report. Returns an exit code.
+/// Runs the launches of all files again, and adds the results to the report. Returns an exit code.
 int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progress, Report& report) {
   std::map<std::string, KernelGroup> groups;
   KernelGroup total;
@@ -156,14 +156,14 @@ int verify_instructions(const VerifyFlags& flags, VerifiedFiles& files, Progress
   Comparison total;
   Report results = Report::list();
   std::vector<std::string> failures;
-  constexpr int most_drawn = 4;  // maps
+  constexpr int most_drawn = 4;  // number of maps to draw
   int failed_files = 0, verified_files = 0;
   for (auto& [path, held] : files.instructions) {
-    const RecordedFile file = std::exchange(held, {});  // given back when it is done
+    const RecordedFile file = std::exchange(held, {});  // freed after use
     Comparison one;
     try {
       one = verify(file, flags.threads, progress.from(total.cases));
-    } catch (const Error& error) {  // a file that contradicts itself is found out when it is read whole
+    } catch (const Error& error) {  // reading the whole file shows whether it contradicts itself
       std::ranges::copy(error.violations(), std::back_inserter(files.unreadable));
       continue;
     }
@@ -205,7 +205,7 @@ int verify_instructions(const VerifyFlags& flags, VerifiedFiles& files, Progress
 
 void run_verify(Context& context, const VerifyFlags& flags) {
   flags.cpu_target.use();
-  VerifiedFiles files = files_of(context, flags);  // every header first: progress knows the total
+  VerifiedFiles files = files_of(context, flags);  // read every header first, so that progress knows the total
   if (files.instructions.empty() && files.launches.empty()) throw Error(std::move(files.unreadable));
   Report report = Report::object();
   {

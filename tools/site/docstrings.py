@@ -1,5 +1,5 @@
-"""Docstrings as the package writes them, made readable as Markdown: aligned names become a table, examples and
-indented lines stay as they stand. Attributes of a class become one table below its docstring."""
+"""Converts the package's docstrings to Markdown: aligned names become a table; examples and indented lines stay
+unchanged. Attributes of a class become one table below its docstring."""
 from __future__ import annotations
 
 import ast
@@ -71,7 +71,7 @@ def markdown_of(text: str) -> str:
 
 
 def _with_attributes(one: griffe.Class) -> str:
-    """The docstring of a class and a table of its public attributes, which are no members any more."""
+    """The docstring of a class and a table of its public attributes, which it removes from the members."""
     rows = []
     for name, member in list(one.members.items()):
         if not member.is_alias and member.is_attribute and not name.startswith("_"):

@@ -1,11 +1,11 @@
-"""A public header as Markdown: its opening comment, then each declaration as it stands, below its own comment.
+"""Converts a public header to Markdown: its opening comment, then each declaration unchanged, below its comment.
 
     /// The plan of one chain over K.          ### `flat_plan`
     GemmPlan flat_plan(Target target, ..);  ->  The plan of one chain over K.
                                                 (the declaration, word for word)
 
-Nothing is parsed but comments, blank lines and brackets. Names of declarations are looked for to make headings; an item
-whose name is not found stands without one.
+This parses only comments, blank lines and brackets. It searches for the names of declarations to make headings; an item
+without a known name gets no heading.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _left_out = re.compile(r"#pragma once|#include|#ifndef BITMMA_H|#define BITMMA_H
 
 
 def _depth_of(line: str) -> int:
-    """How much deeper in brackets the next line is."""
+    """The change of the bracket depth from this line to the next."""
     plain = _string_or_comment.sub("", line)
     return sum(plain.count(one) for one in "{([") - sum(plain.count(one) for one in "})]")
 
@@ -89,7 +89,7 @@ _value_name = re.compile(r"\b(\w+)(?:\[\w*\])? ?(?:=|\{|;)")
 
 
 def names_of(code: list[str]) -> list[str]:
-    """What the declarations are called, each once."""
+    """The distinct names of the declarations."""
     names: list[str] = []
     statement, depth = "", 0
     for line in code:
@@ -123,7 +123,7 @@ def _name_of(statement: str) -> str | None:
 
 
 def prose(lines: list[str]) -> str:
-    """Comment lines as Markdown: what is indented stays as it stands, the rest is text."""
+    """Comment lines as Markdown: indented lines stay unchanged, all others become text."""
     out: list[str] = []
     in_code = False
     for number, line in enumerate(lines):
@@ -151,7 +151,7 @@ def _language(path: str) -> str:
 
 
 def markdown_of(path: str, text: str, level: int = 2, only: str = "") -> str:
-    """The whole header, or the section `only`. `path` is what an include names; headings begin at `level`."""
+    """The whole header, or the section `only`. `path` is the path in an #include; headings begin at `level`."""
     out: list[str] = []
     section = ""
     for item in items_of(text):

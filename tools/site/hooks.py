@@ -1,10 +1,10 @@
-"""What mkdocs does not do by itself for this site.
+"""Extends mkdocs for this site.
 
 - index.md is README.md. Other files of the repository that a page links to become pages below `repository/`.
-- docs/notebooks/*.ipynb become pages as they were executed; nothing is executed here.
+- docs/notebooks/*.ipynb become pages with their recorded outputs; the build executes nothing.
 - The headers of include/ become the reference of C and C++.
 
-Generated pages are made in memory and written into the site only.
+The build makes generated pages in memory and writes them only into the site.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _languages = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".json":
 # Links that leave docs/
 
 def _page_of(path: str) -> str:
-    """The page of the site that shows a file of the repository, with the anchor where it stands."""
+    """The page of the site that shows a file of the repository, with its anchor on that page."""
     if path == "README.md":
         return "index.md"
     if path.startswith("docs/"):
@@ -43,7 +43,7 @@ def _page_of(path: str) -> str:
 
 
 def _linked(path: str, text: str) -> dict[str, str]:
-    """Link -> file of the repository, for the links of a file that name one."""
+    """Maps each link of a file to the file of the repository that it names."""
     found = {}
     for match in _link.finditer(text):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
@@ -53,7 +53,7 @@ def _linked(path: str, text: str) -> dict[str, str]:
 
 
 def _relinked(path: str, text: str) -> str:
-    """The text of a file of the repository, with links as the site has them."""
+    """The text of a file of the repository, with links changed for the site."""
     files = _linked(path, text)
     here = posixpath.dirname(_page_of(path))
 
@@ -123,7 +123,7 @@ def _notebook_pages(path: pathlib.Path) -> dict[str, str | bytes]:
 # Headers
 
 def _layers() -> dict[str, str]:
-    """Folder of headers -> what it holds, in the order and words of docs/design.md."""
+    """Maps each folder of headers to its contents, in the order and words of docs/design.md."""
     folders = {path.name for path in (ROOT / "include/bitmma").iterdir() if path.is_dir()}
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", (ROOT / "docs/design.md").read_text(), re.MULTILINE)
     described = {name: words for name, words in rows if name in folders}
@@ -183,7 +183,7 @@ def _places(entries: list) -> list[str]:
 
 def on_config(config):
     """The version at the foot of each page. In the navigation, `new pages`, `headers` and `sections of bitmma.h`: pages of
-    docs/ that have no place of their own, and those of C++ and C."""
+    docs/ that the navigation does not list, and those of C++ and C."""
     named = _places(config.nav)
     new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
     layers = [{"All headers": "reference/cpp/bitmma.md"}, *({layer: [
@@ -217,7 +217,7 @@ def on_files(files: Files, *, config) -> Files:
 
 
 def _names_without_a_place() -> str:
-    """Public names of the Python package that no `:::` line of a page names, so that a new one cannot be missing."""
+    """The `:::` lines for public Python names that no page has, so that the site never lacks a new name."""
     markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("python*.md")))
     text = (ROOT / "python/bitmma/__init__.py").read_text()
     public = re.findall(r'"(\w+)"', text[text.index("__all__"):])
@@ -248,7 +248,7 @@ def on_page_markdown(markdown: str, *, page, config, files) -> str:
 
 
 def on_post_build(*, config) -> None:
-    """The theme's script would fetch what this site does not use, diagrams of mermaid, from elsewhere."""
+    """Changes URLs in the theme's scripts, which would otherwise fetch mermaid, unused here, from elsewhere."""
     scripts = pathlib.Path(config.site_dir) / "assets/javascripts"
     for path in scripts.rglob("*.js.map"):
         path.unlink()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What layouts of operands give, as reports: what `layout` prints, and what Python gets as dictionaries.
+// Reports about operand layouts: the text that `layout` prints, and the dictionaries that Python gets.
 #pragma once
 
 #include <string>
@@ -15,44 +15,44 @@
 
 namespace bitmma {
 
-/// {"target", "cute", "element_bits", "rows", "cols", "stages", "remarks", "descriptor", "reasons", "warnings"}; and
-/// where there is a descriptor "major", "swizzle", "canonical", "t", "m", "k", "leading_dim_absolute", "lbo" and "sbo"
+/// {"target", "cute", "element_bits", "rows", "cols", "stages", "remarks", "descriptor", "reasons", "warnings"}. If
+/// there is a descriptor, also "major", "swizzle", "canonical", "t", "m", "k", "leading_dim_absolute", "lbo" and "sbo"
 /// ({"bytes", "encoded", "counts"}), and "steps", {"stage", "row", "k", "start", "descriptor"}. The text has at most
 /// `max_lines` steps and no warnings.
 Report describe(const CuteLayout& cute, Target target, const DescriptorAnswer& answer, int max_lines = 32);
 
-/// Whether a descriptor reads what is in shared memory.
+/// Whether a descriptor reads the elements from where a layout stores them.
 struct LayoutComparison {
-  bool is_same = false;  // or each instruction reads the same bytes
+  bool is_same = false;  // true too if each instruction reads the same bytes
   Report report = {};
 };
-/// {"target", "cute", "descriptor_cute", "same", "same_by_instructions", "different_elements", "elements"}, and where
-/// elements differ "first", {"row", "col", "cute_byte", "descriptor_byte"}. The layout begins where the descriptor
-/// does.
+/// {"target", "cute", "descriptor_cute", "same", "same_by_instructions", "different_elements", "elements"}, and if
+/// elements differ, "first", {"row", "col", "cute_byte", "descriptor_byte"}. The layout starts at the descriptor's
+/// start address.
 LayoutComparison compare(const CuteLayout& cute, const SmemMatrix& matrix);
-/// {"target", "tma_swizzle", "descriptor_swizzle", "same", "different_elements", "elements"}, and where elements differ
+/// {"target", "tma_swizzle", "descriptor_swizzle", "same", "different_elements", "elements"}, and if elements differ,
 /// "first", {"row", "col", "tma_byte", "descriptor_byte"}.
 LayoutComparison compare(const TmaTile& tile, const SmemMatrix& matrix);
 
-/// The ldmatrix, or with `store` the stmatrix, that move an operand of an mma.sync ("a", "b", "c" or "d", which is
-/// always stored): {"fragment", "operand", "rows", "cols", "element_bits", "registers", "moves"}. A move has
-/// "instruction", "targets", "stored_rows", "stored_cols" and "matrices", {"matrix", "register", "row", "byte"}.
-/// Without a move, "reason".
+/// The ldmatrix (or with `store` the stmatrix) instructions that move an operand of an mma.sync: "a", "b", "c", or "d",
+/// which is always stored. {"fragment", "operand", "rows", "cols", "element_bits", "registers", "moves"}. A move has
+/// "instruction", "targets", "stored_rows", "stored_cols" and "matrices", {"matrix", "register", "row", "byte"}. If no
+/// such instruction can move it, there is a "reason".
 Report describe_moves(const MmaSync& instruction, std::string_view operand, bool store = false);
 /// The targets that have an ldmatrix or stmatrix: "sm_75 and later".
 std::string print_targets(const LdMatrix& move);
 
-/// What a tcgen05.mma keeps in Tensor Memory: one accumulator, and A, scales and metadata of one instruction.
+/// What a tcgen05.mma keeps in Tensor Memory: one accumulator, and A, scales and metadata for one instruction.
 TmemNeeds tmem_needs_of(const Tcgen05Mma& instruction);
-/// Whether a kernel keeps more when it has several instructions along K at a time. Accumulators alone do not grow.
+/// Whether a kernel that issues several instructions along K keeps more than this. Accumulators alone do not grow.
 bool grows_along_k(const TmemNeeds& needs);
 
 struct TmemPlanReport {
   bool fits = false;
   Report report = {};
-  Picture picture = {};  // of all CTAs
+  Picture picture = {};  // shows all CTAs
 };
-/// The plan for `ctas` CTAs (1..32) on an SM: {"pieces", "m", "n", "ctas", "columns", "allocation", "ctas_per_sm",
+/// A plan for `ctas` CTAs (1..32) on an SM: {"pieces", "m", "n", "ctas", "columns", "allocation", "ctas_per_sm",
 /// "fits"}. A piece has "name", "column", "columns" and "address".
 TmemPlanReport describe(const Tcgen05Mma& instruction, const TmemNeeds& needs, int ctas = 1);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A function of words on its operands, as a report: an instruction of PTX, a conversion, or what a compiler makes of a
-// function of C; how sure the result is, and how it is made.
+// Reports about a word function and its operands: a PTX instruction, a conversion, or the code that a compiler emits
+// for a C function; with the evidence for the result and its computation.
 #pragma once
 
 #include <cstdint>
@@ -21,39 +21,39 @@ namespace bitmma {
 
 using MathFunction = std::variant<MathInstruction, CvtInstruction, CFunction>;
 
-/// Of an instruction's, a conversion's or a C function's name, as each prints its own. Throws Error, with near names.
+/// Parses the name of an instruction, a conversion or a C function. Throws Error, which suggests near names.
 MathFunction parse_math_function(std::string_view text);
 
-/// What an operand or a result is: lanes of one type, the first in the lowest bits.
+/// The type of an operand or a result: lanes of one type, the first lane in the lowest bits.
 struct MathWord {
   std::string name = {};  // as PTX spells it: "f32", "e4m3x2"
-  int bits = 32;          // of the word
+  int bits = 32;          // bits of the word
   int lanes = 1;
-  std::optional<Format> format = {};  // of a lane; nothing of integers
-  bool is_signed = false;             // of integers
+  std::optional<Format> format = {};  // format of a lane; nothing for integers
+  bool is_signed = false;             // for integers
 };
 
-/// In the order of the operands.
+/// The types of the operands, in order.
 std::vector<MathWord> operand_types(const MathFunction& function);
 
-/// The targets that have it; of a function of C all.
+/// The targets that have the function; for a C function all targets.
 TargetSet targets_of(const MathFunction& function);
 
-/// {"instruction" or "function", "operands", "result", "value", "target", "evidence", "evidence_source"}; of a
-/// conversion
-/// {"targets", "ptx", "source"}, of a function of C {"source"}. With `steps`: of an approximate instruction {"unit"}:
-/// before, argument, table, index, x, c0, c1, c2, square, value, unit, unit_result, behind; of a rounded one {"below",
-/// "above"}; of a conversion {"lanes"}: operand, source, exact, below, above, rounded, result; of a function of C
-/// {"steps"}: operation, operands, result, value. The target is sm_90a, or the first that has the function, unless one
-/// is given. Throws Error unless there are as many operands as the function has, each of its width, and when the target
-/// lacks the function.
+/// {"instruction" or "function", "operands", "result", "value", "target", "evidence",
+/// "evidence_source"}; for a conversion also {"targets", "ptx", "source"}, for a C function {"source"}.
+/// With `steps`: for an approximate instruction {"unit"}: before, argument, table, index, x, c0, c1,
+/// c2, square, value, unit, unit_result, behind; for a rounded one {"below", "above"}; for a conversion
+/// {"lanes"}: operand, source, exact, below, above, rounded, result; for a C function {"steps"}:
+/// operation, operands, result, value. The default target is sm_90a, or the first that has the
+/// function. Throws Error if the number or width of the operands is wrong, or if the target lacks the
+/// function.
 Report describe(const MathFunction& function, std::span<const uint64_t> operands, bool steps,
                 std::optional<Target> target = {});
 
-/// {"target", "evidence", "evidence_source"}, as above.
+/// {"target", "evidence", "evidence_source"}, as in describe().
 Report evidence_report(const MathFunction& function, std::optional<Target> target = {});
 
-/// From where the results are known, in a line: "sm_90a, measured: all 2^32 words of an H100 and an H200".
+/// The origin of the results in a line: "sm_90a, measured: all 2^32 words of an H100 and an H200".
 std::string origin_of(const MathFunction& function, std::optional<Target> target = {});
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What whole products and searches for plans give, as reports: what `gemm` and `explain` print, and what Python gets as
-// dictionaries.
+// Reports about whole products and plan searches: the text that `gemm` and `explain` print, and the dictionaries that
+// Python gets.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@
 
 namespace bitmma {
 
-/// A product that was computed, and what it was compared with.
+/// A computed product, and the D with which it is compared.
 struct ProductResult {
   GemmPlan plan = {};
   int64_t k = 0;
   Matrix d = {};
-  std::optional<Matrix> recorded = {};    // D as it was recorded
-  std::optional<Accuracy> accuracy = {};  // where it was asked for
+  std::optional<Matrix> recorded = {};    // the recorded D
+  std::optional<Accuracy> accuracy = {};  // if requested
   bool plan_was_given = true, plan_is_of_file = false, target_was_given = true;
 
-  /// Outputs that are not those of the recorded D: all of them where its type or shape is another.
+  /// The number of outputs that differ from the recorded D: all of them if its type or shape differs.
   int64_t differing() const;
 };
 
-/// {"m", "n", "k", "k_added", "target", "cpu_target", "plan", "evidence_of_instruction"}; "differ", "recorded_d" and
-/// "computed_d" (types) where a D was recorded; "error" where the accuracy was asked for. The text has a table, and the
+/// {"m", "n", "k", "k_added", "target", "cpu_target", "plan", "evidence_of_instruction"}; with a recorded D also
+/// "differ", and the types "recorded_d" and "computed_d"; with accuracy also "error". The text has a table, and the
 /// first `rows` and `cols` of D.
 Report describe(const ProductResult& result, int rows = 4, int cols = 4);
 
@@ -35,10 +35,10 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs);
 
 /// {"row", "col", "k", "target", "plan", "evidence_of_instruction", "d", "value", "exact", "error", "worst", "steps"};
 /// and "curve", {"k", "error"}: K added so far, and the error of all steps so far. The text has at most `most_steps`
-/// steps, those that lose most.
+/// steps, those with the largest losses.
 Report describe(const ProductTrace& trace, int most_steps = 12);
 
-/// How sure one instruction of the plan is on its target; "IEEE f32" on CUDA cores.
+/// The evidence for one instruction of the plan on its target; "IEEE f32" on CUDA cores.
 std::string evidence_of_sums(const GemmPlan& plan);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recipes of quantisers, and what they made of a matrix, as reports.
+// Reports about quantiser recipes and quantised matrices.
 #pragma once
 
 #include "bitmma/analysis/report.hpp"
@@ -8,10 +8,10 @@
 namespace bitmma {
 
 /// {"name", "what", "project", "version", "commit", "path", "licence", "evidence", "inputs", "block" (two numbers, 0
-/// for all), "element", "scale", "two_levels", "torch", "torch_device" (whether it acts), "steps"}.
+/// for the whole extent), "element", "scale", "two_levels", "torch", "torch_device" (whether it matters), "steps"}.
 Report describe(const QuantizeRecipe& recipe);
 
-/// A line a recipe: its name, element, scale, block, project, version and evidence.
+/// One line per recipe: name, element, scale, block, project, version and evidence.
 Report describe(const std::vector<QuantizeRecipe>& recipes);
 
 /// {"recipe", "rows", "cols", "input", "element", "scale", "block", "scales" (two extents), "tensor_scale",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pictures of maps: to_text makes them text for a terminal, to_svg tables of coloured cells.
+// Pictures of maps: to_text prints one for a terminal, to_svg as a table of coloured cells.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace bitmma {
 
-/// Lines and elements across that a picture has at most. Nothing: what is readable of such a map.
+/// The most lines, and elements across, that a picture shows. Nothing: a readable number for the map.
 struct PictureSize {
   std::optional<int64_t> lines = {}, columns = {};
 };
 
-/// The picture of a map with its title and notes. The entries in `framed` are framed, each with a note; a picture that
-/// would not show the first of them begins further on. Throws Error for maps of more than 2^20 elements, for elements
+/// The picture of a map with its title and notes. The entries in `framed` get a frame and a note; if the first of them
+/// would be outside, the picture starts further on. Throws Error for maps of more than 2^20 elements, for elements
 /// below byte 0 and for a negative size.
 Picture picture_of(const Map& map, std::span<const MapEntry> framed = {}, const PictureSize& size = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One output, term by term: where every factor was read, what it is worth, which bits of its product are kept, the sum,
-// the rounding; beside it the exact result and what other adders would give.
+// Explains one output term by term: where the instruction read each factor, its value, the bits of its product that are
+// kept, the sum and the rounding; also the exact result and the results of other adders.
 //
 //   const Explanation e = explain(one, 17, 5);
 //   e.steps[0].terms[3].a_place                                     "byte 0x480 (unswizzled 0x400)"
@@ -21,7 +21,7 @@
 
 namespace bitmma {
 
-/// The code that is computed with: of tf32 the lowest 13 bits are dropped first.
+/// The code that enters the computation: for tf32 the lowest 13 bits are dropped first.
 uint64_t used_bits(Format format, uint64_t bits);
 
 /// A pair of factors, as they were read.
@@ -30,59 +30,59 @@ struct ExplainedTerm {
   uint64_t a_bits = 0, b_bits = 0;                  // before negation
   std::optional<Place> a_place = {}, b_place = {};  // nothing without a state
   std::optional<Place> b_high_place =
-      {};                // where metadata mixes two halves of B: of the upper one, b_place of the lower
-  bool special = false;  // NaN or infinity takes part
-  Exact product = {};    // signs and scales applied; 0 where something is special, and for integers
+      {};                // if metadata mixes two halves of B: place of the upper half; b_place is the lower
+  bool special = false;  // NaN or infinity is involved
+  Exact product = {};    // with signs and scales; 0 for special values and integers
 };
 
-/// A number as an aligned sum takes it: whole units of 2^quantum, the rest dropped.
+/// A number in an aligned sum: whole units of 2^quantum, with the rest dropped.
 struct AlignedNumber {
-  std::optional<int> exponent = {};  // by which it is aligned; nothing for what is zero
+  std::optional<int> exponent = {};  // the exponent by which it is aligned; nothing for a zero
   int64_t kept = 0;
   bool loses_bits = false;
-  double dropped = 0;  // the exact value less what is kept, in units of 2^quantum: its sign is that of the value
+  double dropped = 0;  // exact value minus kept part, in units of 2^quantum; it has the sign of the value
 };
 
-/// What a step loses, exactly: what was dropped when its numbers were aligned, and when their sum became D. Positive
-/// where D is smaller than what was summed.
+/// The exact loss of a step: bits dropped by aligning its numbers, and by rounding their sum to D. Positive if D is
+/// smaller than the exact sum.
 struct StepLoss {
   double aligning = 0;                                         // in units of 2^quantum
-  std::optional<double> aligning_ulp = {}, rounding_ulp = {};  // of the step's D; nothing when it is not finite
+  std::optional<double> aligning_ulp = {}, rounding_ulp = {};  // in ulps of the step's D; nothing if D is not finite
 };
 
-/// What the numbers of a sum are aligned to.
+/// The alignment of the numbers of a sum.
 struct Alignment {
   int max_exponent = 0;
   std::string by = {};  // who has it: "k = 3", "C", "the scales of group 2", "the floor"
   int quantum = 0;      // numbers are multiples of 2^quantum
 };
 
-/// The scale of a row of A and the one of a column of B.
+/// The scale of a row of A and of a column of B.
 struct ExplainedScales {
   Format format = Format::ue8m0;
   uint32_t a = 0, b = 0;  // codes
 };
 
-/// Those of a part of K.
+/// The scales of a part of K.
 struct ScaledPart {
   int first_k = 0, last_k = 0;
   ExplainedScales scales = {};
 };
 
-/// Products that are aligned one by one.
+/// Products that are aligned individually.
 struct SumOfProducts {
   Alignment alignment = {};
   std::vector<AlignedNumber> terms = {};  // in the order of the step's terms
   AlignedNumber c = {};
-  int64_t sum = 0;  // of all that is kept
+  int64_t sum = 0;  // of all kept parts
 };
 
-/// Products that are added exactly, and then aligned together.
+/// Products that are added exactly and then aligned together.
 struct ExplainedGroup {
   int first_term = 0;
   int64_t sum_quarters = 0;
   ExplainedScales scales = {};
-  AlignedNumber aligned = {};  // its exponent is that of both scales; nothing when the group counts as nothing
+  AlignedNumber aligned = {};  // its exponent is that of both scales; nothing if the group contributes nothing
 };
 struct SumOfGroups {
   Alignment alignment = {};
@@ -95,41 +95,41 @@ struct SumOfGroups {
 struct SumOfIntegers {
   std::vector<int64_t> products = {};
   int64_t c = 0;
-  int64_t sum = 0;  // before it wraps or is clamped
+  int64_t sum = 0;  // before wrapping or clamping
 };
 
-/// NaN or infinity among the operands decides.
+/// A NaN or infinity among the operands determines the result.
 struct SpecialResult {
   uint64_t code = 0;
 };
 
-/// One IEEE operation: a multiply-add of the step's term and C, an addition to C, or a conversion.
+/// One IEEE operation: a fused multiply-add of the step's term and C, an addition to C, or a conversion.
 struct IeeeOperation {
   std::string what = {};               // "fma, to nearest even"
-  std::optional<uint64_t> other = {};  // what is added to C, or converted; of the step's c_format
+  std::optional<uint64_t> other = {};  // the value that is added to C, or converted; in the step's c_format
 };
 
 using ExplainedSum = std::variant<SumOfProducts, SumOfGroups, SumOfIntegers, SpecialResult, IeeeOperation>;
 
-/// Terms that are summed at once.
+/// Terms that are added in one step.
 struct ExplainedStep {
   std::vector<ExplainedTerm> terms = {};
-  std::optional<uint64_t> c_bits = {};  // C; after the first step, mostly D of the step before
+  std::optional<uint64_t> c_bits = {};  // C; after the first step usually the D of the previous step
   Format c_format = Format::f32, d_format = Format::f32;
-  std::optional<Place> c_place = {};  // of C
+  std::optional<Place> c_place = {};  // place of C
   ExplainedSum sum = SpecialResult{};
-  std::optional<StepLoss> loss = {};  // of sums that align
+  std::optional<StepLoss> loss = {};  // for sums that align
   uint64_t d = 0;
 };
 
-/// The real result of all terms and C.
+/// The exact result for all terms and C.
 struct ExactResult {
   std::string text = {};  // "0x5 * 2^-3", exactly
   double value = 0;
-  std::optional<double> error_ulp = {};  // of D, in units of its last place; nothing when D is not finite
+  std::optional<double> error_ulp = {};  // error of D in ulps; nothing if D is not finite
 };
 
-/// What another adder makes of the same operands.
+/// The result of another adder for the same operands.
 struct Alternative {
   std::string name = {};
   uint64_t d = 0;
@@ -143,23 +143,23 @@ struct Explanation {
   Evidence evidence = Evidence::model_choice;
   Format a = Format::f16, b = Format::f16, d_format = Format::f32;
   int row = 0, col = 0;
-  std::vector<ScaledPart> scales = {};    // whose exponents are added to those of products; groups have their own
-  std::vector<ExplainedStep> steps = {};  // one, or as many as the model takes for K
+  std::vector<ScaledPart> scales = {};    // their exponents add to those of products; groups have their own
+  std::vector<ExplainedStep> steps = {};  // one, or as many as the model uses for K
   uint64_t d = 0;
-  std::optional<uint64_t> recorded_d = {};  // where the case has one
-  std::optional<ExactResult> exact = {};    // nothing for integers, and where NaN or infinity decides
+  std::optional<uint64_t> recorded_d = {};  // if the case has one
+  std::optional<ExactResult> exact = {};    // nothing for integers, and if NaN or infinity determines the result
   std::vector<Alternative> alternatives = {};
 };
 
-/// Explains output (row, col) of a case. Throws Error when there is no such row or column, the instruction moves data
-/// and computes nothing, or it cannot run. `model` replaces the target's row of arithmetic, for what-if questions.
+/// Explains output (row, col) of a case. Throws Error if the row or column does not exist, or if the instruction only
+/// moves data or cannot run. `model` replaces the target's row of arithmetic, for what-if questions.
 Explanation explain(const Case& one, int row, int col, const AccumulatorModel* model = nullptr);
 
-/// Output (row, col) of case `index` of a whole tile: an explanation of every instruction along K. Throws Error when
-/// there is no such case, row or column.
+/// Explains output (row, col) of case `index` of a whole tile: one explanation for each instruction along K. Throws
+/// Error if the case, row or column does not exist.
 std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col);
 
-/// As text for people.
+/// Prints the explanation as text.
 std::string print(const Explanation& explanation);
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds the rule of addition from results: the accumulator model that computes what a device answered. No row of the
-// table is trusted: D bits eliminate hypotheses, and facts that no output determines are reported as undetermined.
+// Finds the rule of addition from results: the accumulator model that reproduces a device's answers. It trusts no row
+// of the table: bits of D eliminate hypotheses, and facts that no output determines are reported as undetermined.
 //
 //   RuleSearch search(instruction, target, seed);
 //   while (!search.settled()) {
@@ -25,9 +25,9 @@
 
 namespace bitmma {
 
-/// The operands of a case, by name: the same on every machine.
+/// Names the operands of a case; the same name gives the same operands on every machine.
 struct RuleCase {
-  std::optional<Distribution> distribution = {};  // of random_operands; without one a probe: a few terms far apart
+  std::optional<Distribution> distribution = {};  // of random_operands; nothing: a probe, a few terms far apart
   uint64_t seed = 0, case_index = 0;
 
   bool operator==(const RuleCase&) const = default;
@@ -36,11 +36,11 @@ struct RuleCase {
 /// "ties, seed 3, case 2", "probe, seed 3, case 17".
 std::string print(const RuleCase& one);
 
-/// The operands that a case stands for, C included. Throws Error when the instruction moves data.
+/// The operands of the case, including C. Throws Error if the instruction moves data.
 Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
 
-/// `rows` rows of a case and all of its columns as a case of their own, other rows in every case: for callers that keep
-/// only a part of D. No more rows than A has; 0 stands for all.
+/// `rows` rows of a case with all of its columns as a separate case, different rows in each case: for callers that
+/// keep only a part of D. At most the rows of A; 0 means all.
 struct RuleRows {
   int first = 0, count = 0;
 };
@@ -52,7 +52,7 @@ struct RuleObservation {
   Matrix d = {};
 };
 
-/// One fact about a rule, and the other values that give the same bits in all that was observed.
+/// A fact about a rule, and the other values that give the same bits in all observations.
 struct RuleFact {
   std::string name = {};               // "fraction bits"
   std::string value = {};              // "25"
@@ -62,29 +62,29 @@ struct RuleFact {
 };
 
 struct FoundRule {
-  /// A rule that gives every bit: the target's row if it does, else the rule nearest to it. Nothing if none does.
+  /// A rule that reproduces every bit: the target's row if it does, else the rule nearest to it. Nothing if none does.
   std::optional<AccumulatorModel> rule = {};
-  /// All rules that do, those nearest to the target's row first; no more than max_survivors of them.
+  /// All rules that reproduce every bit, those nearest to the target's row first; at most max_survivors.
   std::vector<AccumulatorModel> survivors = {};
-  std::vector<RuleFact> facts = {};  // of `rule`, or else of `nearest`
-  int64_t outputs = 0;               // that were observed
+  std::vector<RuleFact> facts = {};  // of `rule`, else of `nearest`
+  int64_t outputs = 0;               // number of observed outputs
   /// If no rule gives every bit: the rule with the fewest wrong outputs, and their number.
   std::optional<AccumulatorModel> nearest = {};
   int64_t nearest_mismatches = 0;
-  int terms = 0;  // of one output: the stored columns of A
-  /// What no model can say and all results do, against the instruction: "sums beyond 32 bits: the row says are clamped
-  /// once, the results say wrap". Then no rule is found, and yet nothing is unknown.
+  int terms = 0;  // terms of one output: the stored columns of A
+  /// Behaviour of all results that contradicts the instruction and that no model can express: "sums beyond 32 bits: the
+  /// row says are clamped once, the results say wrap". Then `rule` is empty, although the behaviour is known.
   std::vector<std::string> contradictions = {};
 
   static constexpr int max_survivors = 512;
 };
 
-/// Eliminates hypotheses, and requests the cases that distinguish the remaining ones. The same cases and the same
-/// result for the same seed and answers, with any number of threads.
+/// Eliminates hypotheses, and requests cases that distinguish the remaining ones. The cases and the result depend only
+/// on the seed and the answers, not on the number of threads.
 class RuleSearch {
  public:
-  /// Throws Error when the instruction moves data, or no row of arithmetic has its types on the target.
-  /// With `rows`, cases are chosen for what can be seen in rows_of them, and only those are to be observed.
+  /// Throws Error if the instruction moves data, or if no row of arithmetic has its types on the target. With `rows`,
+  /// the search chooses cases by what rows_of them shows, and expects observations of only those rows.
   RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads = 2, int rows = 0);
   ~RuleSearch();
   RuleSearch(RuleSearch&&) noexcept;
@@ -92,14 +92,14 @@ class RuleSearch {
 
   /// Cases to run next, at most `count`, none once the search has settled.
   std::vector<RuleCase> next_cases(int count);
-  /// Eliminates what these contradict. Throws Error when operands or D are not the instruction's.
+  /// Eliminates the hypotheses that these observations contradict. Throws Error if operands or D do not fit.
   void observe(std::span<const RuleObservation> observations);
   /// True if no hypothesis is left, or if the cases of several rounds could not distinguish the remaining ones.
   bool settled() const;
   /// For searches that replay the cases of another one: true if new cases would rarely separate the remaining
   /// hypotheses, whatever the other search recorded.
   bool is_exhausted() const;
-  /// The cases that every search of the instruction and seed begins with.
+  /// The cases with which every search for this instruction and seed starts.
   const std::vector<RuleCase>& first_cases() const;
   FoundRule result() const;
 
@@ -108,8 +108,8 @@ class RuleSearch {
   std::unique_ptr<Search> search_;
 };
 
-/// Every fact of `row` that the results contradict, compared with the rule that comes nearest to the row: "fraction
-/// bits: the row says 24, the results say 25". Empty when the row gives every bit that was observed.
+/// Every fact of `row` that the results contradict, compared with the surviving rule nearest to the row: "fraction
+/// bits: the row says 24, the results say 25". Empty if the row reproduces every observed bit.
 std::vector<std::string> differences(const AccumulatorModel& row, const FoundRule& found);
 
 }  // namespace bitmma

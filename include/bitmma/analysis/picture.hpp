@@ -13,13 +13,13 @@ namespace bitmma {
 
 struct PictureCell {
   std::string text = {};
-  int color = -1;               // a hue and a tint of it, 8 * tint + hue, or -1 for an empty cell
+  int color = -1;               // 8 * tint + hue; -1 for an empty cell
   bool is_marked = false;       // framed
-  bool has_edge_above = false;  // heavier lines, where something new begins
+  bool has_edge_above = false;  // heavier lines at the start of a group
   bool has_edge_left = false;
 };
 
-/// From one cell to another, with what lies between them. Cells of one row are joined above the table, others beside
+/// An arrow between two cells, labelled with the distance. Arrows within a row run above the table, others beside
 /// it.
 struct PictureArrow {
   std::size_t from_row = 0, from_column = 0, to_row = 0, to_column = 0;
@@ -28,16 +28,16 @@ struct PictureArrow {
 
 struct Picture {
   std::string title = {};
-  std::vector<std::string> notes = {};  // below the title: CuTe notation, orientation, source
-  std::string corner = {};              // heads the row heads
+  std::vector<std::string> notes = {};  // lines below the title: CuTe notation, orientation, source
+  std::string corner = {};              // heading of the row heads
   std::vector<std::string> column_heads = {};
   std::vector<std::pair<std::string, std::vector<PictureCell>>> rows = {};
-  std::vector<std::pair<int, std::string>> legend = {};  // colour and what it means
+  std::vector<std::pair<int, std::string>> legend = {};  // a colour and its meaning
   std::vector<PictureArrow> arrows = {};
   bool has_equal_columns = false;
 };
 
-/// Hues, each in so many tints.
+/// The number of hues, and of tints per hue.
 inline constexpr int picture_colors = 8, picture_tints = 4;
 
 /// The picture as a standalone SVG document.

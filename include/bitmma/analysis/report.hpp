@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an analysis found: a tree of named values for programs, and lines of text for people, made together by the
+// The result of an analysis: a tree of named values for programs, and lines of text for readers, both made by the
 // function that found it. The command line prints the text, or with --json the tree; Python gets the tree as a
 // dictionary.
 //
@@ -29,7 +29,7 @@ enum class Tone : uint8_t { plain, good, warning, bad };
 
 struct ReportMember;
 
-/// A null, a truth value, a number, a text, a list, or an object with ordered members; each may have lines of text.
+/// A null, a boolean, a number, a text, a list, or an object with ordered members; each may have lines of text.
 struct Report {
   using List = std::vector<Report>;
   using Members = std::vector<ReportMember>;
@@ -44,7 +44,7 @@ struct Report {
   Value value;
   std::vector<Line> lines = {};
 
-  // Constructors and destructor are defined in report.cpp, where a member is a complete type.
+  // Constructors and destructor are defined in report.cpp, where the member types are complete.
   Report();
   Report(const Report& other);
   Report(Report&& other) noexcept;
@@ -67,23 +67,23 @@ struct Report {
   Report(T number) : Report(Value(uint64_t{number})) {}
   template <typename T>
   Report(const std::vector<T>& values) : Report(List(values.begin(), values.end())) {}
-  /// Null where there is no value.
+  /// Null if there is no value.
   template <typename T>
   Report(const std::optional<T>& maybe) : Report(maybe ? Report(*maybe) : Report()) {}
   static Report list();
   static Report object();
 
-  /// A null becomes an object, or a list, when a member or an element is added to it.
+  /// A null becomes an object (or a list) when a member (or an element) is added to it.
   Report& add(std::string key, Report member);
   Report& append(Report element);
-  /// One line of text or several. Without a line feed at the end one is added.
+  /// Adds one or more lines of text. A missing final line feed is added.
   Report& add_text(std::string text, Tone tone = Tone::plain);
   Report& add_text(const std::vector<std::vector<std::string>>& table);
-  /// A member "warnings", and a line for each.
+  /// Adds a member "warnings", and a line for each warning.
   Report& add_warnings(const std::vector<Violation>& warnings);
-  /// Adds the members and the text of an object; a member that exists is replaced where it stands.
+  /// Adds the members and the text of an object; an existing member is replaced in place.
   Report& update(Report other);
-  /// The member with this key, added as null where it does not exist.
+  /// The member with this key; a missing one is added as null.
   Report& operator[](std::string_view key);
   Report& operator[](size_t index);
   /// The member with this key, or nullptr.
@@ -105,7 +105,7 @@ std::string print(const Report& report, bool color = false);
 std::string to_json(const Report& report, int indent = -1);
 /// `text` between terminal codes of the tone's colour.
 std::string colored(std::string_view text, Tone tone);
-/// Columns aligned, numbers to the right, two spaces between columns.
+/// Aligns the columns: numbers right, two spaces between columns.
 std::string print_table(const std::vector<std::vector<std::string>>& rows);
 /// `text` with four spaces before every line.
 std::string indented(std::string_view text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The points that no source settles. bitmma chooses an answer for each, by analogy with what is known; a survey of a
-// GPU can settle it. Code compares identities; the sentences may change.
+// The points that no source settles. For each of them bitmma chooses an answer by analogy with known facts; a survey of
+// a GPU can settle it. Code compares enumerators; the sentences may change.
 #pragma once
 
 #include <array>
@@ -48,9 +48,9 @@ enum class Choice : uint8_t {
 
 struct ChoiceInfo {
   Choice id = Choice::one_clamp;
-  std::string_view name = {};  // in data/surveys/confirmed.json
-  std::string_view text = {};  // what bitmma chose
-  bool is_arithmetic = false;  // it decides values, not places
+  std::string_view name = {};  // as in data/surveys/confirmed.json
+  std::string_view text = {};  // the answer that bitmma chose
+  bool is_arithmetic = false;  // true if it affects values, false if it affects places
 };
 
 /// In the order of the enumeration.

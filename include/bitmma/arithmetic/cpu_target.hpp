@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which of the processor's instruction sets the hot loops use. They are compiled once for each, from one source, and
-// all give the same bits; the best one that the processor has is used unless the caller asks for another.
+// The CPU instruction set of the hot loops. One source is compiled for each set, and all of them give the same bits.
+// The library uses the best one that the processor supports, unless the caller selects another.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace bitmma {
 
-/// What this processor can run, best first: "x86-64-v4" (AVX-512), "x86-64-v3" (AVX2), "baseline".
+/// The sets that this processor supports, best first: "x86-64-v4" (AVX-512), "x86-64-v3" (AVX2), "baseline".
 std::span<const std::string_view> cpu_targets();
 
-/// The one in use.
+/// The set in use.
 std::string_view cpu_target();
 
-/// Takes another one, for this process and all its threads: benchmarks and tests ask for it. Not while another thread
-/// computes. Throws Error when the processor cannot run it.
+/// Selects a set for this process and all its threads, for benchmarks and tests. Do not call it while another thread
+/// computes. Throws Error if the processor does not support the set.
 void use_cpu_target(std::string_view name);
 
 }  // namespace bitmma

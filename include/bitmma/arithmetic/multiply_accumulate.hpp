@@ -11,13 +11,13 @@
 
 namespace bitmma {
 
-/// D, M x N codes of model.output; D^T, N x M, when the operands are swapped. Zero results are +0, and NaN results are
-/// 0x7FFFFFFF or 0x7FFF. Throws Error with everything that is wrong when shapes do not agree, a format is not one of
-/// the model's, or scales are there that the model lacks, or the other way round. Source: model.source.
+/// D, M x N codes of model.output; D^T, N x M, if the operands are swapped. Zero results are +0, and NaN results are
+/// 0x7FFFFFFF or 0x7FFF. Throws Error with all violations if shapes do not agree, a format is not one of the model's,
+/// or the operands have scales but the model does not, or vice versa. Source: model.source.
 Matrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands);
 
-/// True when D^T = B^T A^T + C^T takes less time: the loops run along columns of D, so that few of them are slow.
-/// multiply_accumulate swaps dense operands by itself. Gathering them swapped (Operands::swapped) saves it the work.
+/// True if D^T = B^T A^T + C^T is faster: the loops run along the columns of D and are slow if D has few.
+/// multiply_accumulate swaps dense operands by itself. Gathering them swapped (Operands::swapped) saves that work.
 bool prefers_swapped(const AccumulatorModel& model, int m, int n);
 
 }  // namespace bitmma

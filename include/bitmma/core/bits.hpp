@@ -13,12 +13,12 @@
 
 namespace bitmma {
 
-/// The lowest `width_bits` bits set; width 64 gives all ones.
+/// The lowest `width_bits` bits set; all ones for width 64.
 constexpr uint64_t low_mask(int width_bits) {
   return width_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << width_bits) - 1;
 }
 
-/// The smallest multiple of `unit` that is not below `value`.
+/// The smallest multiple of `unit` that is at least `value`.
 constexpr int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 struct BitField {
@@ -32,12 +32,12 @@ struct BitField {
 
 constexpr uint64_t extract(uint64_t word, const BitField& field) { return (word >> field.low_bit) & field.largest(); }
 
-/// `word` with `field` replaced by `value`; bits of `value` that do not fit are dropped, so check them before.
+/// `word` with `field` set to `value`. Bits of `value` that do not fit are dropped; check the range first.
 constexpr uint64_t insert(uint64_t word, const BitField& field, uint64_t value) {
   return (word & ~field.mask()) | ((value & field.largest()) << field.low_bit);
 }
 
-/// True when no two fields share a bit and all lie inside a word of `word_bits` bits.
+/// True if no two fields share a bit and all are inside a word of `word_bits` bits.
 template <typename Rows>
 constexpr bool disjoint(const Rows& rows, int word_bits) {
   uint64_t used = 0;

@@ -21,10 +21,10 @@
 
 namespace bitmma {
 
-/// An error stops the request. A warning is advice about something legal that rarely means what was wanted.
+/// An error stops the request. A warning is advice about input that is legal but rarely intended.
 enum class Severity : uint8_t { error, warning };
 
-/// What kind of fault a violation is. Programs and tests compare the code; the sentences may change at any time.
+/// The kind of a violation. Programs and tests compare the code; the sentences may change at any time.
 enum class ViolationCode : uint8_t {
   illegal_value,
   unknown_name,
@@ -59,7 +59,7 @@ enum class ViolationCode : uint8_t {
   undefined_by_ptx,
 };
 
-/// How a violation reads. `wrong_value` is for quantities: others make no sentence with "=" and "legal is".
+/// The form of the message. `wrong_value` is for quantities: only they make a sentence with "=" and "legal is".
 enum class MessageForm : uint8_t {
   wrong_value,   // FIELD = SEEN: legal is EXPECTED; FIX
   no_such,       // SEEN: no such FIELD; FIX (there are EXPECTED)
@@ -132,12 +132,12 @@ constexpr std::string_view print(ViolationCode code) { return info(code).name; }
 
 struct Violation {
   ViolationCode code = ViolationCode::illegal_value;
-  std::string field = {};               // what was looked at, in PTX's or the file's own words
-  std::string seen = {};                // the value found there
-  std::string expected = {};            // what is legal; of a warning, what is usual. Empty: `legal` says it
-  std::vector<std::string> legal = {};  // every legal value, where there are few
-  std::string fix = {};                 // what to do; may be empty
-  std::string source = {};              // where the rule is written; may be empty
+  std::string field = {};               // the checked field, in PTX's or the file's own words
+  std::string seen = {};                // the value of the field
+  std::string expected = {};            // the legal values; for a warning the usual one. Empty: see `legal`
+  std::vector<std::string> legal = {};  // every legal value, if there are few
+  std::string fix = {};                 // how to fix it; may be empty
+  std::string source = {};              // where the rule is documented; may be empty
   Severity severity = Severity::error;
 
   bool operator==(const Violation&) const = default;
@@ -145,23 +145,23 @@ struct Violation {
 
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& values);
-/// `expected`, or without it the alternatives of `legal`. The violations of an Error have it in `expected`.
+/// `expected`, or the alternatives of `legal` if it is empty. Violations of an Error have `expected` set.
 std::string expected_of(const Violation& violation);
-/// One line, in the form of its code: "field = seen: legal is ...; fix [source]", or of a warning "field = seen:
+/// One line in the form of the code: "field = seen: legal is ...; fix [source]", or for a warning "field = seen:
 /// expected ...; fix [source]".
 std::string print(const Violation& violation);
 
-/// The same as advice: every one becomes a warning.
+/// The same violations, all as warnings.
 std::vector<Violation> as_warnings(std::vector<Violation> violations);
 
-/// A request that cannot be carried out. Nothing has been written when it is thrown.
+/// A request that cannot be carried out. Nothing was written before it is thrown.
 class Error : public std::exception {
  public:
   explicit Error(Violation violation);
   explicit Error(std::vector<Violation> violations);
 
   const std::vector<Violation>& violations() const { return violations_; }
-  /// All violations, one a line.
+  /// All violations, one per line.
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:

@@ -14,18 +14,18 @@ namespace bitmma {
 /// The four words of counter `counter` under `key`.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// Random words of one stream, read one after the other. Two streams of one seed never overlap.
+/// Random words of one stream, read in order. Two streams of one seed never overlap.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
 
   uint32_t word();
-  /// The first word above the second: drawn in statements, since the language leaves the order of operands open.
+  /// The first word is the high half. Two statements, because C++ does not fix the evaluation order of operands.
   uint64_t word64() {
     const uint64_t first = word();
     return first << 32 | word();
   }
-  /// Uniform in [0, bound), bound > 0. The bias is below 2^-32 * bound, and the same everywhere.
+  /// Uniform in [0, bound), bound > 0. The bias is below 2^-32 * bound, and identical on every machine.
   uint32_t below(uint32_t bound) { return static_cast<uint32_t>(uint64_t{word()} * bound >> 32); }
   /// Uniform in [low, high].
   int between(int low, int high) { return low + static_cast<int>(below(static_cast<uint32_t>(high - low + 1))); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tables of rows have in common: a row has an `id`, an enumerator, or a `name`.
+// Shared by tables of rows: a row has an `id`, which is an enumerator, or a `name`.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace bitmma {
 
-/// True when row i has the enumerator of value i: info(id) is then the row at that place.
+/// True if row i has the enumerator with value i, so that info(id) can index the table.
 template <typename Rows>
 consteval bool are_in_enum_order(const Rows& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -19,7 +19,7 @@ consteval bool are_in_enum_order(const Rows& rows) {
   return true;
 }
 
-/// The names of the rows, in their order.
+/// The names of the rows, in table order.
 template <typename Rows>
 std::vector<std::string> row_names(Rows&& rows) {
   std::vector<std::string> names;

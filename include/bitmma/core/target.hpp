@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Targets: the GPUs by their PTX names, one row each. The same mnemonic on another target gives other bits, so a target
-// is the key of legality and of arithmetic, and files, results and evidence name theirs.
+// Targets: the GPUs by their PTX names, one row each. The same mnemonic gives other bits on another target, so legality
+// and arithmetic are looked up by target, and files, results and evidence name theirs.
 //
-//   sm_86 adds as sm_80: the rows of arithmetic of a target that has none of its own are those of another.
+//   sm_86 adds like sm_80: a target without rows of arithmetic uses those of another target.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class Target : uint8_t {
   // clang-format on
 };
 
-/// Which 64-bit word describes a matrix in shared memory, if any.
+/// The version of the 64-bit descriptor of a matrix in shared memory, if the target has one.
 enum class SmemDescriptorVersion : uint8_t { none, sm_90, sm_100, sm_107 };
 
 /// A version of the PTX ISA, such as 8.7: the `.version` that a module needs for a feature.
@@ -39,10 +39,10 @@ struct PtxVersion {
 struct TargetInfo {
   Target id;
   std::string_view name;  // as PTX spells it
-  PtxVersion ptx;         // that brought it
-  Target chip;            // the same for all names of one GPU: results of one are results of all
-  Target adds_as;         // whose rows of arithmetic it uses
-  std::string_view gpu;   // a card that has it
+  PtxVersion ptx;         // that introduced it
+  Target chip;            // equal for all names of one GPU: results of one name are results of all
+  Target adds_as;         // the target whose rows of arithmetic it uses
+  std::string_view gpu;   // a card of this target
   SmemDescriptorVersion smem_descriptor = SmemDescriptorVersion::none;
 };
 
@@ -104,10 +104,10 @@ constexpr std::string_view print(Target target) { return info(target).name; }
 
 /// The target PTX calls `name`, or nothing.
 std::optional<Target> target_named(std::string_view name);
-/// The same, with an Error that lists the names.
+/// The same, but throws Error, which lists the names, for an unknown one.
 Target parse_target(std::string_view name);
 
-/// A set of targets as a value that tables can hold.
+/// A set of targets, as a value that tables can hold.
 class TargetSet {
  public:
   constexpr TargetSet() = default;
@@ -116,7 +116,7 @@ class TargetSet {
   }
   constexpr bool contains(Target target) const { return (mask_ >> static_cast<int>(target) & 1) != 0; }
   constexpr bool empty() const { return mask_ == 0; }
-  /// The first member in the order of the table.
+  /// The first member in table order.
   constexpr Target first() const {
     for (const TargetInfo& row : targets) {
       if (contains(row.id)) return row.id;
@@ -147,7 +147,7 @@ class TargetSet {
   uint64_t mask_ = 0;
 };
 
-/// Sets that several tables need. A set of a single table is defined there.
+/// Sets that several tables use. A set of only one table is defined beside that table.
 namespace target_sets {
 using enum Target;
 inline constexpr TargetSet hopper{sm_90a};  // wgmma
@@ -158,7 +158,7 @@ inline constexpr TargetSet rubin{sm_107a, sm_107f};
 inline constexpr TargetSet consumer_blackwell{sm_120a, sm_120f, sm_121a, sm_121f};  // mma.sync with block scales
 }  // namespace target_sets
 
-/// The members whose name ends in a: features of one architecture that no later one promises.
+/// The members whose name ends in a: architecture-specific features that no later architecture guarantees.
 constexpr TargetSet architecture_specific(const TargetSet& set) {
   TargetSet members;
   for (const TargetInfo& row : targets) {
@@ -166,7 +166,7 @@ constexpr TargetSet architecture_specific(const TargetSet& set) {
   }
   return members;
 }
-/// The members that have rows of arithmetic of their own; the others add as one of these.
+/// The members with their own rows of arithmetic; the others add like one of these.
 constexpr TargetSet with_own_rows(const TargetSet& set) {
   TargetSet members;
   for (const TargetInfo& row : targets) {

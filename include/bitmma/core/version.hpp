@@ -7,7 +7,7 @@
 
 namespace bitmma {
 
-/// "bitmma 0.1.0": the program's name and version, as `source` in the files that it writes.
+/// "bitmma 0.1.0": the program's name and version, written as `source` into files.
 std::string version();
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the fields of one shared-memory descriptor mean: LBO and SBO step over different things by major-ness and
-// swizzle mode, and one of them may mean nothing.
+// The meaning of the fields of a shared-memory descriptor: the steps of LBO and SBO depend on major-ness and swizzle
+// mode, and one of them may be unused.
 //
 //              none                         swizzled, W bytes wide
 //   K-major    LBO 16 bytes of K            LBO not used while a row of K fits into W bytes
@@ -19,17 +19,17 @@
 
 namespace bitmma {
 
-/// The meaning of field `name` in this descriptor, in words. Without `major`, both meanings of a stride are given.
+/// The meaning of field `name` in this descriptor, in words. Without `major`, it gives both meanings of a stride.
 /// Throws Error if the target's descriptors lack this field.
 std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name,
                        std::optional<Major> major = std::nullopt);
 
-/// What is known of rows of K of `row_bytes` that are wider than the swizzle on this target: that they go on at LBO is
-/// measured where an H200's wgmma reads such rows, 64 bytes under the 32B swizzle, and a model choice elsewhere.
+/// The evidence for rows of K of `row_bytes` that are wider than the swizzle on this target. That they continue at LBO
+/// is measured for the rows that an H200's wgmma reads (64 bytes under the 32B swizzle), and a model choice elsewhere.
 std::string_view evidence_of_wide_rows(Target target, const SwizzleInfo& swizzle, int row_bytes);
 
-/// The base offset of a pattern that begins where the descriptor starts: (start >> 7) & 7, as far as the mode looks at
-/// it. 0 without swizzling.
+/// The base offset of a pattern that begins at the descriptor's start: (start >> 7) & 7, limited to the bits that the
+/// mode uses. 0 without swizzling.
 int base_offset_of_start(const SmemDescriptor& descriptor);
 
 }  // namespace bitmma

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Instruction descriptors of tcgen05.mma: the 32-bit word that says shape, types, signs and major-ness at run time.
+// Instruction descriptors of tcgen05.mma: the 32-bit word that sets shape, types, signs and major-ness at run time.
 //
-//   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D |
-//   3 sat | 2 sp | 1..0 sel 0x08100010  M = 128, N = 64, A and B f16 K-major, D f32
+//   kind::f16   31..30 shift | 28..24 M>>4 | 22..17 N>>3 | 16 tB | 15 tA | 14 -B | 13 -A | 12..10 B | 9..7 A | 5..4 D
+//               3 sat | 2 sp | 1..0 sel        0x08100010 is M = 128, N = 64, A and B f16 K-major, D f32
 //
-// Three tables by kind: Table 42 (f16, tf32, f8f6f4, i8), 43 (mxf8f6f4), 44 (mxf4, mxf4nvf4). One description serves
-// encode, decode and print. Source: PTX ISA 9.7.16.4.2; checked against CUTLASS in data/oracle.
+// Three tables by kind: Table 42 (f16, tf32, f8f6f4, i8), 43 (mxf8f6f4), 44 (mxf4, mxf4nvf4). The same tables encode,
+// decode and print. Source: PTX ISA 9.7.16.4.2; checked against CUTLASS in data/oracle.
 #pragma once
 
 #include <array>
@@ -28,12 +28,12 @@ enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4, 
 struct MmaKindInfo {
   MmaKind id;
   std::string_view name = {};   // as in kind::NAME
-  Format input = Format::f16;   // a type of A and B that it takes
-  Format output = Format::f32;  // the type of D that goes with all of them
-  int table = 42;               // of the PTX ISA, which has its descriptor; for citations
+  Format input = Format::f16;   // an input type of A and B of this kind
+  Format output = Format::f32;  // a type of D that is legal with all of them
+  int table = 42;               // table of the PTX ISA with its descriptor, for citations
   bool has_block_scales = false;
-  bool is_fp4 = false;    // only packed 4-bit elements: K in units of 64, scales for every 16 or 32
-  bool in_bytes = false;  // 4- and 6-bit types take a byte in memory and registers
+  bool is_fp4 = false;    // only packed 4-bit elements: K in units of 64, a scale for every 16 or 32
+  bool in_bytes = false;  // 4- and 6-bit types occupy a byte in memory and registers
   bool has_twice_k = false;
   bool has_negate = true;
   bool has_transpose = true;
@@ -73,7 +73,7 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
      .has_block_scales = true,
      .is_fp4 = true,
      .has_transpose = false},
-    // Table 51 of ISA 9.4 wants both transpose bits 0; its Table 62 lists transposed ti16. What both allow is taken.
+    // Table 51 of ISA 9.4 requires both transpose bits 0; its Table 62 lists transposed ti16. Accept what both allow.
     {.id = MmaKind::ti16,
      .name = "ti16",
      .input = Format::s1z4m11,
@@ -82,7 +82,7 @@ inline constexpr auto mma_kinds = std::to_array<MmaKindInfo>({
      .sparsity_selectors = 4},
 });
 
-/// The first row for a number that was cast and is no kind, which legality refuses.
+/// Returns the first row for a cast number that is not a kind; legality checks refuse it.
 constexpr const MmaKindInfo& info(MmaKind kind) {
   return mma_kinds[static_cast<size_t>(kind) < mma_kinds.size() ? static_cast<size_t>(kind) : 0];
 }
@@ -94,19 +94,19 @@ std::optional<MmaKind> mma_kind_named(std::string_view name);
 /// Bits of an element in shared memory, Tensor Memory or registers: the f8f6f4 kinds keep 4- and 6-bit types in bytes.
 constexpr int kind_container_bits(MmaKind kind, Format format) { return info(kind).in_bytes ? 8 : bits_of(format); }
 
-/// A type of A and B that the kind takes, and the type of D that goes with all of them.
+/// An input type of the kind, and a type of D that is legal with all of them.
 constexpr Format natural_input(MmaKind kind) { return info(kind).input; }
 constexpr Format natural_output(MmaKind kind) { return info(kind).output; }
 
-/// K of one instruction over 32 bytes of a dense A of containers of `container_bits`: 16 for f16, 256 for b1. 0 for
-/// containers of no bits.
+/// K of one instruction for 32 bytes of a dense A in containers of `container_bits`: 16 for f16, 256 for b1. 0 for
+/// containers of 0 bits.
 constexpr int natural_k(int container_bits, bool sparse) {
   return container_bits == 0 ? 0 : 256 / container_bits * (sparse ? 2 : 1);
 }
 
-/// K that the descriptor's K bits say of a kind: code 0 is the natural one. The mxf4 kinds have 96 (sparse 192) as
-/// code 1 and a dense 128 as code 2, the f8f6f4 kinds twice the natural one as code 1. 0: the code is reserved.
-/// Source: PTX ISA 9.7.18.2.1, Table 48.
+/// K for the K bits of a kind's descriptor: code 0 is the natural K. The mxf4 kinds have 96 (sparse 192) as code 1 and
+/// a dense 128 as code 2, the f8f6f4 kinds twice the natural K as code 1. 0: the code is reserved. Source: PTX ISA
+/// 9.7.18.2.1, Table 48.
 constexpr int k_of_code(MmaKind kind, bool sparse, int code) {
   const int natural = natural_k(kind_container_bits(kind, natural_input(kind)), sparse);
   if (code == 0) return natural;
@@ -121,7 +121,7 @@ constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
   return 0;
 }
 
-/// The code of a K. Throws Error with every legal K of the kind if this one is not legal.
+/// The code of a K. Throws Error with the kind's legal K values if this one is not legal.
 int require_k_code(MmaKind kind, bool sparse, int k);
 
 struct InstructionDescriptor {
@@ -133,12 +133,12 @@ struct InstructionDescriptor {
   bool saturate = false;
   bool negate_a = false, negate_b = false;
   bool transpose_a = false, transpose_b = false;  // true: MN-major
-  int max_shift_code = 0;                         // .ws: 0 none, 1, 2, 3 = shift of B by up to 8, 16, 32 columns
-  Format scale_type = Format::ue8m0;              // block-scaled kinds
+  int max_shift_code = 0;                         // .ws: 0 none, 1, 2, 3 = B is shifted by up to 8, 16, 32 columns
+  Format scale_type = Format::ue8m0;              // only for block-scaled kinds
   int scale_a_id = 0, scale_b_id = 0;
   int k_code = 0;             // the K bits, see k_of_code
-  int sparsity_version = 0;   // of a sparse e2m1 of the mxf4 kinds: 1 on sm_107a
-  bool wide_scale_a = false;  // the layout of scale_A over 128 lanes; refused, see there
+  int sparsity_version = 0;   // for sparse e2m1 of the mxf4 kinds: 1 on sm_107a
+  bool wide_scale_a = false;  // scale_A in a layout over 128 lanes; encode and decode refuse it
 
   int k() const { return k_of_code(kind, sparse, k_code); }
 
@@ -148,20 +148,20 @@ struct InstructionDescriptor {
 struct InstructionDescriptorField {
   BitField bits = {};
   std::string_view meaning = {};
-  uint32_t sm_107_bits = 0;  // those of its bits that only sm_107 has; the others reserve them
+  uint32_t sm_107_bits = 0;  // bits that only sm_107 defines; other targets reserve them
 };
 
 /// The rows of the kind's table, lowest bits first. Bits in no row are reserved and must be 0.
 std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKind kind);
 
-/// Takes the word apart. Throws Error with every violation: reserved bits, reserved type codes, values the kind does
-/// not allow. Which M and N go with a cta_group or .ws is not in the descriptor and not checked here.
+/// Decodes the word. Throws Error with every violation: reserved bits, reserved type codes, values that the kind does
+/// not allow. It does not check M and N against cta_group or .ws, which are not in the descriptor.
 InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word);
 
-/// Puts the word together; the inverse of decode, and throws like it.
+/// Encodes the descriptor; the inverse of decode, with the same errors.
 uint32_t encode(const InstructionDescriptor& descriptor);
 
-/// Warnings about legal fields that are often unintended. Without a target, also about bits that most targets reserve.
+/// Warnings about legal fields that are often unintended; without a target also about bits that most targets reserve.
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target = {});
 
 }  // namespace bitmma

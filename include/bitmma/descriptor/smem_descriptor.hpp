@@ -8,7 +8,7 @@
 //
 //   0x4000004000010000 on sm_90a: 128B swizzle, start 0, leading 16 (ignored in K-major), stride 1024 bytes.
 //
-// One table encodes, decodes and prints. Sources: PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1, Table 40; of sm_107a and
+// One table encodes, decodes and prints. Sources: PTX ISA 9.7.15.5.1.2.2 and 9.7.16.4.1, Table 40; for sm_107a and
 // sm_107f ISA 9.4, Table 49.
 #pragma once
 
@@ -32,7 +32,7 @@ struct SmemDescriptor {
   int base_offset = 0;
   Swizzle swizzle = Swizzle::none;
   bool leading_dim_absolute = false;  // sm_100a bit 52: the leading field is an address
-  /// Every bit that belongs to no field, in place; by default the bits that must be set.
+  /// The bits outside every field, in place; the default sets the bits that must be set.
   uint64_t reserved = info(target).smem_descriptor >= SmemDescriptorVersion::sm_100 ? uint64_t{1} << 46 : 0;
 
   bool operator==(const SmemDescriptor&) const = default;
@@ -43,23 +43,23 @@ struct DescriptorField {
   BitField bits = {};
   enum class Unit : uint8_t { plain, bytes_16 } unit = Unit::plain;
   std::string_view meaning = {};
-  int fixed = -1;  // the only value it may have; -1: any
+  int fixed = -1;  // the only legal value; -1: any value
 };
 
 /// The rows of the target's descriptor, lowest bits first. Throws Error for a target without such descriptors.
 std::span<const DescriptorField> smem_descriptor_fields(Target target);
 
-/// Takes the word apart. Throws Error when the swizzle code is one the architecture reserves.
+/// Decodes the word. Throws Error if the architecture reserves the swizzle code.
 SmemDescriptor decode_smem_descriptor(Target target, uint64_t word);
 
-/// Puts the word together; the inverse of decode. Throws Error, with every violation, when an address or stride is not
-/// a multiple of 16 bytes in [0, 2^18), of start and leading field of sm_107a and sm_107f in [0, 2^19), the base offset
-/// is not in 0..7 or the architecture lacks the swizzle mode.
+/// Encodes the descriptor; the inverse of decode. Throws Error with every violation: an address or stride that is not a
+/// multiple of 16 bytes in [0, 2^18) (for start and leading field of sm_107a and sm_107f in [0, 2^19)), a base offset
+/// outside 0..7, or a swizzle mode that the architecture lacks.
 uint64_t encode(const SmemDescriptor& descriptor);
 
 /// Warnings about legal fields that look wrong: reserved bits, fixed bits, a start inside the swizzle pattern, ignored
-/// fields. With `major` unknown, only what holds for both is reported. `row_bytes`: bytes of K the instruction reads, 0
-/// unknown.
+/// fields. If `major` is unknown, only warnings that hold for both are reported. `row_bytes`: bytes of K that the
+/// instruction reads; 0 if unknown.
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major = std::nullopt,
                                 int row_bytes = 0);
 

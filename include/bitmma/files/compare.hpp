@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compares recorded results with the model's, and one file with another, bit for bit. No tolerance.
+// Compares recorded results with the model's, and one file with another, bit for bit and without tolerance.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace bitmma {
 
-/// One output that differs, or a cell of Tensor Memory outside D, which has no row and column: -1.
+/// An output that differs, or a cell of Tensor Memory outside D, which has row and column -1.
 struct Mismatch {
   int64_t case_index = 0;
   int row = 0, col = 0;
   Place place = RegisterPlace{};
-  bool relative_to_d = false;  // the place counts from D's address in Tensor Memory
+  bool relative_to_d = false;  // the place is relative to D's address in Tensor Memory
   Format format = Format::f32;
   uint64_t expected = 0, actual = 0;
 };
@@ -34,53 +34,53 @@ struct Comparison {
   int64_t mismatches = 0;  // outputs, and cells outside D
   int64_t outside_d = 0;   // cells of Tensor Memory outside D that changed
   int64_t cases_with_mismatches = 0;
-  std::optional<Mismatch> first = {};  // the lowest case, then row, then column
+  std::optional<Mismatch> first = {};  // of the lowest case, then row, then column
   MismatchMap map = {};                // where they are
 
   Comparison& operator+=(const Comparison& other);
 };
 
-/// Every output of one case of `instruction`. Throws Error when the matrices have other shapes or formats.
+/// Compares every output of one case of `instruction`. Throws Error if shapes or formats differ.
 Comparison compare_case(const Instruction& instruction, int64_t case_index, const Matrix& expected,
                         const Matrix& actual);
 
-/// The computed D of the first actual.size() cases against `actual`. Throws Error as compare_case does, and when there
-/// are fewer cases than matrices.
+/// Compares the computed D of the first actual.size() cases with `actual`. Throws Error as compare_case does, and if
+/// there are fewer cases than matrices.
 Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> actual);
 
-/// All of Tensor Memory but D, cell by cell; nothing where the instruction does not write there. `one` says where D is.
-/// Throws Error when the states have Tensor Memories of other sizes.
+/// Compares all of Tensor Memory except D, cell by cell; empty if the instruction does not write there. `one` gives the
+/// place of D. Throws Error if the sizes of Tensor Memory differ.
 Comparison compare_outside_d(const Case& one, int64_t case_index, const State& expected, const State& actual);
 
-/// Throws Error when the file records no D.
+/// Throws Error if the file records no D.
 void require_recorded(const VectorFile& vectors);
 
-/// Throws Error for a file that contradicts itself: plain matrices a, b, c, sfa or sfb beside images, registers or
-/// Tensor Memory that hold other codes, with how many differ and the first place; and cases that are the steps of a K
-/// loop by the key k_loop, where C of a step is not D of the step before. verify and compare ask this first.
+/// Throws Error if the file contradicts itself. Either plain matrices a, b, c, sfa or sfb differ from the codes in
+/// images, registers or Tensor Memory (the error has their number and the first place), or the key k_loop marks the
+/// cases as steps of a K loop, but C of a step is not D of the previous one. verify and compare check this first.
 void require_consistent(const VectorFile& vectors, int threads = 1);
 
-/// Called now and then with cases done, from one thread at a time.
+/// Called occasionally with the number of finished cases, from one thread at a time.
 using Progress = std::function<void(int64_t cases_done)>;
 
-/// Recomputes every case and compares with the recorded D, and a logical d beside it with the same; all of Tensor
-/// Memory outside D must be as it was before. Throws Error when the file records no D. `model` replaces the hardware's
+/// Recomputes every case and compares it with the recorded D, and with a logical d if there is one; all of Tensor
+/// Memory outside D must be unchanged. Throws Error if the file records no D. `model` replaces the hardware's
 /// row.
 Comparison verify(const VectorFile& vectors, int threads, const Progress& progress = {},
                   const AccumulatorModel* model = nullptr);
 
-/// Throws Error naming `path` when a second file is not of the same instruction and number of cases.
+/// Throws Error, which names `path`, if the second file has another instruction or number of cases.
 void require_same_cases(const std::string& path, const std::string& name, int64_t cases, const std::string& other_name,
                         int64_t other_cases);
 
-/// What two files record: D in registers or Tensor Memory with all that is around it, and logical d where both have it.
-/// Throws Error when they hold another instruction, number of cases, or no D.
+/// Compares the results of two files: D in registers or Tensor Memory with all surrounding cells, and the logical d if
+/// both have it. Throws Error if they have different instructions or numbers of cases, or no D.
 Comparison compare(const VectorFile& expected, const VectorFile& actual);
 
 /// An input that differs between two files.
 struct InputDifference {
   std::string name;   // A, B, C, "scales of A", ...; of what moves data the tensor
-  int64_t cases = 0;  // in which it differs
+  int64_t cases = 0;  // number of cases in which it differs
 
   bool operator==(const InputDifference&) const = default;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that the program computes itself: golden cases from a seed, and D for files that lack it.
+// Files that the program computes itself: golden cases from a seed, and D for files without it.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ namespace bitmma {
 
 struct GoldenRequest {
   Instruction instruction = Wgmma{};
-  std::optional<Target> target = {};  // default_target without
+  std::optional<Target> target = {};  // default: default_target
   int64_t cases = 1;
   int64_t first_case = 0;  // cases first_case .. first_case + cases - 1 of the seed
   uint64_t seed = 0;
   Distribution distribution = Distribution::bits;
-  Placement placement = {};  // of moves only the swizzle of `a` counts: of cp's source
+  Placement placement = {};  // for moves only the swizzle of `a` applies, to the source of cp
 };
 
-/// A complete vector file, D and logical matrices included. The same request gives the same bytes on any machine and
-/// for any number of threads. Throws Error when the instruction or a layout is illegal.
+/// A complete vector file, including D and logical matrices. The same request gives the same bytes on any machine and
+/// with any number of threads. Throws Error if the instruction or a layout is illegal.
 TensorFile make_golden(const GoldenRequest& request, int threads, const Progress& progress = {});
 
-/// The same file, written to `path` a few cases at a time: memory does not grow with the file.
+/// The same file, written to `path` a few cases at a time: memory use does not grow with the file.
 void write_golden(const std::string& path, const GoldenRequest& request, int threads, const Progress& progress = {});
 
-/// A file with states: `vectors` itself, or its logical matrices laid out.
+/// A file with states: `vectors` itself, or its logical matrices in the given layout.
 VectorFile laid_out(const VectorFile& vectors, const Placement& placement);
 
-/// `vectors` with D computed by the model: what the instruction writes, and d where the file has logical matrices. A
-/// file with logical matrices alone also gets its states, laid out as asked.
+/// `vectors` with D from the model: the fields that the instruction writes, and d if the file has logical matrices. A
+/// file with only logical matrices also gets states, in the requested layout.
 TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placement, int threads,
                             const Progress& progress = {});
 
@@ -41,29 +41,29 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
 void write_simulated(const std::string& path, const VectorFile& vectors, const Placement& placement, int threads,
                      const Progress& progress = {});
 
-/// A product over more K than one instruction has: a K loop over one tile.
+/// A product with more K than one instruction has: a K loop over one tile.
 ///
-///   a [cases, M, 4 K], b [cases, 4 K, N]  ->  four cases each, one after the other; C of each is D of the one before
+///   a [cases, M, 4 K], b [cases, 4 K, N]  ->  four cases each, in sequence; C of each is D of the previous one
 ///
-/// The tile lies in shared memory once, and the descriptors of each step begin where its part of K does. Gives the file
-/// of all steps, states and D included; nothing where K is that of one instruction, or the file has a state. Throws
-/// Error where no descriptor can begin at a step, or the tile does not fit.
+/// The tile is in shared memory once, and the descriptors of each step start at its part of K. Returns the file of all
+/// steps, with states and D; nothing if K is that of one instruction, or if the file has a state. Throws Error if no
+/// descriptor can start at a step, or if the tile does not fit.
 struct UnrolledK {
   TensorFile file = {};
-  int64_t steps = 0;                        // of each case of the file
-  std::optional<Comparison> recorded = {};  // with the file's own d, that of all K
+  int64_t steps = 0;                        // for each case of the file
+  std::optional<Comparison> recorded = {};  // comparison with the file's own d, that for all of K
 };
 std::optional<UnrolledK> unroll_k(const TensorFile& file, const VectorFileDefaults& defaults,
                                   const Placement& placement);
 
-/// The steps of each tile in a file that came of a K loop; 0 in other files.
+/// The steps per tile of a file that was made by unrolling a K loop; 0 for other files.
 int64_t unrolled_steps(const VectorFile& vectors);
 
-/// `file` after `previous`: what the instruction of `previous` left is the state that the instruction of `file` begins
-/// with, tensor by tensor (tmem_after is tmem, d_regs is c_regs; of a K loop that of the last step), and what it left
-/// alone is there where `file` does not have its own. What `file` records of its own state, results and plain matrices,
-/// is left out; results of a file that has no such state are of this one, and stay. Throws Error when there is nothing
-/// that both instructions have, or `previous` has no result.
+/// `file` after `previous`: the instruction of `file` starts from the state that the instruction of `previous` left,
+/// tensor by tensor (tmem_after becomes tmem, d_regs becomes c_regs; for a K loop from the last step). Buffers that
+/// `previous` did not write are taken over if `file` lacks them. The states, results and plain matrices of `file`
+/// itself are dropped; results of a file without such a state belong to this one and stay. Throws Error if the
+/// instructions have no buffer in common, or if `previous` has no result.
 TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDefaults& defaults);
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files of launches that were recorded on a GPU: PTX, arguments, and memory before and after. docs/recorded_launches.md
-// has the layout, `python -m bitmma.record_triton` records them.
+// Files of kernel launches that were recorded on a GPU: PTX, arguments, and memory before and after. See
+// docs/recorded_launches.md for the layout; `python -m bitmma.record_triton` records them.
 //
 //   const LaunchFile file = as_launch_file(read_tensor_file("launches.safetensors"));
 //   for (const LaunchComparison& one : verify(file, 8)) ... one.differing_bytes
@@ -20,24 +20,24 @@
 
 namespace bitmma {
 
-/// What a parameter got.
+/// The value of a parameter.
 struct RecordedArgument {
   std::vector<uint8_t> value = {};      // the bytes of a number
-  std::optional<int> memory = {};       // which memory of the launch the parameter pointed to
+  std::optional<int> memory = {};       // index of the launch's memory to which the parameter pointed
   int64_t offset_bytes = 0;             // from the start of that memory
-  std::optional<TensorMap> map = {};    // the parameter was a tensor map over that memory, from there on
-  std::optional<int64_t> scratch = {};  // bytes of zeros, which verify does not compare
+  std::optional<TensorMap> map = {};    // the parameter was a tensor map over that memory, from the offset on
+  std::optional<int64_t> scratch = {};  // size of a zeroed scratch buffer, which verify does not compare
 };
 
 struct RecordedLaunch {
   std::string entry = {}, label = {};
-  int module = 0;  // the tensor ptx.MODULE
+  int module = 0;  // index of the tensor ptx.MODULE
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
-  std::optional<std::array<int64_t, 3>> cluster = {};  // as of a Launch
+  std::optional<std::array<int64_t, 3>> cluster = {};  // as in Launch
   int64_t dynamic_shared_bytes = 0;
-  bool fmad = true;  // as KernelOptions
+  bool fmad = true;  // as in KernelOptions
   std::vector<RecordedArgument> arguments = {};
-  int memories = 0;  // the tensors before.LAUNCH.0 and so on
+  int memories = 0;  // number of tensors before.LAUNCH.0 and so on
 };
 
 struct LaunchFile {
@@ -46,30 +46,30 @@ struct LaunchFile {
   std::vector<RecordedLaunch> launches = {};
 };
 
-/// Whether a file has launches, well or badly written.
+/// True if the file has launches, even malformed ones.
 bool has_launches(const TensorFile& file);
 
-/// Throws Error, with the key or tensor, for what is not as docs/recorded_launches.md says.
+/// Throws Error, which names the key or tensor, for anything that docs/recorded_launches.md does not allow.
 LaunchFile as_launch_file(TensorFile file);
 
-/// What running a launch again gave.
+/// The result of running a launch again.
 struct LaunchComparison {
-  int64_t changed_bytes = 0;    // of all its memories, by the GPU
-  int64_t differing_bytes = 0;  // between the GPU's and ours
+  int64_t changed_bytes = 0;    // in all its memories, changed by the GPU
+  int64_t differing_bytes = 0;  // that differ between the GPU and bitmma
   struct First {
     int memory = 0;
     int64_t offset = 0;
     uint8_t expected = 0, actual = 0;
   };
-  std::optional<First> first = {};  // byte that differs
+  std::optional<First> first = {};  // the first byte that differs
   uint64_t thread_instructions = 0;
-  int unsure_fusions = 0;               // products and sums of which no measured row says whether ptxas joins them
+  int unsure_fusions = 0;               // pairs of product and sum for which no measured row decides if ptxas joins
   bool order_matters = false;           // see PtxEntry::order_matters
-  std::vector<Violation> refused = {};  // why it did not run to its end; nothing was compared
+  std::vector<Violation> refused = {};  // why the launch did not run to its end; nothing was compared then
 };
 
-/// Runs each launch of the file again, with up to `threads` threads, and compares all memory. `progress` is called with
-/// the launches done. Throws Error when the file cannot be read.
+/// Runs each launch of the file again, on up to `threads` threads, and compares all memory. Calls `progress` with the
+/// number of finished launches. Throws Error if the file cannot be read.
 std::vector<LaunchComparison> verify(const LaunchFile& file, int threads = 1,
                                      const std::function<void(int64_t)>& progress = {});
 

@@ -3,10 +3,10 @@
 //
 //   a [M, K], b [K, N] or b_t [N, K]; optional c, d [M, N], bias [N], scale_a, scale_b (F32), sfa, sfb (codes)
 //
-// Types follow the dtypes: F16, BF16, F32 (as inputs: tf32), F64, F8_E4M3, F8_E5M2, I8, I32. Raw codes need the keys
-// a_type, b_type, d_type. Sampled products carry rows, cols (I32) and the keys m, n of the whole one. The key plan is
-// the one that gave d, and is taken where no other is asked for. Keys that do nothing are refused. Operands that are
-// not there are made by the generator that the keys generator, seed, k name (bitmma/stimulus/generated.hpp). See
+// Types follow the dtypes: F16, BF16, F32 (as inputs: tf32), F64, F8_E4M3, F8_E5M2, I8, I32. Raw codes need the
+// keys a_type, b_type, d_type. Sampled products have rows, cols (I32), and the keys m, n of the whole product.
+// The key plan names the plan that produced d, and is the default. Keys without effect are refused. The
+// generator in the keys generator, seed, k (bitmma/stimulus/generated.hpp) makes missing operands. See
 // docs/products.md.
 #pragma once
 
@@ -22,23 +22,23 @@ struct ProductFile {
   TensorFile file = {};
   GemmInputs inputs = {};
   std::optional<Matrix> d = {};
-  std::optional<Target> target = {};  // the key
-  /// The type of D that the file has or names.
+  std::optional<Target> target = {};  // the key target
+  /// The type of the D that the file contains or names.
   std::optional<Format> output() const;
   std::optional<Format> output_type = {};  // the key d_type
-  float alpha = 1, beta = 1;               // the keys, of the call that gave d
+  float alpha = 1, beta = 1;               // the keys: factors of the call that produced d
 };
 
-/// Throws Error that names the file and the tensor.
+/// Throws Error, which names the file and the tensor.
 ProductFile read_product_file(const std::string& path);
-/// The same of a file in memory, as arrays of NumPy make one.
+/// The same for a file in memory, for instance from NumPy arrays.
 ProductFile read_product_file(TensorFile file);
 
-/// Only these rows and columns of A, B and all that belongs to them; the numbers are indices in the file.
+/// Selects these rows and columns of A, B and everything that belongs to them, by their indices in the file.
 ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::span<const int> cols);
 
-/// The file with D computed by the plan, which is recorded in it with its target; of a part with the operands of the
-/// part, so that it can be read back.
+/// The file with D computed by the plan, and with the plan and its target as keys. For a part it has the operands of
+/// the part, so that it can be read back.
 TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files around quantisers: the matrix that a recipe takes, and what it makes, as safetensors.
+// Files for quantisers, as safetensors: the input matrix of a recipe, and its result.
 //
 //   codes [rows, cols], scales [blocks of rows, blocks of columns], tensor_scale [1]; the keys recipe, project,
 //   version, commit, element, scale, block_rows, block_cols, x_type
@@ -13,13 +13,13 @@
 
 namespace bitmma {
 
-/// A tensor of two axes as a matrix: the one of this name, or without a name the only one. F32, F16 and BF16 say their
-/// type; of raw codes of 16 or 32 bits `type` says it. Throws Error that names the file and the tensor.
+/// A two-dimensional tensor as a matrix: the one with this name, or the only one if it is empty. F32, F16 and BF16
+/// imply the type; for raw codes of 16 or 32 bits `type` gives it. Throws Error, which names file and tensor.
 Matrix matrix_of_file(const TensorFile& file, const std::string& tensor = "", std::optional<Format> type = {});
 
 struct QuantizedLayout {
-  bool packed_codes = false;  // two of e2m1 a byte: codes [rows, cols / 2]
-  bool tiled_scales = false;  // tiles of 128 x 4, as cuBLAS reads them: scales [bytes]
+  bool packed_codes = false;  // two e2m1 codes per byte: codes [rows, cols / 2]
+  bool tiled_scales = false;  // tiles of 128 x 4 in cuBLAS' order: scales [bytes]
 };
 
 /// Throws Error as packed_codes() and tiled_scales() do.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files of cases as verify, compare and diagnose take them: a case is one instruction, or a whole tile.
+// Files of cases for verify, compare and diagnose: each case is one instruction, or a whole tile.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace bitmma {
 
-/// One of the two, with what both say.
+/// A vector file or a whole tile, with their common interface.
 class RecordedFile {
  public:
   RecordedFile() = default;
@@ -19,7 +19,7 @@ class RecordedFile {
   /// Throws Error as whole_tile and as_vector_file do.
   explicit RecordedFile(TensorFile file, const VectorFileDefaults& defaults = {});
 
-  /// Nothing where the file is the other one.
+  /// nullptr if the file is of the other kind.
   const VectorFile* vectors() const { return std::get_if<VectorFile>(&file_); }
   const WholeTile* tile() const { return std::get_if<WholeTile>(&file_); }
   const TensorFile& file() const { return tile() ? tile()->file : vectors()->file; }
@@ -30,7 +30,7 @@ class RecordedFile {
   int64_t cases() const { return tile() ? static_cast<int64_t>(tile()->cases.size()) : vectors()->cases; }
   bool has_recorded_d() const { return tile() ? tile()->has_recorded_d() : vectors()->has_recorded_d(); }
 
-  /// Throw Error when no D is recorded, or the file was changed while it was used.
+  /// Throws Error if no D is recorded, or if the file was modified while in use.
   void require_recorded() const;
   void require_unchanged() const;
 
@@ -40,14 +40,14 @@ class RecordedFile {
 
 RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults = {});
 
-/// As those of vector files and of whole tiles (vector_file.hpp, whole_tile.hpp, compare.hpp).
+/// Like the functions for vector files and whole tiles (vector_file.hpp, whole_tile.hpp, compare.hpp).
 Case case_at(const RecordedFile& file, int64_t index);
 RecordedFile cases_of(const RecordedFile& file, int64_t first, int64_t count);
 Comparison verify(const RecordedFile& file, int threads, const Progress& progress = {});
 
-/// Throws Error where one is a whole tile and the other none.
+/// Throws Error if one is a whole tile and the other is not.
 void require_same_kind(const RecordedFile& expected, const RecordedFile& actual);
-/// Throw Error as above, and as those of both kinds do.
+/// These throw Error as above, and as the functions for both kinds do.
 Comparison compare(const RecordedFile& expected, const RecordedFile& actual);
 std::vector<InputDifference> different_inputs(const RecordedFile& expected, const RecordedFile& actual);
 

@@ -3,7 +3,7 @@
 //
 //   10 00 00 00 00 00 00 00  {"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  07 2a
 //
-// The reader trusts nothing: every length, offset, dtype and shape is checked against the file before use.
+// The reader does not trust the file: it checks every length, offset, dtype and shape against the file before use.
 // Source: the format section of github.com/huggingface/safetensors.
 #pragma once
 
@@ -21,28 +21,28 @@
 
 namespace bitmma {
 
-/// The bytes of a tensor: a part of a file or of memory. Copies and parts share it, and read nothing.
+/// The bytes of a tensor: a part of a file or of memory. Copies and parts share it without reading it.
 class TensorBytes {
  public:
   TensorBytes() = default;
   explicit TensorBytes(std::vector<uint8_t> bytes);
-  /// Throws Error if the file has no such bytes.
+  /// Throws Error if the file does not have these bytes.
   TensorBytes(std::shared_ptr<const InputFile> file, uint64_t offset, uint64_t size);
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// Their offset in the file.
+  /// Offset of the bytes in the file.
   uint64_t offset() const { return offset_; }
-  /// Throws Error when there are no such bytes, as copy_to does.
+  /// Throws Error if the range is outside, as copy_to does.
   TensorBytes part(size_t offset, size_t size) const;
   /// Fills `to` with the bytes from `offset` on.
   void copy_to(std::span<uint8_t> to, size_t offset = 0) const;
   std::vector<uint8_t> copy() const;
 
   bool is_in_memory() const { return !file_ || file_->is_in_memory(); }
-  /// The same bytes in memory. Reads those of a file of more than 64 MiB.
+  /// The same bytes in memory. Reads them from a file of more than 64 MiB.
   TensorBytes in_memory() const;
-  /// Bytes in memory, which live as long as a copy or a part of this object. Throws Error for others.
+  /// Bytes in memory, valid while a copy or a part of this object exists. Throws Error if they are in a file.
   std::span<const uint8_t> view() const;
 
   /// Compares the bytes.
@@ -56,7 +56,7 @@ class TensorBytes {
 
 struct Tensor {
   std::string name = {};
-  std::string dtype = {};  // as the header spells it: U8, F16, F8_E4M3, ...
+  std::string dtype = {};  // as in the header: U8, F16, F8_E4M3, ...
   std::vector<int64_t> shape = {};
   TensorBytes bytes = {};
 
@@ -67,7 +67,7 @@ struct Tensor {
 /// "[2, 128, 4]".
 std::string print_shape(std::span<const int64_t> shape);
 
-/// Bytes of one element of a known dtype, 0 for a dtype this program does not know.
+/// Bytes per element of a known dtype; 0 for an unknown one.
 int dtype_bytes(std::string_view dtype);
 
 struct TensorFile {
@@ -77,27 +77,27 @@ struct TensorFile {
   std::shared_ptr<const InputFile> input = {};  // the open file; null for a file made in memory
 
   const Tensor* find(std::string_view name) const;
-  /// Value of a metadata key, or nullptr.
+  /// Value of a metadata key; nullptr if there is none.
   const std::string* find_metadata(std::string_view key) const;
   void set_metadata(std::string_view key, std::string value);
   void erase_metadata(std::string_view key);
-  /// Replaces the tensor of the same name or adds it.
+  /// Replaces the tensor with the same name, or adds it.
   void set(Tensor tensor);
   void erase(std::string_view name);
 };
 
-/// Reads and checks a file; the tensors of a large one are read when they are asked for: safetensors, or an array or
-/// archive of NumPy (.npy, .npz without compression; strings in it become metadata). Throws Error naming the file and
-/// the field.
+/// Reads and checks a file: safetensors, or an array or archive of NumPy (.npy, .npz without compression; its
+/// strings become metadata). Tensors of a large file are read on demand. Throws Error, which names the file and the
+/// field.
 TensorFile read_tensor_file(const std::string& path);
 
-/// Writes the file whole or not at all. Tensors go in falling order of element size, so that each is aligned.
+/// Writes the file completely or not at all. Tensors are ordered by falling element size, so that each is aligned.
 void write_tensor_file(const std::string& path, const TensorFile& file);
 
-/// Writes a file of `cases` cases that are never all in memory: make(first) gives tensors of some cases from `first`
-/// on, their first extent counting them, until there are all. The first batch gives the metadata and says what there
-/// is. `whole` are tensors that do not come by case. The bytes are those of write_tensor_file. Throws Error when a
-/// batch is unlike the first.
+/// Writes a file of `cases` cases without holding all of them in memory: make(first) returns tensors for some cases
+/// from `first` on, with the case as first extent, until all are written. The first batch supplies the metadata and the
+/// list of tensors. `whole` are tensors without a case extent. The bytes equal those of write_tensor_file. Throws Error
+/// if a batch differs in structure from the first.
 void write_case_batches(const std::string& path, int64_t cases, const std::function<TensorFile(int64_t first)>& make,
                         const std::vector<Tensor>& whole = {});
 

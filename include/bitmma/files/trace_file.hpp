@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a thread of a kernel left in its registers, step by step, as a file: to compare two runs.
+// A file of the registers that a thread of a kernel wrote, step by step, to compare two runs.
 //
 //   step,line,register,bits,statement
 //   12,18,%f10,0x3fc00000,"mul.f32 %f10,%f1,%f2;"
 //
-// One row for each register that a step wrote. A program of one's own may write such a file.
+// One row for each register that a step wrote. Other programs can write such a file too.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace bitmma {
 
 struct TraceRow {
-  int64_t step = 0;  // the first is 1
-  int line = 0;      // in the PTX
+  int64_t step = 0;  // counts from 1
+  int line = 0;      // line of the PTX
   std::string name = {};
   std::string bits = {};       // "0x3fc00000"; "true" and "false" of a predicate
   std::string statement = {};  // may be empty
@@ -30,10 +30,10 @@ struct TraceRow {
 std::vector<TraceRow> trace_rows(int64_t step, const ThreadStep& of);
 
 void write_trace_file(const std::string& path, const std::vector<TraceRow>& rows);
-/// Throws Error, naming the row, for a file that is no trace.
+/// Throws Error, which names the row, if the file is not a trace.
 std::vector<TraceRow> read_trace_file(const std::string& path);
 
-/// The first rows that are not the same; one of the two is nothing where a file ends.
+/// The first pair of rows that differ; one of them is absent if its file ends earlier.
 struct TraceDifference {
   std::optional<TraceRow> expected = {}, actual = {};
   size_t rows_before = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A whole tile as a kernel has it: A and B with all of K, M and N of several instructions, and one D at the end.
+// A whole tile as in a kernel: A and B with all of K, M and N of several instructions, and one D after all steps.
 //
 //   a [64, 256]   b [256, 128]   d [64, 128]   instruction wgmma...m64n64k16: two columns of tiles, 16 steps of K
 #pragma once
@@ -18,45 +18,45 @@ struct WholeTile {
   TensorFile file = {};
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;
-  int64_t first_case = 0;  // of a part of a file: which case of the whole its case 0 is
-  /// Without a state: logical a, b, c and scales of the whole tile, and d where it is recorded.
+  int64_t first_case = 0;  // for a part of a file: index of its case 0 in the whole file
+  /// Without a state: logical a, b, c and scales of the whole tile, and d if recorded.
   std::vector<Case> cases = {};
 
   /// Instructions along K.
   int64_t steps() const;
-  /// Value of the key source, fit for a message; "unknown" where the file does not say who computed D.
+  /// Value of the key source, made safe for messages; "unknown" if the file does not name the origin of D.
   std::string source() const;
   bool has_recorded_d() const;
 };
 
-/// The tiles of a file whose plain matrices are those of several instructions, or whose images and descriptors are the
-/// steps of a loop over K with one d after all of them. Nothing for other files. Throws Error as as_vector_file does,
-/// and where extents are no multiples of the instruction's.
+/// The tiles of a file whose plain matrices span several instructions, or whose images and descriptors are the steps of
+/// a K loop with one d after all of them. Nothing for other files. Throws Error as as_vector_file does, and if extents
+/// are not multiples of the instruction's.
 std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefaults& defaults = {});
 
-/// A case of matrices that several instructions compute, without a file; nothing for other cases. Throws Error where
-/// the extents are no multiples of the instruction's.
+/// A case whose matrices span several instructions, without a file; nothing for other cases. Throws Error if the
+/// extents are not multiples of the instruction's.
 std::optional<WholeTile> whole_tile(const Case& one);
 
-/// The instruction that computes D at (row, col) in step `step`, with its parts of the matrices. Steps after the first
-/// begin with `before`, the block's D of the step before. Throws Error for a case, row or column that is not there.
+/// The instruction that computes D at (row, col) in step `step`, with its parts of the matrices. A step after the first
+/// starts from `before`, the block's D after the previous step. Throws Error if the case, row or column does not exist.
 Case instruction_at(const WholeTile& tile, int64_t index, int row, int col, int64_t step, const Matrix* before);
 
-/// D of case `index`, instruction by instruction; C of each is D of the one before. Blocks of D are shared out among
-/// the threads. Throws Error when there is no such case.
+/// D of case `index`, instruction by instruction; C of each is D of the previous one. The threads share the blocks of
+/// D. Throws Error if the case does not exist.
 Matrix computed_d(const WholeTile& tile, int64_t index, int threads = 1);
 
-/// The file with d as the tile computes it, and this program as who computed it.
+/// The file with the computed d, and this program as its source.
 TensorFile with_simulated_d(const WholeTile& tile, int threads = 1);
 
-/// The matrices of the cases as a file, and `metadata` beside the keys that describe the instruction. Throws Error
-/// where the cases are of several shapes.
+/// The matrices of the cases as a file, with `metadata` in addition to the keys that describe the instruction. Throws
+/// Error if shapes differ between cases.
 TensorFile file_of_cases(const WholeTile& tile, std::vector<std::pair<std::string, std::string>> metadata);
 
-/// Cases first .. first + count - 1. Throws Error where there are no such cases, or none are asked for.
+/// Cases first .. first + count - 1. Throws Error if they do not exist, or if count is 0.
 WholeTile cases_of(const WholeTile& tile, int64_t first, int64_t count);
 
-/// As those of vector files (compare.hpp).
+/// Like the functions for vector files (compare.hpp).
 void require_recorded(const WholeTile& tile);
 Comparison verify(const WholeTile& tile, int threads = 1, const Progress& progress = {});
 Comparison compare(const WholeTile& expected, const WholeTile& actual);

@@ -46,7 +46,7 @@ enum class Format : uint8_t {
 
 enum class NumberKind : uint8_t { floating, integer, bits };
 
-/// Which codes of the largest exponent are not numbers.
+/// Which codes with the largest exponent are not numbers.
 enum class NonFinite : uint8_t {
   ieee,      // m = 0 is infinity, the others NaN
   nan_only,  // only the code with all exponent and mantissa bits set, a NaN
@@ -58,23 +58,23 @@ struct FormatInfo {
   std::string_view name;  // as PTX spells it
   NumberKind kind = NumberKind::floating;
   int bits = 0;          // container: the bits one element takes in memory and registers
-  int ignored_bits = 0;  // lowest bits of the container that are dropped before anything else (tf32)
+  int ignored_bits = 0;  // lowest bits of the container that are always dropped first (tf32)
   int exponent_bits = 0;
   int mantissa_bits = 0;
   int bias = 0;
   NonFinite non_finite = NonFinite::none;
   bool is_signed = true;
-  bool has_zero = true;             // ue8m0 has none, and its code 0 is the power 2^-127
-  bool is_operand = true;           // A and B can have it; false for scales, accumulators and words
-  uint64_t zero_bits = 0;           // that must be 0: codes where one is set mean nothing
-  std::string_view dtype = {};      // in which NumPy, PyTorch and safetensors keep such a matrix
-  std::string_view raw_dtype = {};  // the same as raw codes, for libraries that lack `dtype`; empty: none but dtype
+  bool has_zero = true;             // false for ue8m0, whose code 0 is the power 2^-127
+  bool is_operand = true;           // can be the type of A and B; false for scales, accumulators and words
+  uint64_t zero_bits = 0;           // bits that must be 0: a code with one of them set has no meaning
+  std::string_view dtype = {};      // the dtype of such a matrix in NumPy, PyTorch and safetensors
+  std::string_view raw_dtype = {};  // dtype of raw codes, for libraries without `dtype`; empty: none
 
   constexpr int min_exponent() const { return has_zero ? 1 - bias : -bias; }
   constexpr uint64_t exponent_mask() const { return (uint64_t{1} << exponent_bits) - 1; }
   constexpr uint64_t mantissa_mask() const { return (uint64_t{1} << mantissa_bits) - 1; }
   constexpr uint64_t sign_bit() const { return is_signed ? uint64_t{1} << (bits - 1) : 0; }
-  /// Code of the largest finite magnitude, sign clear, ignored bits zero.
+  /// Code of the largest finite magnitude, with a clear sign and zero ignored bits.
   constexpr uint64_t max_finite() const {
     const uint64_t all = (uint64_t{1} << (exponent_bits + mantissa_bits)) - 1;
     const uint64_t code = non_finite == NonFinite::ieee       ? all - mantissa_mask() - 1
@@ -82,7 +82,7 @@ struct FormatInfo {
                                                               : all;
     return code << ignored_bits;
   }
-  /// Code of infinity, or nothing when the format has none.
+  /// Code of infinity; nothing if the format has none.
   constexpr std::optional<uint64_t> infinity() const {
     if (non_finite != NonFinite::ieee) return std::nullopt;
     return exponent_mask() << (mantissa_bits + ignored_bits);
@@ -115,7 +115,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .non_finite = NonFinite::ieee,
      .dtype = "BF16",
      .raw_dtype = "U16"},
-    // An f32 word whose low 13 bits are dropped before Inf and NaN are told apart: 0x7F800001 is Inf. Measured, H200.
+    // An f32 word; dropping its low 13 bits comes before the test for Inf and NaN: 0x7F800001 is Inf. Measured, H200.
     {.id = Format::tf32,
      .name = "tf32",
      .bits = 32,
@@ -135,7 +135,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .non_finite = NonFinite::ieee,
      .dtype = "F32",
      .raw_dtype = "U32"},
-    // Instructions on f64 pass NaN payloads and have another default; see NanRule in arithmetic/accumulator_model.hpp.
+    // f64 instructions pass NaN payloads and have another default NaN; see NanRule in arithmetic/accumulator_model.hpp.
     {.id = Format::f64,
      .name = "f64",
      .bits = 64,
@@ -189,7 +189,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .dtype = "U8"},
     {.id = Format::s8, .name = "s8", .kind = NumberKind::integer, .bits = 8, .dtype = "I8"},
     {.id = Format::u8, .name = "u8", .kind = NumberKind::integer, .bits = 8, .is_signed = false, .dtype = "U8"},
-    // Codes of 4 bits, one a byte in files; two a byte in registers.
+    // 4-bit codes: one per byte in files, two per byte in registers.
     {.id = Format::s4, .name = "s4", .kind = NumberKind::integer, .bits = 4, .dtype = "U8", .raw_dtype = "I8"},
     {.id = Format::u4, .name = "u4", .kind = NumberKind::integer, .bits = 4, .is_signed = false, .dtype = "U8"},
     {.id = Format::b1,
@@ -200,7 +200,7 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .dtype = "U8",
      .raw_dtype = "BOOL"},
     {.id = Format::s32, .name = "s32", .kind = NumberKind::integer, .bits = 32, .is_operand = false, .dtype = "I32"},
-    // Words that are moved, not computed with.
+    // Words that instructions move without computing on them.
     {.id = Format::u32,
      .name = "u32",
      .kind = NumberKind::integer,
@@ -219,8 +219,8 @@ inline constexpr auto formats = std::to_array<FormatInfo>({
      .is_signed = false,
      .is_operand = false,
      .dtype = "U8"},
-    // Of kind::ti16: a sign, four zeros and a magnitude of 11 bits. PTX ISA 9.4 gives the name and the range
-    // -2^11 + 1 .. 2^11 - 1, from which the sign and magnitude follow.
+    // The type of kind::ti16: a sign, four zeros and an 11-bit magnitude. PTX ISA 9.4 gives the name and the range
+    // -2^11 + 1 .. 2^11 - 1, which imply sign and magnitude.
     {.id = Format::s1z4m11,
      .name = "s1z4m11",
      .kind = NumberKind::integer,
@@ -234,13 +234,13 @@ constexpr const FormatInfo& info(Format format) { return formats[static_cast<siz
 
 static_assert(are_in_enum_order(formats));
 
-/// Bits of a code; 0 of a number that was cast and is no format, which legality refuses.
+/// Bits of a code; 0 for a cast number that is not a format, which legality checks refuse.
 constexpr int bits_of(Format format) { return static_cast<size_t>(format) < formats.size() ? info(format).bits : 0; }
 
-/// The format PTX calls `name`, or nothing.
+/// The format with this PTX name, or nothing.
 std::optional<Format> format_named(std::string_view name);
 
-/// A set of formats as a value that tables can hold.
+/// A set of formats, as a value that tables can hold.
 class FormatSet {
  public:
   constexpr FormatSet() = default;
@@ -267,7 +267,7 @@ std::vector<FormatInfo> rows_of(const FormatSet& set);
 
 enum class NumberClass : uint8_t { finite, infinity, nan };
 
-/// A floating-point code taken apart. `significand` and `exponent` mean something only when `number` is finite.
+/// A decoded floating-point code. `significand` and `exponent` are meaningful only if `number` is finite.
 struct Decoded {
   NumberClass number = NumberClass::finite;
   bool negative = false;
@@ -278,7 +278,7 @@ struct Decoded {
   bool operator==(const Decoded&) const = default;
 };
 
-/// Takes a floating-point code apart. Bits above the container are ignored. `format` must be of kind floating.
+/// Decodes a floating-point code. Bits above the container are ignored. `format` must be of kind floating.
 constexpr Decoded decode(const FormatInfo& format, uint64_t bits) {
   const uint64_t code = bits >> format.ignored_bits;
   const uint64_t mantissa = code & format.mantissa_mask();
@@ -299,8 +299,8 @@ constexpr Decoded decode(const FormatInfo& format, uint64_t bits) {
 }
 constexpr Decoded decode(Format format, uint64_t bits) { return decode(info(format), bits); }
 
-/// The code that `decode` decodes to `value`; a NaN gives the canonical one. The inverse of decode but for NaN
-/// payloads and ignored bits. Throws Error when no code has exactly this value.
+/// The code that `decode` maps to `value`; a NaN gives the canonical one. The inverse of decode, except for NaN
+/// payloads and ignored bits. Throws Error if no code has exactly this value.
 uint64_t encode(Format format, const Decoded& value);
 
 /// The value of an integer or bit code: s8, u8, s4, u4, b1, s32, u32, s1z4m11.
@@ -318,7 +318,7 @@ constexpr int64_t decode_integer(Format format, uint64_t bits) {
   }
 }
 
-/// The exact value as people read it: "-1.75", "2^-133 * 3", "nan (0x7fc00001)", "inf".
+/// The exact value as text: "-1.75", "2^-133 * 3", "nan (0x7fc00001)", "inf".
 std::string print_value(Format format, uint64_t bits);
 
 /// The bits in hex, as wide as the container: "0x3c00".

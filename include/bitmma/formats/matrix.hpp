@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A matrix of raw codes with the format that gives them meaning. Nothing converts them but formats/.
+// A matrix of raw codes with their format. Only formats/ converts them.
 //
 //   Matrix a = from_floats(Format::f16, 64, 16, values);   a(3, 5) is the f16 code of values[3 * 16 + 5]
 //
-// Codes are kept row by row in 32-bit words: one word a code, two (the low one first) for codes of 64 bits.
+// Codes are stored row by row in 32-bit words: one word per code, or two (the low one first) for 64-bit codes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace bitmma {
 
-/// Leaves new elements as they are: a matrix whose every code is written next needs no zeros first.
+/// An allocator that leaves new elements uninitialised, for matrices whose every code is written next.
 template <typename T>
 struct UnfilledAllocator : std::allocator<T> {
   template <typename U>
@@ -36,20 +36,20 @@ struct UnfilledAllocator : std::allocator<T> {
 class Matrix {
  public:
   Matrix() = default;
-  /// rows x cols codes, all zero bits. Throws Error when an extent is negative.
+  /// rows x cols codes, all bits zero. Throws Error if an extent is negative.
   Matrix(Format format, int rows, int cols) : Matrix(format, rows, cols, Unfilled{}) { fill(0); }
 
   Format format() const { return format_; }
   int rows() const { return rows_; }
   int cols() const { return cols_; }
-  /// Codes, rows() * cols().
+  /// Number of codes, rows() * cols().
   std::size_t size() const { return static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_); }
   bool is_wide() const { return info(format_).bits > 32; }
 
-  /// The code of element (row, col), of a format of at most 32 bits. Indices are not checked.
+  /// The code of element (row, col), for formats of at most 32 bits. Indices are not checked.
   uint32_t& operator()(int row, int col) { return words_[index(row, col)]; }
   const uint32_t& operator()(int row, int col) const { return words_[index(row, col)]; }
-  /// The code of element (row, col), of any format.
+  /// The code of element (row, col), for any format.
   uint64_t code(int row, int col) const;
   void set_code(int row, int col, uint64_t code);
 
@@ -60,10 +60,10 @@ class Matrix {
   std::span<uint32_t> row(int row) { return words().subspan(row_words() * at(row), row_words()); }
   std::span<const uint32_t> row(int row) const { return words().subspan(row_words() * at(row), row_words()); }
 
-  /// Every code becomes `code`.
+  /// Sets every code to `code`.
   void fill(uint64_t code);
-  /// The same bits, read as another format of the same width, as a program with a wrong type does.
-  /// Throws Error when the widths differ.
+  /// The same bits read as another format of the same width, as in a program with a wrong type. Throws Error if the
+  /// widths differ.
   Matrix as(Format format) const;
 
   bool operator==(const Matrix&) const = default;
@@ -85,22 +85,22 @@ class Matrix {
 /// Element (col, row) of the result is element (row, col).
 Matrix transposed(const Matrix& matrix);
 
-/// Rows row .. row + rows - 1 and columns col .. col + cols - 1. Throws Error when they reach outside.
+/// Rows row .. row + rows - 1 and columns col .. col + cols - 1. Throws Error if they are out of range.
 Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols);
 
-/// Writes `block` over the elements from (row, col) on. Throws Error when it reaches outside or has another format.
+/// Writes `block` at (row, col). Throws Error if it does not fit or has another format.
 void set_block(Matrix& matrix, int row, int col, const Matrix& block);
 
-/// How many codes differ. Throws Error when shapes or formats do.
+/// The number of codes that differ. Throws Error if shapes or formats differ.
 int64_t count_differing(const Matrix& x, const Matrix& y);
 
-/// rows x cols values, row by row, each rounded once to `format` to nearest even, saturating nowhere: what is too large
-/// becomes infinity, or cvt's result if the format has none. Integer formats take whole numbers in their range.
-/// Throws Error when the number of values is not rows * cols, or a value has no code.
+/// rows x cols values, row by row, each rounded once to `format` to nearest even, without saturation: a value that is
+/// too large becomes infinity, or the result of cvt if the format has no infinity. Integer formats take integers in
+/// their range. Throws Error if the number of values is not rows * cols, or if a value has no code.
 Matrix from_floats(Format format, int rows, int cols, std::span<const float> values);
 
-/// The values row by row, each rounded once to float, to nearest even: exact for every format of up to 32 bits but s32
-/// and u32.
+/// The values row by row, each rounded once to float, to nearest even: exact for every format of up to 32 bits except
+/// s32 and u32.
 std::vector<float> to_floats(const Matrix& matrix);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The only rounding code. Everything that turns an exact value into a code of a format ends here.
+// The only rounding code. Every conversion of an exact value to a code of a format ends here.
 //
 //   exact 2^-24 * 0b1'0000'0000'01|1  ->  f16, nearest even: 0b1'0000'0000'10      (tie away from the odd neighbour)
 #pragma once
@@ -15,7 +15,7 @@ namespace bitmma {
 
 enum class Rounding : uint8_t { toward_zero, nearest_even, nearest_away, toward_positive, toward_negative };
 
-/// The result for a magnitude beyond the largest finite number.
+/// The result if a magnitude exceeds the largest finite number.
 enum class Overflow : uint8_t {
   infinity,  // infinity; if the format has none, NaN with the value's sign; if it has neither, the largest finite
   saturate,  // the largest finite value (PTX .satfinite)
@@ -39,7 +39,7 @@ constexpr uint64_t round_to(const FormatInfo& format, const Exact& value, Roundi
   const uint64_t max_finite = format.max_finite() >> format.ignored_bits;
   uint64_t code = 0;
   if (value.magnitude != 0) {
-    // No format and no significand reaches so far; sums of exponents then fit an int.
+    // No format and no significand needs more; sums of exponents then fit in an int.
     constexpr int most_exponent = 1 << 20;
     const int value_exponent = value.exponent < -most_exponent  ? -most_exponent
                                : value.exponent > most_exponent ? most_exponent
@@ -63,16 +63,16 @@ constexpr uint64_t round_to(const FormatInfo& format, const Exact& value, Roundi
                                                               : false;
       kept += up;
     }
-    // With the hidden bit inside `kept`, one addition makes the code of normals, subnormals and carries alike.
+    // With the hidden bit inside `kept`, one addition produces the code of normals, subnormals and carries alike.
     kept <<= mantissa_bits - fraction_bits;
     if (format.has_zero) {
       const uint64_t biased = static_cast<uint64_t>(exponent + format.bias);
       if (biased > 2 * format.exponent_mask()) {
-        code = ~uint64_t{0};  // beyond any exponent of the format
+        code = ~uint64_t{0};  // above every exponent of the format
       } else {
         code = ((biased - 1) << mantissa_bits) + kept;
       }
-    } else {  // ue8m0: powers of two from 2^-127; what rounds to nothing becomes the smallest one
+    } else {  // ue8m0: powers of two from 2^-127; smaller values become the smallest one
       code = kept == 0 ? 0 : static_cast<uint64_t>(exponent + format.bias) + kept - 1;
     }
   }
@@ -89,8 +89,8 @@ constexpr uint64_t round_to(Format format, const Exact& value, Rounding rounding
   return round_to(info(format), value, rounding, info(format).mantissa_bits, overflow);
 }
 
-/// Whether `value`, rounded to `format` as if its exponents went on below, is smaller than its smallest normal number.
-/// These results .ftz gives as zeros: on an H100 the largest number below, rounded up to a normal one, stays (measured,
+/// Whether `value`, rounded to `format` with an unbounded exponent, is smaller than the smallest normal number. .ftz
+/// flushes exactly these results: on an H100 the largest subnormal that rounds up to a normal number stays (measured,
 /// data/math). IEEE 754-2019 7.5 calls this tininess after rounding.
 constexpr bool is_tiny(const FormatInfo& format, const Exact& value, Rounding rounding) {
   if (value.magnitude == 0) return false;
@@ -100,8 +100,8 @@ constexpr bool is_tiny(const FormatInfo& format, const Exact& value, Rounding ro
   return (round_to(format, raised, rounding, format.mantissa_bits) & ~format.sign_bit()) < one;
 }
 
-/// A code of one floating format as a code of another, with PTX cvt's rules: a NaN gives the canonical NaN, or with
-/// saturate in a format that has none (e2m3, e3m2, e2m1) the largest value; infinity saturates or overflows like any
+/// Converts a code from one floating format to another by the rules of PTX cvt: a NaN becomes the canonical NaN, or
+/// with saturate in a format without NaN (e2m3, e3m2, e2m1) the largest value; infinity saturates or overflows like any
 /// value that is too large. Source: PTX ISA 9.7.9.21.
 uint64_t convert(Format from, uint64_t bits, Format to, Rounding rounding, Overflow overflow);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What libraries do: plans by name, and from the name of a kernel. The facts are data/plans, built into the library.
+// What libraries compute: plans by name, and by the name of a kernel. The facts of data/plans are compiled in.
 //
 //   plans_for({.kernel = "nvjet_sm90_tst_64x32_64x16_4x2_h_bz_splitK_TNT"}, inputs)     split-K 2, 3, 4, ..; D bf16
 //   plans_for({.plan = "nvjet-algo2", .output = Format::bf16}, inputs)                 one plan
 //
-// Types, scales, bias and C come from the inputs. Names of kernels do not tell the number of slices: where it is open
-// and not given, there is a plan for every number.
+// Types, scales, bias and C come from the inputs. Kernel names do not contain the number of slices: if it is unknown
+// and not given, there is one plan for every number.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace bitmma {
 
-/// Operands and a type of D that a plan was seen with.
+/// Types of operands and D for which a plan was observed.
 struct PlanTypes {
   std::string operands = {};  // "e4m3 x e4m3"; "block scales": any with them; "any": all that the target multiplies
   std::string d = {};         // "bf16"; "any"; empty: the library takes these operands, and no D of them was seen
@@ -28,13 +28,13 @@ struct PlanTypes {
 };
 
 struct CataloguePlan {
-  std::string name = {}, about = {}, evidence = {}, source = {};  // the strongest evidence; `types` has that of each D
-  std::string fields = {};                                        // JSON: what differs from one chain
+  std::string name = {}, about = {}, evidence = {}, source = {};  // the strongest evidence; `types` has that for each D
+  std::string fields = {};                                        // JSON: the differences from one chain
   std::string gpus = {};                                          // "sm_90", "sm_90 and later"; empty: all
-  std::vector<PlanTypes> types = {};                              // other operands are refused
-  int64_t most_k = 0;                                             // of what was seen; 0: no limit
+  std::vector<PlanTypes> types = {};                              // other operand types are refused
+  int64_t most_k = 0;                                             // the largest observed K; 0: no limit
   Target target = Target::sm_90a;                                 // the GPU of the recorded calls
-  bool open_count = false;                                        // the number of slices is not known
+  bool open_count = false;                                        // the number of slices is unknown
 
   bool operator==(const CataloguePlan&) const = default;
 };
@@ -48,8 +48,8 @@ struct KernelPattern {
   bool operator==(const KernelPattern&) const = default;
 };
 
-/// A part of kernel names, and the types that it names: a format, or the group of the pattern ("$1") that names it.
-/// Empty: this part does not tell. A later row goes before an earlier one.
+/// A pattern in kernel names with its types: each is a format, or "$1" for the group of the pattern that names it.
+/// Empty: the pattern does not determine this type. Later rows have priority.
 struct TypePattern {
   std::string pattern = {}, about = {}, evidence = {};
   std::string a = {}, b = {}, d = {};
@@ -67,49 +67,49 @@ struct KernelTypes {
   bool operator==(const KernelTypes&) const = default;
 };
 
-/// The types that the name of a kernel contains; nothing if it does not contain all three.
+/// The types in the name of a kernel; nothing if it does not contain all three.
 std::optional<KernelTypes> types_of_kernel(std::string_view kernel);
 
 struct CatalogueOptions {
-  std::optional<Target> target = {};  // nothing: that of the catalogue's row, or default_target where it cannot
-  int split_count = 0;                // the number of slices; 0: open
-  float alpha = 1, beta = 1;          // of the call; they act where C is there or alpha is not 1
-  bool relu = false;                  // at the end: most names do not tell it
+  std::optional<Target> target = {};  // nothing: the catalogue row's, or default_target if that cannot compute this
+  int split_count = 0;                // the number of slices; 0: unknown
+  float alpha = 1, beta = 1;          // of the call; they have an effect if there is a C or alpha is not 1
+  bool relu = false;                  // relu at the end; most kernel names do not tell
 };
 
-/// Without `output` D is f32, of f64 f64, of integers s32. The evidence of the plans is that of these types on this
-/// target; what was not seen is a model choice. Throws Error, which lists what is legal, for a name that the catalogue
-/// lacks, operands and targets that the library does not compute so, and for a number of slices where the plan does not
-/// cut K into as many.
+/// Without `output`, D is f32; for f64 operands f64, for integers s32. The evidence of the plans is for these types on
+/// this target; anything not observed is a model choice. Throws Error, which lists what is legal, for a name that the
+/// catalogue lacks, for operands or targets that the library does not compute this way, and for a number of slices into
+/// which the plan does not split K.
 std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, std::optional<Format> output = {},
                                   const CatalogueOptions& options = {});
 
-/// `kernel` is a name as a profiler prints it, or several of one call. A name with sm90 or later says the target, where
-/// none is asked for. D has the type that the name tells. Throws Error when no pattern knows the name, its types are
-/// not those of the inputs or of `output`, or it is a kernel of another target.
+/// `kernel` is one kernel name from a profiler, or several names of one call. If no target is requested, a name with
+/// sm90 or later determines it. D has the type in the name. Throws Error if no pattern matches the name, if its types
+/// are not those of the inputs or of `output`, or if the kernel is for another target.
 std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs,
                                       std::optional<Format> output = {}, const CatalogueOptions& options = {});
 
-/// The caller's choice: at most one of plan, kernel and value.
+/// The caller's request: at most one of plan, kernel and value.
 struct PlanRequest {
   std::string plan = {};               // a name of the catalogue, or a plan as JSON ("{...}")
   std::string kernel = {};             // the name of a kernel
   std::optional<GemmPlan> value = {};  // a plan
   std::optional<Format> output = {};   // the type of D
   CatalogueOptions options = {};
-  /// Plans of a kernel with and without relu at the end: names of xmma and cutlass kernels do not tell it.
+  /// Return the plans of a kernel both with and without a final relu: names of xmma and cutlass kernels do not tell.
   bool may_clamp = false;
 };
 
-/// The plans that the request describes: one, or several if the number of slices is open. Nothing asked for is one
-/// chain over K, but of float32 operands, whose product libraries compute in three ways. JSON without "instruction" has
-/// that of one chain. Throws Error for what contradicts the plan or would have no effect on it.
+/// The plans that the request describes: one, or several if the number of slices is unknown. An empty request gives one
+/// chain over K, except for float32 operands, whose product libraries compute in three ways. JSON without "instruction"
+/// gets the instruction of one chain. Throws Error for anything that contradicts the plan or has no effect on it.
 std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs);
 
-/// The plan on another target, where evidence becomes a choice of the model.
+/// The plan on another target, where its evidence becomes a model choice.
 GemmPlan on_target(GemmPlan plan, Target target);
 
-/// sm_90a; with block scales, which it does not have, sm_100a, or sm_120a where that alone has an instruction for them.
+/// sm_90a. With block scales, which sm_90a lacks: sm_100a, or sm_120a if only that has an instruction for them.
 Target default_target(const GemmInputs& inputs);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole matrix products with a library's own bits: the instructions of a plan, chained over K, and what is added in f32
+// Whole matrix products with the bits of a library: the instructions of a plan, chained over K, and the f32 additions
 // between them.
 //
 //   Matrix d = gemm(plan, {.a = a, .b = b});      M x N codes of plan.output
@@ -17,48 +17,48 @@
 
 namespace bitmma {
 
-/// What a product reads. Formats of A and B are the instruction's; tf32 is given as f32 words.
+/// The inputs of a product. A and B have the instruction's formats; tf32 is given as f32 words.
 struct GemmInputs {
   Matrix a = {};                    // M x K
   Matrix b = {};                    // K x N
-  std::optional<Matrix> c = {};     // M x N: f32, f16 or bf16. Read by alpha_beta with beta != 0, and by start: c
-  std::optional<Matrix> bias = {};  // 1 x N, the same formats
-  /// f32. Of A 1 x 1, M x 1 or M x blocks of K; of B 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
+  std::optional<Matrix> c = {};     // M x N: f32, f16 or bf16. Read by alpha_beta with beta != 0, and by `start` = c
+  std::optional<Matrix> bias = {};  // 1 x N, in the same formats
+  /// f32. For A 1 x 1, M x 1 or M x blocks of K; for B 1 x 1, 1 x N, blocks x N or blocks x blocks of 128 columns.
   std::optional<Matrix> scale_a = {}, scale_b = {};
   /// Block scales of the instruction: M x K / size and K / size x N, in the order of K.
   std::optional<Matrix> sfa = {}, sfb = {};
-  /// Which rows and columns of the whole product these are; empty: the first ones. Regions of a plan need it.
+  /// Row and column indices in the whole product; empty: the first ones. Plans with regions need them.
   std::vector<int64_t> rows = {}, cols = {};
-  int64_t whole_m = 0, whole_n = 0;  // of the whole product; 0: as many as there are
+  int64_t whole_m = 0, whole_n = 0;  // extents of the whole product; 0: those of the inputs
 
   bool operator==(const GemmInputs&) const = default;
 };
 
-/// Rows and columns of the product alone: of A, B and everything that goes with them; numbers count in the inputs.
-/// Throws Error for a number that the product, or an operand shorter than it, does not have.
+/// Selects rows and columns of the product: of A, B and everything that belongs to them; the indices refer to the
+/// inputs. Throws Error for an index outside the product, or outside an operand that is shorter.
 GemmInputs part_of(const GemmInputs& whole, std::span<const int> rows, std::span<const int> cols);
 
-/// These rows or columns, in this order. Throws Error, which names the matrix, for one that it does not have.
+/// These rows or columns, in this order. Throws Error, which names the matrix, for an index out of range.
 Matrix rows_of(const Matrix& matrix, std::span<const int> rows, std::string_view name);
 Matrix cols_of(const Matrix& matrix, std::span<const int> cols, std::string_view name);
 
 /// Called with the number of finished outputs.
 using GemmProgress = std::function<void(int64_t)>;
 
-/// D, the same for any number of threads. Throws Error with everything that is wrong: shapes, formats, a plan that is
-/// not legal, an operand that the plan needs and that is not there.
+/// D, equal for any number of threads. Throws Error with all violations: shapes, formats, an illegal plan, a missing
+/// operand that the plan needs.
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, const GemmProgress& progress = {});
 
-/// What is there and what the plan does not read, for those who would rather know: c, bias, scales. Each is named.
+/// The inputs that the plan does not read: c, bias, scales. One warning names each of them.
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs);
 
-/// What is legal for operands of these types and rarely meant: fp4 without the block scales that NVFP4 and MXFP4 have.
+/// Legal operands of these types that are rarely intended: fp4 without the block scales of NVFP4 and MXFP4.
 std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b);
 
-/// The plan of one chain over K: the instruction that the target has for these types, nothing else. Throws Error when
-/// it has none.
+/// The plan of one chain over K with the target's instruction for these types, and nothing else. Throws Error if there
+/// is no such instruction.
 GemmPlan flat_plan(Target target, Format a, Format b, Format output);
-/// The same for the types of these inputs. With block scales it is an instruction that scales by blocks of their size.
+/// The same for the types of these inputs. With block scales, the instruction applies scales of this block size.
 GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output);
 
 }  // namespace bitmma

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One output of a whole product, operation by operation: the accumulator before and after each, and what rounding or
-// truncation loses in it.
+// One output of a whole product, operation by operation: the accumulator before and after each operation, and the error
+// of its rounding or truncation.
 //
 //   const ProductTrace trace = trace_product(plan, inputs, 3, 5);
 //   trace.steps[0]         K 0..15: 0 -> 1.2345, 2^-24 too small
-//   trace.error            of D: the sum of what all steps lose
+//   trace.error            of D: the sum of the errors of all steps
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@
 
 namespace bitmma {
 
-/// What an operation is: an instruction of the chain; the chains of CUDA cores of a slice; a promoted sum that is added
-/// in f32; warps of sliced-K and slices of split-K that are joined; an operation of the epilogue; rounding to a
-/// narrower type; K that the plan does not add.
+/// Kinds of operations: an instruction of the chain; the CUDA-core chains of a slice; an f32 addition of a promoted
+/// sum; the reduction of sliced-K warps or split-K slices; an operation of the epilogue; rounding to a narrower type; a
+/// range of K that the plan does not add.
 enum class TraceKind : uint8_t {
   instruction,
   cuda_cores,
@@ -51,13 +51,13 @@ constexpr std::string_view print(TraceKind kind) { return trace_kinds[static_cas
 
 struct TraceStep {
   TraceKind kind = TraceKind::instruction;
-  std::string what = {};           // of the epilogue: the operation's name
-  int slice = 0;                   // of split-K
-  int64_t first = 0, last = 0;     // K that it adds, [first, last); empty where it adds sums
+  std::string what = {};           // for the epilogue: the operation's name
+  int slice = 0;                   // for split-K
+  int64_t first = 0, last = 0;     // the range of K that it adds; empty if it adds sums
   Format format = Format::f32;     // of both codes
-  uint64_t before = 0, after = 0;  // of the accumulator or sum that it changes
-  /// The value after it less the exact one: the value before it and what is added. Nothing for operations of the
-  /// epilogue, which scale or clamp, and where a NaN or an infinity comes in.
+  uint64_t before = 0, after = 0;  // of the accumulator or sum
+  /// Value after the step minus the exact result of the step. Nothing for epilogue operations, which scale or clamp,
+  /// and if a NaN or an infinity is involved.
   std::optional<double> error = {};
   double error_so_far = 0;  // of all steps up to this one
 
@@ -71,16 +71,16 @@ struct ProductTrace {
   std::vector<TraceStep> steps = {};
   Format format = Format::f32;  // of D
   uint64_t d = 0;
-  /// The exact sum of the exact products, without epilogue and scales that the plan applies in f32; rounded once to a
-  /// double. Nothing where an operand is NaN or infinite.
+  /// The exact sum of the exact products, without the epilogue and the scales that the plan applies in f32; rounded
+  /// once to a double. Nothing if an operand is NaN or infinite.
   std::optional<double> exact = {};
   double error = 0;    // of all steps together
-  int64_t worst = -1;  // the step that loses most; -1: no step loses anything
+  int64_t worst = -1;  // the step with the largest error; -1: no step has one
 
   bool operator==(const ProductTrace&) const = default;
 };
 
-/// Throws Error with what gemm refuses, for an output that the product does not have, and for f64 and integers.
+/// Throws Error as gemm does, for an output that does not exist, and for f64 and integers.
 ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int row, int col);
 
 }  // namespace bitmma

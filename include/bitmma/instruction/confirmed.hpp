@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What surveys of real GPUs confirmed (bitmma survey run, docs/survey.md): rules and choices that were published or
-// chosen, and are measured on these targets now. The rows are data/surveys/confirmed.json, which is built in; `bitmma
-// survey read --confirmed REPORT` prints the file with what the report adds, for a maintainer to review.
+// What surveys of real GPUs confirmed (bitmma survey run, docs/survey.md): rules and choices that were only published
+// or chosen, and are now measured on these targets. The rows of data/surveys/confirmed.json are compiled in; `bitmma
+// survey read --confirmed REPORT` prints the file with the rows that the report adds, for a maintainer to review.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace bitmma {
 
-/// A row of arithmetic that every survey unit of it confirmed on the target. The columns name the row.
+/// A row of arithmetic that all of its survey units confirmed on the target. The columns identify the row.
 struct ConfirmedRule {
   Target target = Target::sm_90a;
   Family family = Family::wgmma;
@@ -40,21 +40,21 @@ struct Confirmed {
   std::vector<ConfirmedChoice> choices = {};
 
   bool empty() const { return rules.empty() && choices.empty(); }
-  /// Adds the rows that are not there: one row for each rule or choice of a target, whichever GPU confirmed it first.
+  /// Adds missing rows: one row for each rule or choice of a target; the GPU that confirmed it first stays.
   void add(const Confirmed& more);
   bool operator==(const Confirmed&) const = default;
 };
 
-/// Everything that this version holds.
+/// The rows of this version.
 const Confirmed& confirmed();
 
-/// JSON with one row a line, and back. Throws Error naming the row and the key that is wrong.
+/// JSON with one row per line, and back. Throws Error, which names the row and the wrong key.
 std::string print(const Confirmed& rows);
 Confirmed parse_confirmed(std::string_view json);
 
-/// True when the columns name the row.
+/// True if the columns identify the row.
 bool names(const ConfirmedRule& rule, const AccumulatorModel& row);
-/// The survey that confirmed the row on the target, or nullptr.
+/// The survey that confirmed the row on the target; nullptr if none did.
 const ConfirmedRule* find_confirmed(const AccumulatorModel& model, Target target);
 bool is_confirmed(Choice choice, Target target);
 

@@ -5,10 +5,10 @@
 //   SM80_16x8x16_F32F16F16F32_TN       mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
 //   SM100_MMA_F16BF16_2x1SM_SS         tcgen05.mma.cta_group::2.kind::f16
 //
-// One rule: words between underscores (or ::), each of which is an architecture, a shape, types, a kind or an option.
-// Three types (D, A, B) are a wgmma, four (D, A, B, C) an mma.sync, a kind a tcgen05.mma. Template arguments are passed
-// over: they are in the instruction descriptor, or, on SM120, say types that the name does not.
-// Source: CUTLASS 4, include/cute/arch/mma_sm*.hpp.
+// The rule: words between underscores (or ::), each of which is an architecture, a shape, types, a kind or an option.
+// Three types (D, A, B) mean a wgmma, four (D, A, B, C) an mma.sync, a kind a tcgen05.mma. Template arguments are
+// skipped: they are in the instruction descriptor or, on SM120, give types that the name lacks. Source: CUTLASS 4,
+// include/cute/arch/mma_sm*.hpp.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,14 @@
 
 namespace bitmma {
 
-/// True for what begins as such a name: SM and a digit.
+/// True if the name begins like an atom's: SM and a digit.
 bool looks_like_cutlass_atom(std::string_view name);
 
-/// Throws Error naming the unknown word or the missing part. Whether the instruction is legal is left to
+/// Throws Error, which names the unknown word or the missing part. It does not check legality; see
 /// require_legal.
 Instruction parse_cutlass_atom(std::string_view name);
 
-/// The target that the name begins with: sm_80 of SM80, sm_90a of SM90. Nothing if it begins with no target.
+/// The target at the start of the name: sm_80 for SM80, sm_90a for SM90. Nothing if there is none.
 std::optional<Target> target_of_cutlass_atom(std::string_view name);
 
 }  // namespace bitmma

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// How sure the result of one instruction is. A rule of arithmetic and the evidence that a GPU follows it are apart:
-// rows of evidence say which instructions of which GPU were measured, published or modelled, and every point that no
-// source settles is named as a choice of this program.
+// The evidence for the result of one instruction. It is separate from the rule of arithmetic: rows of evidence list
+// which instructions of which GPU were measured, published or modelled, and every point that no source settles is a
+// named choice of this program.
 //
 //   mma.sync m16n8k16 f32.f16.f16.f32 on sm_100a   published words: 2,500 outputs of a B200 decide the rule
-//   the same on sm_103a                            model choice: no source speaks of a B300
+//   the same on sm_103a                            model choice: no source covers a B300
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace bitmma {
 
-/// How sure a result is, surest first. A guess is never promoted.
+/// Levels of evidence, the strongest first. A guess is never promoted.
 enum class Evidence : uint8_t {
   measured,
   published_words,
@@ -33,7 +33,7 @@ enum class Evidence : uint8_t {
   model_choice
 };
 
-/// A level in a few words and in a sentence: what users and programs read.
+/// A level in short and as a sentence, for users and programs.
 struct EvidenceInfo {
   Evidence id;
   std::string_view name;
@@ -67,24 +67,24 @@ inline constexpr auto evidence_levels = std::to_array<EvidenceInfo>({
 
 constexpr const EvidenceInfo& info(Evidence evidence) { return evidence_levels[static_cast<size_t>(evidence)]; }
 constexpr std::string_view print(Evidence evidence) { return info(evidence).name; }
-/// The same; a level that a survey gave names the survey instead of the H200.
+/// The same; a level confirmed by a survey names the survey instead of the H200.
 std::string print(Evidence evidence, Target target);
 
-/// The choices that can show in results of `instruction`; of those about operands, what `state` shows.
+/// The choices that can affect results of `instruction`; with `state`, only those about operands that it exposes.
 std::vector<Choice> choices_of(const Instruction& instruction, Target target);
 std::vector<Choice> choices_of(const Instruction& instruction, Target target, const State& state);
 
-/// Sparse instructions need evidence of their own.
+/// Sparse instructions need separate evidence.
 enum class EvidenceSparsity : uint8_t { dense, sparse, both };
 
-/// The evidence of one source for one group of instructions. It is about the sum of one output: M and N do not matter.
-/// Of tcgen05.mma it speaks of cta_group::1 without .ws.
+/// The evidence of one source for one group of instructions. It concerns the sum of one output, so M and N do not
+/// matter. For tcgen05.mma it covers cta_group::1 without .ws.
 struct EvidenceRow {
   Evidence level = Evidence::model_choice;
-  TargetSet chips = {};  // every name of their GPUs counts
+  TargetSet chips = {};  // covers every name of their GPUs
   Family family = Family::mma_sync;
   std::optional<MmaKind> kind = std::nullopt;
-  FormatSet a = {}, b = {}, d = {}, c = {};  // empty: any; C: as D
+  FormatSet a = {}, b = {}, d = {}, c = {};  // empty: any; C: like D
   std::array<int, 4> k = {};                 // all 0: any
   EvidenceSparsity sparsity = EvidenceSparsity::dense;
   int scale_count = 0;         // scales of a row of A; 0: any
@@ -92,31 +92,31 @@ struct EvidenceRow {
   std::string_view source = {};
 };
 
-/// Surest first.
+/// The strongest first.
 std::span<const EvidenceRow> evidence_rows();
-/// The surest row that speaks of the instruction on the target, or nullptr.
+/// The strongest row that covers the instruction on the target; nullptr if there is none.
 const EvidenceRow* find_evidence(const Instruction& instruction, Target target);
 
-/// The level of the surest source, or model_choice when an arithmetic choice can show.
+/// The level of the strongest source; model_choice if an arithmetic choice can affect results.
 Evidence evidence_of(const Instruction& instruction, Target target);
-/// A level with the instructions of a form that have it: "e4m3 x e4m3", ".sp", "4X ue8m0".
+/// A level, with the names of the instructions of a form that have it: "e4m3 x e4m3", ".sp", "4X ue8m0".
 struct FormEvidence {
   Evidence level = Evidence::model_choice;
-  bool is_plain = true;  // of dense instructions of cta_group::1, without .ws and .satfinite
+  bool is_plain = true;  // covers dense instructions of cta_group::1 without .ws and .satfinite
   std::vector<std::string> of = {};
 
   bool operator==(const FormEvidence&) const = default;
 };
-/// The levels on each target of the form, surest first; that of all that is not named has no names and comes last.
-/// Empty for a form that moves data.
+/// The levels on each target of the form, the strongest first; the level of all other instructions has no names and
+/// comes last. Empty for a form that moves data.
 std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form);
 
-/// The source of the level: a GPU, a paper or a file of data; a model choice states that no source decides.
+/// The source of the level: a GPU, a paper or a data file; for a model choice, that no source settles it.
 std::string evidence_source(const Instruction& instruction, Target target);
 
-/// The basis of an instruction's results, in a line: the rule and its evidence, or that it only moves bits.
+/// The basis of an instruction's results in one line: the rule and its evidence, or that it only moves bits.
 std::string print_arithmetic(const Instruction& instruction, Target target);
-/// How sure they are: "published hardware words", "documented move of bits".
+/// The evidence in short: "published hardware words", "documented move of bits".
 std::string print_evidence(const Instruction& instruction, Target target);
 /// True if the instruction writes a redval: the last column of its result.
 bool ends_with_redval(const Instruction& instruction);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which instructions exist: *documented* facts, one row per form over all families, each citing PTX and keyed by
-// target. Their arithmetic is measured: arithmetic/accumulator_model.hpp.
+// Which instructions exist: *documented* facts, one row per form over all families, each with its PTX section and
+// targets. The *measured* arithmetic is in arithmetic/accumulator_model.hpp.
 //
 //   wgmma.mma_async  sm_90a  D f32, A e4m3, B e5m2, K = 32 (64 .sp), M = 64, N = 8..256 in steps of 8, negate
 #pragma once
@@ -22,8 +22,8 @@ namespace bitmma {
 /// Legal values of N.
 struct LegalN {
   int first = 0, last = 0, step = 0;  // first, first + step, ... last
-  bool i8_list = false;               // of these, those of PTX's integer list: 8, 16, 24, then steps of 16
-  bool powers_of_2 = false;           // of these, the powers of two
+  bool i8_list = false;               // only those in PTX's integer list: 8, 16, 24, then steps of 16
+  bool powers_of_2 = false;           // only the powers of two
   std::string_view text = {};         // "8..256 in steps of 8"
 
   constexpr bool contains(int n) const {
@@ -33,16 +33,16 @@ struct LegalN {
   }
 };
 
-/// Which M and N go together; a form has one or more. The first three columns tell tcgen05's apart.
+/// Legal combinations of M and N; a form has one or more. The first three columns select tcgen05's rows.
 struct LegalShape {
   bool weight_stationary = false;
   int cta_group = 1;
-  bool dense = true, sparse = true;  // which A the row is for
-  std::array<int, 3> m = {};         // 0 fills up
+  bool dense = true, sparse = true;  // the row applies to a dense A, to a sparse A
+  std::array<int, 3> m = {};         // padded with 0
   LegalN n = {};
 };
 
-/// A size of scale vector with the types of scales that go with it.
+/// A scale-vector size with its types of scales.
 struct LegalScales {
   ScaleVec scale_vec = ScaleVec::unwritten;
   FormatSet types = {};
@@ -56,7 +56,7 @@ struct Form {
   Family family = Family::wgmma;
   std::string_view name = {};  // "wgmma.mma_async", "tcgen05.mma kind::f16", "tcgen05.cp"
   TargetSet targets = {};
-  std::optional<MmaKind> kind = {};  // tcgen05.mma and mma.sync with kind
+  std::optional<MmaKind> kind = {};  // for tcgen05.mma, and mma.sync with a kind
   Format d = Format::f32;
   FormatSet a = {}, b = {};
   Format c = d;
@@ -66,50 +66,50 @@ struct Form {
   std::span<const LegalScales> scales = {};
   bool negate = false, transpose = false, saturate = false;
   BitOperation bit_operation = BitOperation::none;
-  bool any_layout = false;                    // mma.sync: A and B may be row- or column-major each
+  bool any_layout = false;                    // mma.sync: A and B may each be row- or column-major
   bool rounds = false;                        // .rn, .rz, .rm or .rp
   bool ordered_only = false;                  // mma.sp: only .sp::ordered_metadata
-  int selectors = 1;                          // of a sparse A: 0 .. selectors-1
-  MoveKind move = MoveKind::ld;               // of the moves
-  std::string_view further = {};              // options that no column says
-  std::optional<Target> default_target = {};  // that is meant where none is named; without, the first of `targets`
-  PtxVersion ptx = {};                        // of the ISA that brought the form
+  int selectors = 1;                          // for a sparse A: 0 .. selectors-1
+  MoveKind move = MoveKind::ld;               // for moves
+  std::string_view further = {};              // options without a column of their own
+  std::optional<Target> default_target = {};  // the default target if none is given; without it the first of `targets`
+  PtxVersion ptx = {};                        // PTX version that introduced the form
   std::string_view source = {};
-  std::vector<Instruction> (*instances)(const Form&) = nullptr;  // every legal mnemonic of the form
+  std::vector<Instruction> (*instances)(const Form&) = nullptr;  // lists every legal mnemonic of the form
 };
 
 /// Every row. No instruction fits two.
 std::span<const Form> forms();
 
-/// The row for the instruction's family, kind, types and K, on any target; nullptr when there is none.
+/// The row for the instruction's family, kind, types and K, on any target; nullptr if there is none.
 const Form* find_form(const Instruction& instruction);
 
-/// All violations of `instruction` on `target`, none when it is legal there.
+/// All violations of `instruction` on `target`; empty if it is legal there.
 std::vector<Violation> violations_of(const Instruction& instruction, Target target);
-/// Throws Error with every violation at once.
+/// Throws Error with all violations.
 void require_legal(const Instruction& instruction, Target target);
 
-/// The PTX version that a module must say to use the instruction on `target`.
+/// The PTX version that a module must declare to use the instruction on `target`.
 PtxVersion ptx_version_of(const Instruction& instruction, Target target);
 
-/// The targets that have the instruction's form and all of its parts that not every target of the form has, such as
-/// .scale_vec::NX; empty when it has no form.
+/// The targets that have the instruction's form and all of its optional parts, such as .scale_vec::NX, which some
+/// targets of a form lack; empty if the instruction has no form.
 TargetSet targets_of(const Instruction& instruction);
-/// The default target: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for forms that only it has),
-/// sm_120a for mma.sync with block scales or kind::f8f6f4, sm_90a for every other mma.sync that it has.
+/// The default target: sm_90a for wgmma, sm_100a for tcgen05 (sm_103a for forms that only it has), sm_120a for mma.sync
+/// with block scales or kind::f8f6f4, sm_90a for every other mma.sync that it supports.
 Target default_target(const Instruction& instruction);
 
-/// Every legal mnemonic of a form, with the shapes, types and operand sources that go with it.
+/// Every legal mnemonic of a form, with its legal shapes, types and operand sources.
 inline std::vector<Instruction> instructions_of(const Form& form) { return form.instances(form); }
 /// Every legal mnemonic of all forms, each once.
 std::vector<Instruction> all_instructions();
-/// The same of one family.
+/// The same for one family.
 std::vector<Instruction> all_instructions(Family family);
 
-/// The part of a form that a target has: some lack .sp, a size of scale vectors or a type of scales.
+/// The part of a form that a target supports: some lack .sp, a scale-vector size or a type of scales.
 struct FormOn {
   bool dense = false, sparse = false;
-  int sparsity_version = 0;  // of a sparse fp4
+  int sparsity_version = 0;  // for a sparse fp4
   std::vector<LegalScales> scales = {};
 
   bool operator==(const FormOn&) const = default;
@@ -117,7 +117,7 @@ struct FormOn {
 /// In the order of `targets`.
 std::array<FormOn, targets.size()> form_on_targets(const Form& form);
 
-/// What `list` prints of a form: "negate, transpose, .ws, cta_group 1 and 2".
+/// The options of a form in the output of `list`: "negate, transpose, .ws, cta_group 1 and 2".
 std::string print_options(const Form& form, const FormOn& on);
 /// "8..256 in steps of 8", "by shape".
 std::string print_n(const Form& form);

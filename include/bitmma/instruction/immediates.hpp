@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Numbers that are part of an instruction but not of its mnemonic, by name: what vector files, flags and other programs
-// set.
+// Numbers that are part of an instruction but not of its mnemonic, by name: for vector files, flags and other
+// programs.
 //
 //   wgmma         imm_scale_a = -1, imm_trans_b = 1, scale_d = 0, sparsity_selector = 1     PTX's names and numbers
-//   tcgen05.mma   idesc = 0x08100010, enable_input_d = 1                                     they may differ from case
-//   to case
+//   tcgen05.mma   idesc = 0x08100010, enable_input_d = 1
+//                 they may differ from case to case
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ struct ImmediateInfo {
   int64_t default_value = 0;     // unless it is set
   std::string_view legal = {};   // the range in words: "1 or -1"
   std::string_view absent = {};  // the legal value if an instruction lacks the immediate: "0 without .sp"
-  bool by_case = false;          // vector files keep it as a tensor, a number a case; the others are metadata keys
+  bool by_case = false;          // vector files store it as a tensor, one number per case; others are metadata keys
   ElementType type = ElementType::u32;  // of that tensor
-  bool required = false;                // the tensor must be there
+  bool required = false;                // the tensor is required
 };
 
-/// The immediates that the instruction has, in the order in which files name them.
+/// The immediates of the instruction, in the order in which files list them.
 std::vector<ImmediateInfo> immediates_of(const Instruction& instruction);
-/// Every immediate of any instruction, each name once.
+/// Every immediate of any instruction, each once.
 std::vector<ImmediateInfo> all_immediates();
 
-/// The value of an immediate; its default when the instruction has no such.
+/// The value of an immediate; its default if the instruction does not have it.
 int64_t immediate_of(const Instruction& instruction, std::string_view name);
 
-/// The instruction with another value. Throws Error when it has no such immediate (and the value is not the default)
-/// or the value is out of its range. Whether the result is legal is for violations_of to say.
+/// The instruction with another value. Throws Error if it has no such immediate (and the value is not the default), or
+/// if the value is out of range. It does not check legality; see violations_of.
 Instruction with_immediate(const Instruction& instruction, std::string_view name, int64_t value);
 
-/// True where an instruction descriptor says shape, types and signs, and the mnemonic does not.
+/// True if an instruction descriptor, not the mnemonic, gives shape, types and signs.
 bool has_instruction_descriptor(const Instruction& instruction);
 
 }  // namespace bitmma

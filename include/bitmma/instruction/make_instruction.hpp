@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Instructions from named fields, as Python's keywords, C's arrays and other programs give them. One table a family
-// says what the fields of its struct (instruction.hpp) are called, what they may be and what they mean.
+// Instructions from named fields, for Python keywords, C arrays and other programs. For each family, one table gives
+// the names, legal values and meanings of its struct's fields (instruction.hpp).
 //
 //   make_instruction(Family::tcgen05, {{{"kind", "mxf8f6f4"}, {"m", 128}, {"n", 64}, {"a", "e2m1"}}})
 //
-// Fields that are left out follow from the others, K from the types.
+// Omitted fields follow from the others, K from the types.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ struct InstructionField {
   FieldValue default_value = {};        // if no field is given
   std::vector<std::string> words = {};  // that a word may be; "": it is not written. Empty of numbers and flags
   bool is_format = false;               // the words are names of number formats
-  bool in_descriptor = false;           // the instruction descriptor of tcgen05.mma says it, the mnemonic does not
-  ImmediateInfo immediate = {};         // its separate number in PTX and files; no name: none
-  std::string_view also = {};           // another name that flags give it: scale_a_id where byte_id_a is meant
+  bool in_descriptor = false;           // part of tcgen05.mma's instruction descriptor, not of the mnemonic
+  ImmediateInfo immediate = {};         // as a separate number in PTX and files; without a name there is none
+  std::string_view also = {};           // an alternative name for flags: scale_a_id for byte_id_a
 
   /// True if the mnemonic does not contain it.
   bool is_apart() const { return in_descriptor || !immediate.name.empty(); }
@@ -50,21 +50,21 @@ struct InstructionField {
 /// The fields of the family's struct, in its order.
 const std::vector<InstructionField>& instruction_fields(Family family);
 
-/// The instruction with these fields. Throws Error naming each field that the family lacks, that is given twice, has
-/// another type or a word that it may not be; then, as wgmma() and the like do, everything that is illegal about it.
+/// The instruction with these fields. Throws Error for each field that the family lacks, that is given twice, or whose
+/// type or word is invalid; then, like wgmma() and the other factories, for every violation.
 Instruction make_instruction(Family family, std::span<const NamedValue> fields);
 
-/// The same for an instruction that need not be legal.
+/// The same for an instruction that may be illegal.
 Instruction instruction_of(Family family, std::span<const NamedValue> fields);
 
-/// Every field with its value: instruction_of them is the same instruction.
+/// Every field with its value: instruction_of() on them returns the same instruction.
 std::vector<NamedValue> named_fields(const Instruction& instruction);
 
-/// The instruction with other values of these fields. Fields that have their default follow: K the types, B's type A's.
-/// Throws Error for fields as make_instruction does. violations_of says whether the result is legal.
+/// The instruction with other values for these fields. Fields at their default follow: K follows the types, B's type
+/// follows A's. Throws Error for the same fields as make_instruction. violations_of tells whether the result is legal.
 Instruction with_fields(const Instruction& instruction, std::span<const NamedValue> fields);
 
-/// The same. Throws Error also for a field that the instruction has no use for, its default included.
+/// The same, but also throws Error for a field that has no effect on the instruction, even with its default value.
 Instruction with_used_fields(const Instruction& instruction, std::span<const NamedValue> fields);
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The place where the instruction finds an operand: a byte of shared memory, bits of a register, a cell of Tensor
-// Memory. One vocabulary over all families.
+// Where the instruction reads an operand: a byte of shared memory, bits of a register, or a cell of Tensor Memory. All
+// families use the same terms.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace bitmma {
 
-/// A byte of a CTA's shared memory, and the address before the swizzle acted on it.
+/// A byte of a CTA's shared memory, with its address before the swizzle.
 struct SmemRead {
   int cta = 0;
   int64_t linear = 0;
@@ -26,7 +26,7 @@ struct SmemRead {
   bool operator==(const SmemRead&) const = default;
 };
 
-/// Where a code of `code_bits` bits of element (row, col) is read.
+/// Where the instruction reads a code of `code_bits` bits for element (row, col).
 inline SmemRead smem_read(const SmemMap& map, int cta, int row, int col, int code_bits) {
   return {.cta = cta,
           .linear = map.linear_of(row, col),
@@ -37,19 +37,19 @@ using Place = std::variant<SmemRead, RegisterPlace, TmemPlace>;
 /// "byte 0x480 (unswizzled 0x400)", "thread 38 register 3 bit 0", "lane 17 column 5 bit 0".
 std::string print(const Place& place);
 
-/// A, B or the accumulator (C before, D after), or the words that a move leaves.
+/// A, B or the accumulator (C before, D after), or the words that a move writes.
 enum class Role : uint8_t { a, b, d };
 
-/// Where all elements of one operand are; made once, asked often. Element (row, stored column) of A, (k, col) of B,
-/// (row, col) of C and D, (thread or lane, register or column) of a move's result.
+/// The places of all elements of one operand; build it once and query it often. Elements are (row, stored column) of A,
+/// (k, col) of B, (row, col) of C and D, and (thread or lane, register or column) of a move's result.
 class PlaceMap {
  public:
-  /// Throws Error when a descriptor or an address is illegal, and for A and B of an instruction that moves data.
+  /// Throws Error if a descriptor or an address is illegal, and for A and B of an instruction that moves data.
   PlaceMap(const Instruction& instruction, Target target, const State& state, Role role);
 
   int rows() const { return rows_; }
   int cols() const { return cols_; }
-  /// Throws Error if there is no such element.
+  /// Throws Error if the element does not exist.
   Place place_of(int row, int col) const;
 
  private:
@@ -57,15 +57,15 @@ class PlaceMap {
   std::function<Place(int, int)> place_of_;
 };
 
-/// The fragment of an operand of mma.sync: "a", "b" (as n x k), "c" or "d".
+/// The fragment of an mma.sync operand: "a", "b" (as n x k), "c" or "d".
 Fragment fragment_of(const MmaSync& instruction, std::string_view operand);
 
-/// An operand in shared memory as the instruction's descriptor says it lies.
+/// An operand in shared memory, as the instruction's descriptor places it.
 struct SmemOperand {
   Role role = Role::a;
   SmemMatrix matrix = {};
 };
-/// The operands that the instruction reads from shared memory. Throws Error when a descriptor is illegal.
+/// The operands that the instruction reads from shared memory. Throws Error if a descriptor is illegal.
 std::vector<SmemOperand> smem_operands(const Instruction& instruction, Target target, const State& state);
 
 }  // namespace bitmma

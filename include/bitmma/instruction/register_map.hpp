@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The map of an operand in registers, by the instruction that reads or writes it.
+// The map of an operand in registers, for the instruction that reads or writes it.
 #pragma once
 
 #include <string_view>
@@ -14,8 +14,8 @@ struct RegisterSelectors {
   int sparsity_selector = 0, byte_id = 0, thread_id = 0;
 };
 
-/// Operand "a", "b", "c", "d", "metadata", "scale_a" or "scale_b" of wgmma or mma.sync, with a title. Throws Error for
-/// an illegal instruction and for an operand that is not in registers.
+/// The titled map of operand "a", "b", "c", "d", "metadata", "scale_a" or "scale_b" of wgmma or mma.sync. Throws Error
+/// for an illegal instruction, and for an operand that is not in registers.
 Map register_map(const Instruction& instruction, Target target, std::string_view operand,
                  const RegisterSelectors& selectors = {});
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The state that instructions act on: named typed buffers. Registers, images of shared memory, Tensor Memory,
-// descriptors and addresses. Each family lists the buffers it reads and writes in one table of fields; the schema of
-// vector files, GPU launches, random filling and documentation derive from it.
+// The state on which instructions act: named typed buffers for registers, images of shared memory, Tensor Memory,
+// descriptors and addresses. Each family lists the buffers that it reads and writes in one table of fields, from which
+// the schema of vector files, GPU launches, random filling and documentation derive.
 //
 //   State state;
 //   state.set(Field::b_desc, 0x4000004000010000);
 //   state.set(Field::accumulator, std::vector<uint32_t>(128 * 4), {128, 4});   thread-major
-//   state.borrow(Field::smem, image, {4096});                                  a view: the owner outlives the state
+//   state.borrow(Field::smem, image, {4096});                                  a view: the image must outlive the state
 #pragma once
 
 #include <array>
@@ -29,10 +29,10 @@ enum class Field : uint8_t {
   a_desc, b_desc, s_desc,                                              // shared-memory descriptors
   d_tmem, a_tmem, metadata_tmem, scale_a_tmem, scale_b_tmem, taddr,    // addresses in Tensor Memory
   warp, disable_output_lane, zero_column_mask,
-  a_regs, b_regs, metadata, scale_a, scale_b,                          // registers that are read
+  a_regs, b_regs, metadata, scale_a, scale_b,                          // registers that the instruction reads
   accumulator,                                                         // C before and D after
-  regs,                                                                // of tcgen05.ld and .st
-  redval,                                                              // of tcgen05.ld.red
+  regs,                                                                // for tcgen05.ld and .st
+  redval,                                                              // for tcgen05.ld.red
   // clang-format on
 };
 
@@ -41,8 +41,8 @@ constexpr int bytes_of(ElementType type) { return type == ElementType::u8 ? 1 : 
 
 struct FieldInfo {
   Field id;
-  std::string_view name;        // of the tensor in vector files, before the instruction
-  std::string_view after = {};  // of the tensor that records it after the instruction; empty: it is only read
+  std::string_view name;        // name of its tensor in vector files, before the instruction
+  std::string_view after = {};  // name of its tensor after the instruction; empty: it is only read
   ElementType type = ElementType::u32;
   bool is_number = false;  // one number; the others are arrays
 };
@@ -78,7 +78,7 @@ constexpr const FieldInfo& info(Field field) { return state_fields[static_cast<s
 
 static_assert(are_in_enum_order(state_fields));
 
-/// Up to four extents of an array, the first running slowest: {128, 4}. None: one number.
+/// Up to four extents of an array, the slowest first: {128, 4}. Empty for a single number.
 class Extents {
  public:
   static constexpr std::size_t most = 4;
@@ -103,7 +103,7 @@ class Extents {
   std::size_t rank_ = 0;
 };
 
-/// One buffer. An array of 64-bit elements is wide: two words an element, the low one first.
+/// One buffer. An array of 64-bit elements is wide: it has two words per element, the low one first.
 class Buffer {
  public:
   explicit Buffer(Field field) : field_(field) {}
@@ -130,17 +130,17 @@ class Buffer {
   std::span<const uint32_t> words_ = {};
 };
 
-/// Buffers by name. A copy owns the buffers that the original owned, and borrows those that the original borrowed.
+/// Buffers by field. A copy owns what the original owns, and borrows what the original borrows.
 class State {
  public:
-  /// Sets a number. Throws Error when the field is an array or the number does not fit its type.
+  /// Sets a number. Throws Error if the field is an array, or if the number does not fit its type.
   void set(Field field, uint64_t number);
-  /// Sets an array, its elements in the order of `extents`. Throws Error when the field is of another type, or the
-  /// extents do not make as many elements.
+  /// Sets an array, its elements in the order of `extents`. Throws Error if the field has another type, or if the
+  /// number of elements does not match the extents.
   void set(Field field, std::vector<uint8_t> bytes, Extents extents);
   void set(Field field, std::vector<uint32_t> words, Extents extents);
   void set(Field field, const std::vector<uint64_t>& elements, Extents extents);
-  /// The same as a view: what `bytes` or `words` looks at must outlive the state. Nothing is ever written through it.
+  /// The same as a view: the memory of `bytes` or `words` must outlive the state. Nothing is written through the view.
   void borrow(Field field, std::span<const uint8_t> bytes, Extents extents);
   void borrow(Field field, std::span<const uint32_t> words, Extents extents, bool wide = false);
   void erase(Field field);
@@ -157,10 +157,10 @@ class State {
   /// Extent `axis` of an array, 0 if the state lacks it; negative axes count from the last.
   int64_t extent(Field field, int axis) const;
 
-  /// The words of `field` to be changed; what was borrowed is copied first. Throws Error when there is no such buffer,
-  /// and for numbers and bytes.
+  /// Mutable words of `field`; borrowed words are copied first. Throws Error if there is no such buffer, and for
+  /// numbers and bytes.
   std::span<uint32_t> writable_words(Field field);
-  /// Makes `field` an array of these extents whose every word is written next.
+  /// Makes `field` an array of these extents, uninitialised: the caller writes every word.
   std::span<uint32_t> overwrite_words(Field field, const Extents& extents);
 
   /// Shared memory of one CTA: all of it, or the half of the even or odd CTA of a pair.
@@ -184,13 +184,13 @@ enum class Access : uint8_t { read, write, read_write };
 struct FieldRule {
   Field field = Field::smem;
   Access access = Access::read;
-  bool required = true;  // false: it may be there
+  bool required = true;  // false: it may be absent
   bool wide = false;     // an array of 64-bit elements
-  Extents extents = {};  // of an array; -1 takes any positive number
+  Extents extents = {};  // extents of an array; -1 allows any positive number
   std::string_view meaning = {};
 };
 
-/// The field table of one instruction: at most 12 rows, kept in place, because every execution asks for it.
+/// The field table of one instruction: at most 12 rows, without allocation, because every execution needs it.
 class FieldRules {
  public:
   static constexpr std::size_t most = 12;
@@ -212,7 +212,7 @@ class FieldRules {
 /// The buffers that the instruction reads and writes.
 FieldRules fields_of(const Instruction& instruction);
 
-/// Everything that is missing from `state`, or of the wrong size, for the instruction to run.
+/// Every buffer that is missing from `state`, or has the wrong size, for the instruction to run.
 std::vector<Violation> violations_of(const Instruction& instruction, const State& state);
 
 }  // namespace bitmma

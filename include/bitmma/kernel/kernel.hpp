@@ -5,14 +5,14 @@
 //   LaunchReport report = launch(kernel, {.grid = {4, 2, 1}, .block = {128, 1, 1},
 //                                         .arguments = {buffer(x), buffer(y), scalar(1024)}});
 //
-// A kernel's own instructions say in which order a GPU adds: a reduction by shuffles and shared memory needs no further
-// rule. Each value comes from the layers below: math (special functions, cvt, fma), instruction (mma.sync, wgmma). What
-// PTX leaves to ptxas is whether a product and a sum become one fma: fusions() tells what was decided, by which rule.
+// A kernel's instructions fix the order in which a GPU adds, so a reduction by shuffles and shared memory needs no
+// rule. Each value comes from the layers below: math (special functions, cvt, fma), instruction (mma.sync, wgmma). Only
+// the contraction of a product and a sum into one fma is up to ptxas: fusions() lists each decision and its rule.
 //
-// A block's warps run in turn, each 32 lanes in lock step; lanes that diverge meet again at the immediate
-// post-dominator. A cluster's blocks run together. Clusters run on several threads, in ascending order on one where the
-// kernel has atomics on global memory. Accesses are checked: bounds, alignment, reads of memory that nothing wrote,
-// races in shared memory between barriers, barriers that never complete.
+// A block's warps run in turn, with 32 lanes each in lock step; diverged lanes reconverge at the immediate
+// post-dominator. A cluster's blocks run together. Clusters run on several threads; if the kernel has atomics on global
+// memory, they run in ascending order on one thread. Accesses are checked: bounds, alignment, reads of unwritten
+// memory, races in shared memory between barriers, barriers that never complete.
 #pragma once
 
 #include <array>
@@ -39,8 +39,8 @@ struct KernelOptions {
   std::string entry = {};             // empty: the only one of the module
   std::optional<Target> target = {};  // nothing: the module's .target
   bool fmad = true;                   // ptxas -fmad: products and sums without a rounding become fma
-  /// What nvdisasm -gp writes of the cubin of ptxas -lineinfo: where it shows a sum or an fma at a line of the PTX, it
-  /// decides whether they are joined. Nothing: the rules decide alone.
+  /// The output of nvdisasm -gp for the cubin of ptxas -lineinfo: if it shows a sum or an fma at a line of the PTX, it
+  /// decides whether they are joined. Nothing: only the rules decide.
   std::optional<std::string> sass = {};
 };
 
@@ -53,22 +53,22 @@ struct PtxParameter {
   bool operator==(const PtxParameter&) const = default;
 };
 
-/// What SASS shows of a product and a sum that reads it.
+/// What the SASS shows for a product and a sum that reads it.
 enum class SassEvidence : uint8_t {
-  none,    // no SASS is given, or it has nothing of the line
+  none,    // no SASS is given, or it has no such instruction for the line
   joined,  // fma
-  apart,   // a sum, or an fma of its other operand
-  both,    // of the copies that ptxas made of the line, some are joined
+  apart,   // a sum, or an fma with its other operand
+  both,    // ptxas made several copies of the line, and joined some of them
 };
 std::string_view print(SassEvidence evidence);
 
-/// A product and the sum that reads it: whether ptxas makes one fma of them.
+/// A product and a sum that reads it, and whether ptxas joins them into one fma.
 struct KernelFusion {
-  int product_line = 0, sum_line = 0;  // in the PTX; product_line 0: an fma in SASS whose product was not found
+  int product_line = 0, sum_line = 0;  // lines of the PTX; product_line 0: SASS has an fma whose product was not found
   std::string product = {}, sum = {};  // as written
   std::string rule = {};               // the row of the table that covers the case
-  bool rule_joins = true;              // what that row says
-  bool is_joined = true;               // what is computed
+  bool rule_joins = true;              // the decision of that row
+  bool is_joined = true;               // the decision that applies
   bool is_sure = true;                 // false: neither a measured row nor SASS decides
   SassEvidence sass = SassEvidence::none;
 
@@ -79,18 +79,18 @@ struct KernelFusion {
 
 class PtxEntry {
  public:
-  /// Reads the module and decodes one entry. Throws Error for text that is not PTX, an entry that does not exist, and,
-  /// naming every one with its line, for instructions that are not run here.
+  /// Parses the module and decodes one entry. Throws Error for text that is not PTX, for an entry that does not exist,
+  /// and for unsupported instructions, each with its line.
   explicit PtxEntry(std::string_view ptx, const KernelOptions& options = {});
 
   const std::string& name() const { return name_; }
   Target target() const { return target_; }
   const std::vector<PtxParameter>& parameters() const { return parameters_; }
   const std::vector<KernelFusion>& fusions() const { return fusions_; }
-  /// Static shared memory of a block.
+  /// Static shared memory per block.
   int64_t shared_bytes() const;
-  /// True where atomics add floating-point numbers to global memory: the sum depends on their order, which a GPU does
-  /// not promise. Here threads add in ascending order.
+  /// True if atomics add floating-point numbers to global memory: the sum then depends on their order, which a GPU does
+  /// not guarantee. bitmma adds in ascending order of threads.
   bool order_matters() const;
   const kernel::Program& program() const { return *program_; }
 
@@ -102,52 +102,52 @@ class PtxEntry {
   std::shared_ptr<const kernel::Program> program_;
 };
 
-/// Where a kernel's bits are uncertain: joins that no rule covers, joins where its SASS contradicts the rules, and
-/// floating-point atomics.
+/// The points at which a kernel's bits are uncertain: joins that no rule covers, joins where SASS contradicts the
+/// rules, and floating-point atomics.
 std::vector<Violation> kernel_warnings(const PtxEntry& kernel);
 
 /// The names of a module's entries. Throws Error for text that is not PTX.
 std::vector<std::string> kernel_entries(std::string_view ptx);
 
-/// What a parameter gets: the bytes of a number, or memory whose address it becomes.
+/// The value of a parameter: the bytes of a number, or memory whose address is passed.
 struct KernelArgument {
   std::vector<uint8_t> value = {};
   std::span<uint8_t> memory = {};
   bool is_memory = false;
   int64_t offset_bytes = 0;           // from the start of the memory to the address
-  bool is_unwritten = false;          // memory that no one wrote: reading it before the kernel writes it is a fault
-  std::optional<TensorMap> map = {};  // of the memory: the parameter is the map, of 128 bytes
+  bool is_unwritten = false;          // memory is uninitialised: reading it before the kernel writes it is a fault
+  std::optional<TensorMap> map = {};  // map of the memory: the parameter is the 128-byte map
 };
 /// A number, little-endian, as wide as the parameter.
 KernelArgument scalar_argument(uint64_t value, int bytes);
-/// Global memory. It is read and written in place and must outlive the launch. Arguments that are the same memory have
-/// the same addresses.
+/// Global memory, read and written in place; it must outlive the launch. Arguments with the same memory have the same
+/// addresses.
 KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = false, int64_t offset_bytes = 0);
-/// A tensor map over global memory, as memory_argument has it. Throws Error for a map that does not fit the memory.
+/// A tensor map over global memory, as in memory_argument. Throws Error if the map does not fit the memory.
 KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map);
 
 struct Launch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
-  /// Blocks of a cluster, at most 16 together; the grid is a multiple. Nothing: the kernel's .reqnctapercluster, or
+  /// Blocks per cluster, at most 16 in total; the grid is a multiple. Nothing: the kernel's .reqnctapercluster, or
   /// one.
   std::optional<std::array<int64_t, 3>> cluster = {};
   int64_t dynamic_shared_bytes = 0;
   std::vector<KernelArgument> arguments = {};
   int threads = 1;
-  bool checks = true;  // reads of unwritten memory and races; bounds and alignment are always checked
-  uint64_t most_steps = uint64_t{1} << 36;  // instructions of a block before it counts as hanging
-  const ThreadTrace* trace = nullptr;       // follows one thread
+  bool checks = true;  // check reads of unwritten memory and races; bounds and alignment are always checked
+  uint64_t most_steps = uint64_t{1} << 36;  // limit of instructions per block, after which the launch counts as hanging
+  const ThreadTrace* trace = nullptr;       // traces one thread
 };
 
 struct LaunchReport {
   uint64_t thread_instructions = 0;
   bool was_stopped = false;  // by ThreadTrace::step
-  /// What PTX leaves undefined and ptxas mends: an accumulator that is read before wgmma.wait_group, the first of them.
+  /// Undefined PTX that ptxas repairs: the first read of an accumulator before wgmma.wait_group.
   std::vector<Violation> warnings = {};
 };
 
-/// Runs the grid. Throws Error: for arguments that are not the entry's, and for what the kernel does wrong, with the
-/// block, the thread and the PTX line. Memory is then as the kernel left it.
+/// Runs the grid. Throws Error for arguments that do not fit the entry, and for faults of the kernel, with the block,
+/// the thread and the PTX line. Memory is then as the kernel left it.
 LaunchReport launch(const PtxEntry& kernel, const Launch& launch);
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One thread of a launch, followed instruction by instruction: what each left in the thread's registers.
+// Follows one thread of a launch instruction by instruction, with the registers that each instruction wrote.
 //
 //   ThreadTrace trace{.block = {0, 0, 0}, .thread = {5, 0, 0}};
 //   trace.step = [](const ThreadStep& step) { fmt::print("{} {}\n", step.line, step.text); return true; };
@@ -18,21 +18,21 @@ namespace bitmma {
 
 struct ThreadRegister {
   std::string_view name = {}, type = {};  // "%f3", "f32", in PTX's words
-  std::array<uint64_t, 2> bits = {};      // the second of a register of 128 bits; a predicate is 0 or 1
+  std::array<uint64_t, 2> bits = {};      // the second word only for a 128-bit register; a predicate is 0 or 1
 };
 
-/// An instruction that the thread has run.
+/// An instruction that the thread ran.
 struct ThreadStep {
-  int line = 0, source_line = 0;  // in the PTX; in the source by .loc, or 0
+  int line = 0, source_line = 0;  // line in the PTX; line in the source by .loc, or 0
   std::string_view text = {};
   std::vector<ThreadRegister> written = {};  // in the order of the operands
-  const Case* product = nullptr;             // of an mma: the state before it, of the whole warp, warpgroup or block
+  const Case* product = nullptr;             // for an mma: the state before it, of the whole warp, warpgroup or block
 };
 
 struct ThreadTrace {
   std::array<int64_t, 3> block{}, thread{};
-  /// False ends the launch there. Blocks run in ascending order, on one host thread. The step's names and product last
-  /// until it returns.
+  /// Called after each instruction; returning false ends the launch. Blocks run in ascending order, on one host thread.
+  /// The step's names and product are valid only during the call.
   std::function<bool(const ThreadStep&)> step = {};
 };
 

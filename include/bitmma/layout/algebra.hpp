@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// CuTe's layout algebra, on layouts as people write them.
+// CuTe's layout algebra on layouts given as text.
 //
 //   composition      (6,2):(8,2)  with  (4,3):(3,1)          ((2,2),3):((24,2),8)
 //   complement       4:2          with  24                   (2,3):(1,8)
@@ -7,9 +7,9 @@
 //   blocked_product  (2,5):(5,1)  with  (3,4):(1,3)          ((2,3),(5,4)):((5,10),(1,30))
 //
 // A layout maps an index to an offset: the digits of the index, the first mode fastest, times the strides. Operations
-// give the layout that CuTe 4.7 gives for static integers, mode for mode. Each result is compared with its definition,
-// composition(A, B)(i) = A(B(i)), before it is returned: where CuTe's rule makes a layout that differs, and where CuTe
-// does not compile, there is an Error.
+// return, mode by mode, the layout that CuTe 4.7 returns for static integers. Each result is checked against its
+// definition, composition(A, B)(i) = A(B(i)); if CuTe's rule gives another layout, or if CuTe does not compile, the
+// operation throws Error.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace bitmma {
 
 /// A mode: extent and stride, or several modes.
 struct NestedMode {
-  int64_t extent = 1, stride = 0;  // where `modes` is empty
+  int64_t extent = 1, stride = 0;  // only if `modes` is empty
   std::vector<NestedMode> modes = {};
 
   bool operator==(const NestedMode&) const = default;
@@ -39,24 +39,24 @@ struct OffsetSwizzle {
   bool operator==(const OffsetSwizzle&) const = default;
 };
 
-/// A layout, and what CuTe calls a tiler, which may also be a tuple of tilers for the modes of a layout, or `_`.
+/// A layout, or a CuTe tiler, which may also be a tuple of tilers for the modes of a layout, or `_`.
 struct AlgebraLayout {
   enum class Kind : uint8_t { layout, by_mode, unchanged } kind = Kind::layout;
-  NestedMode mode = {};                                 // of a layout
-  std::optional<OffsetSwizzle> swizzle = std::nullopt;  // of a layout
+  NestedMode mode = {};                                 // for a layout
+  std::optional<OffsetSwizzle> swizzle = std::nullopt;  // for a layout
   std::vector<AlgebraLayout> by_mode = {};
 
   bool operator==(const AlgebraLayout&) const = default;
-  /// Indices, and one more than the largest offset before the swizzle.
+  /// The number of indices; and one more than the largest offset before the swizzle.
   int64_t size() const;
   int64_t cosize() const;
-  /// The offset of an index. The last mode also takes indices beyond its extent.
+  /// The offset of an index. The last mode also accepts indices beyond its extent.
   int64_t operator()(int64_t index) const;
 };
 
-/// Reads "[Swizzle<B,M,S> o [0 o]] SHAPE[:STRIDE]", CuTe's printed forms included, "<LAYOUT, LAYOUT>" and "_". A shape
-/// without strides is compact, the first mode fastest; as a tiler a tuple of numbers is one number a mode. Swizzles act
-/// on offsets, whatever they count. Throws Error with the place of what is wrong, and for layouts of more than 2^20
+/// Parses "[Swizzle<B,M,S> o [0 o]] SHAPE[:STRIDE]", CuTe's printed forms, "<LAYOUT, LAYOUT>" and "_". A shape without
+/// strides is compact, the first mode fastest; as a tiler, a tuple of numbers has one number per mode. Swizzles act on
+/// offsets, whatever their unit. Throws Error with the position of the mistake, and for layouts of more than 2^20
 /// indices.
 AlgebraLayout parse_algebra_layout(std::string_view text, bool is_tiler = false);
 /// "((2,2),3):((24,2),8)"; with a swizzle "Swizzle<3,3,3> o _0 o ...".
@@ -69,16 +69,16 @@ struct LayoutOperation {
   std::string_view meaning = {};
 };
 
-/// Every operation, by CuTe's name.
+/// All operations, by their CuTe names.
 std::span<const LayoutOperation> layout_operations();
-/// Throws Error, with what was probably meant, when there is no operation of this name.
+/// Throws Error, which suggests a name, if there is no operation of this name.
 const LayoutOperation& layout_operation_named(std::string_view name);
 
 /// Applies `operation` to `first`. Throws Error if the second operand is missing or superfluous, if CuTe refuses, or
 /// if the result is not a layout.
 AlgebraLayout apply(const LayoutOperation& operation, const AlgebraLayout& first,
                     const std::optional<AlgebraLayout>& second = std::nullopt);
-/// The same on texts.
+/// The same on text.
 AlgebraLayout apply_layout_operation(std::string_view operation, std::string_view first,
                                      std::optional<std::string_view> second = std::nullopt);
 

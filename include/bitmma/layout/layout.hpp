@@ -4,8 +4,8 @@
 //   ((8,2),(4,4)):((4,32),(1,64))      row 9 = (1,1), column 6 = (2,1):  1*4 + 1*32 + 2*1 + 1*64 = 102
 //     rows  cols    rows    cols
 //
-// A coordinate is split into digits, the first running fastest; the last digit takes whatever is left, so a layout also
-// answers for coordinates beyond its extent. Strides are in elements.
+// A coordinate is split into digits, the first one fastest; the last digit takes the rest, so coordinates beyond the
+// extent also have an offset. Strides are in elements.
 #pragma once
 
 #include <cstdint>

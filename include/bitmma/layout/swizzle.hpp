@@ -22,16 +22,16 @@ enum class Swizzle : uint8_t { none, b32, b64, b128, b128_atom32 };
 
 struct SwizzleInfo {
   Swizzle id;
-  std::string_view name;  // as users write it
-  int width_bytes = 16;   // bytes of one row of the pattern; 16, one core-matrix row, without swizzling
+  std::string_view name;  // the name in bitmma's options
+  int width_bytes = 16;   // bytes per row of the pattern; 16, a core-matrix row, without swizzling
   int bits = 0, base = 4, shift = 3;
-  int code_sm_90a = -1;   // descriptor bits 62-63; -1: the architecture has no such mode
+  int code_sm_90a = -1;   // descriptor bits 62-63; -1: the architecture lacks the mode
   int code_sm_100a = -1;  // descriptor bits 61-63
-  int rows_per_atom = 8;  // MN-major: values of k after which the next stride is taken
+  int rows_per_atom = 8;  // MN-major: number of k after which the next stride applies
 
-  /// Bytes after which the XOR pattern repeats; patterns that start on such an address have base offset 0.
+  /// Period of the XOR pattern in bytes; patterns that start at a multiple of it have base offset 0.
   constexpr int pattern_bytes() const { return bits == 0 ? 16 : 128 << bits; }
-  /// The code of this mode in the target's shared-memory descriptors, -1 when they have no such mode.
+  /// The code of this mode in the target's shared-memory descriptors; -1 if they lack the mode.
   constexpr int code(Target target) const {
     const SmemDescriptorVersion version = bitmma::info(target).smem_descriptor;
     return version == SmemDescriptorVersion::none    ? -1
@@ -72,7 +72,7 @@ consteval bool is_involution(const SwizzleInfo& swizzle) {
 static_assert(is_involution(swizzles[0]) && is_involution(swizzles[1]) && is_involution(swizzles[2]) &&
               is_involution(swizzles[3]) && is_involution(swizzles[4]));
 
-/// The mode with this descriptor code, or nothing when the code is reserved.
+/// The mode with this descriptor code, or nothing if the code is reserved.
 std::optional<Swizzle> swizzle_of_code(Target target, int code);
 std::optional<Swizzle> swizzle_named(std::string_view name);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight code
-// around the instructions of math_instruction.hpp: the same name gives other bits with other flags.
+// Functions of C's <math.h> on float as compilers for NVIDIA GPUs compile them, bit for bit. They are straight-line
+// code around the instructions of math_instruction.hpp: other compiler flags give other bits for the same name.
 //
-//   compute(parse_c_function("expf"), 0x41200000)                     e^10 as CUDA's expf gives it: 0x46AC14EF
+//   compute(parse_c_function("expf"), 0x41200000)                     e^10 by CUDA's expf: 0x46AC14EF
 //   compute(parse_c_function("expf@cuda_13_fast_math"), 0x41200000)   with -use_fast_math: 0x46AC14F0
 //   compute(parse_c_function("tl.exp"), 0x41200000)                   in a Triton kernel: 0x46AC14F0
 //
-// Read from the PTX and SASS that the compilers emit for sm_90a; evidence.hpp tells what was compared with a GPU. NaN
-// results are 0x7FFFFFFF. A kernel that adds to a result may get other bits: where a function ends with a product that
-// does not name its rounding, the compiler joins that and the sum into one fma, as in `sigmoid`.
+// Source: the PTX and SASS that the compilers emit for sm_90a; see evidence.hpp for comparisons with a GPU. NaN results
+// are 0x7FFFFFFF. A kernel that adds to a result may get other bits: if a function ends with a product without a
+// rounding modifier, the compiler contracts it with the sum into one fma, as in `sigmoid`.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@
 namespace bitmma {
 
 enum class CCompiler : uint8_t {
-  cuda_13,            // nvcc 13.0 without flags; PyTorch's eager kernels are compiled so
+  cuda_13,            // nvcc 13.0 without flags; PyTorch's eager kernels are compiled this way
   cuda_13_fast_math,  // nvcc 13.0 -use_fast_math
-  triton_3_6,         // Triton 3.6 and the library that it links
+  triton_3_6,         // Triton 3.6 with the library that it links
 };
 
 struct CCompilerInfo {
@@ -45,31 +45,31 @@ struct CFunction {
   std::string_view name = {};  // as programs call it: "expf", "__expf", "tl.exp", "libdevice.tanh"
   CCompiler compiler = CCompiler::cuda_13;
   int operands = 1;              // 1 or 2
-  std::string_view source = {};  // what was read
+  std::string_view source = {};  // the code that was read
 
   bool operator==(const CFunction&) const = default;
 };
 
-/// Every function that is known, by compiler.
+/// All supported functions, by compiler.
 const std::vector<CFunction>& c_functions();
 
 /// "expf@cuda_13".
 std::string print(const CFunction& function);
-/// The other way; a name alone is the first row that has it. Throws Error, with the nearest names.
+/// The inverse; a name alone is its first row. Throws Error, which lists the nearest names.
 const CFunction& parse_c_function(std::string_view text);
 
-/// The result of one word each; the second operand of a function of one is ignored. The caller's floating-point
-/// environment neither matters nor changes. Throws Error when the function is not one of c_functions().
+/// The result for one word each; the second operand is ignored if the function has only one. It neither depends on nor
+/// changes the caller's floating-point environment. Throws Error if the function is not one of c_functions().
 uint32_t compute(const CFunction& function, uint32_t a, uint32_t b = 0);
 
-/// results[i] of a[i] and b[i], in vectors where a function can be computed so; `results` may be `a`. Functions of one
-/// operand take an empty b. Throws Error when a length is another than that of `results`.
+/// results[i] for a[i] and b[i], vectorised where possible; `results` may be `a`. Functions with one operand take an
+/// empty b. Throws Error if a length differs from that of `results`.
 void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<uint32_t> results);
 
-/// The f32 operations of compute(function, a, b) that lead to its result or that integer code reads, in their order.
-/// That code, such as what makes a power of two of its exponent, is not shown: what it makes is a constant here. Throws
-/// Error when the function is not one of c_functions().
+/// The f32 operations in compute(function, a, b) that lead to its result or that integer code reads, in order. Integer
+/// code, such as building a power of two from an exponent, is not shown: its result appears as a constant. Throws Error
+/// if the function is not one of c_functions().
 std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b = 0);
 
 }  // namespace bitmma

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How sure a function of words is on a target: which GPU was compared with how many arguments, and what the result
-// rests on where none was.
+// The evidence for a word function on a target: the GPU and number of arguments of a comparison, or the basis of the
+// result if there was none.
 //
 //   evidence_of(parse_math_instruction("ex2.approx.f32"), Target::sm_90a)    measured: all 2^32 words of an H100 and ..
 //   evidence_of(parse_math_instruction("ex2.approx.f32"), Target::sm_100a)   assumed: as on sm_90a ..
 //   evidence_of(parse_cvt("cvt.rn.f16.f32"), Target::sm_100a)                documented: PTX ISA 9.7.9.21 ..
 //
-// What was compared is read from the tables of data/math, which are built in: no function is surer than they say.
+// Comparisons are read from the tables of data/math, which are compiled in: no function has stronger evidence.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace bitmma {
 
-/// Surest first.
+/// The strongest first.
 enum class WordEvidence : uint8_t { measured, sampled, documented, compiled, assumed };
 
 struct WordEvidenceInfo {
@@ -51,8 +51,8 @@ struct EvidenceOfWords {
   bool operator==(const EvidenceOfWords&) const = default;
 };
 
-/// Each throws Error when the target lacks the instruction. A function of C is compiled for sm_90a: on every other
-/// target it is assumed.
+/// Each throws Error if the target lacks the instruction. C functions are compiled for sm_90a: on other targets the
+/// result is assumed.
 EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target);
 EvidenceOfWords evidence_of(const CvtInstruction& instruction, Target target);
 EvidenceOfWords evidence_of(const CFunction& function, Target target);

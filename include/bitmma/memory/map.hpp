@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// One type for every map from the elements of a matrix to places: registers, shared memory, Tensor Memory.
+// One type for every map from matrix elements to places: registers, shared memory, Tensor Memory.
 //
 //   D of m64n16, f32: 64 x 16 elements in the registers of 128 threads
 //   axes    row 64 | col 16 | thread 128 | register 8 | bit 32
 //   entry     9        3        5            3           0        row 9, column 3 is register 3 of thread 5
 //
-// An entry has a value for every axis, so that one filter answers both questions: where an element is, and which
-// elements a place holds.
+// An entry has a value for every axis, so one filter answers both questions: where an element is, and which elements a
+// place holds.
 #pragma once
 
 #include <array>
@@ -29,26 +29,26 @@
 namespace bitmma {
 
 enum class AxisKind : uint8_t {
-  element,     // a coordinate of the element, or the number of a copy of it
-  place,       // a coordinate of its place
+  element,     // a coordinate of the element, or the number of one of its copies
+  place,       // a coordinate of the place
   derived,     // follows from the others
-  json_only,   // the same, only in JSON
-  array_only,  // the same, only in arrays
+  json_only,   // derived, and shown only in JSON
+  array_only,  // derived, and shown only in arrays
 };
 
 struct MapAxis {
   std::string_view name = {};
   AxisKind kind = AxisKind::place;
-  int64_t extent = 0;  // values are 0 .. extent - 1; of places 0: the map sets no bound
-  int64_t width = 1;   // values that an element takes, from its own on: 2 bytes, 16 bits
+  int64_t extent = 0;  // values are 0 .. extent - 1; for places 0: the map sets no limit
+  int64_t width = 1;   // values that an element occupies, from its own on: 2 bytes, 16 bits
 
   bool operator==(const MapAxis&) const = default;
 };
 
 inline constexpr std::size_t most_map_axes = 9;
-/// A value for every axis of a map, in their order.
+/// A value for every axis of a map, in axis order.
 using MapEntry = std::array<int64_t, most_map_axes>;
-/// The values that are known, by axis.
+/// The known values, by axis.
 using MapQuestion = std::array<std::optional<int64_t>, most_map_axes>;
 
 /// How analysis/draw.hpp draws a map.
@@ -61,7 +61,7 @@ enum class MapPicture : uint8_t {
   scale_image,    // lines of 16 bytes: rows and blocks of every four
 };
 
-/// A stride to draw: from the first element to another one.
+/// A stride to draw: an arrow from the first element to another one.
 struct MapArrow {
   std::string text = {};
   int64_t row = 0, col = 0;
@@ -74,26 +74,26 @@ struct Map {
   MapPicture picture = MapPicture::registers;
   std::vector<MapAxis> axes = {};
   std::function<void(MapEntry&)> locate = {};  // sets all values but those of the element's own axes
-  int64_t columns_per_cell = 1;                // MapPicture::registers: neighbours in one register
+  int64_t columns_per_cell = 1;                // for MapPicture::registers: adjacent columns in one register
   std::vector<MapArrow> arrows = {};
 
-  /// The index of an axis; nothing if the map has no axis of that name.
+  /// The index of an axis; nothing if the map has no axis with this name.
   std::optional<std::size_t> find(std::string_view name) const;
-  /// The same of an axis that the map has. Throws Error otherwise.
+  /// The same for an axis that must exist; throws Error if it does not.
   std::size_t axis(std::string_view name) const;
-  /// Indices of the axes that name an element, in order.
+  /// Indices of the axes that identify an element, in order.
   std::vector<std::size_t> element_axes() const;
-  /// Elements, copies included.
+  /// Number of elements, including copies.
   int64_t size() const;
-  /// The entry of an element. Throws Error unless every coordinate is there and inside its axis.
+  /// The entry of an element. Throws Error unless all its coordinates are given and in range.
   MapEntry place_of(std::initializer_list<int64_t> element) const;
-  /// The entries that fit all values of the question, by element. Throws Error for a value outside of its axis.
+  /// The entries with all values of the question, ordered by element. Throws Error for a value out of range.
   std::vector<MapEntry> elements_at(const MapQuestion& question) const;
-  /// Calls `visit` for the same entries, without a list of them.
+  /// Calls `visit` for the same entries, without building a list.
   void for_each(const MapQuestion& question, const std::function<void(const MapEntry&)>& visit) const;
 };
 
-/// row, col -> thread, register, bit. `is_b`: n and k instead, as B of mma.sync lies in registers.
+/// row, col -> thread, register, bit. `is_b`: n and k instead, for B of mma.sync.
 Map map_of(const Fragment& fragment, bool is_b = false);
 /// Sparse metadata in the registers of wgmma.sp and mma.sp: row and stored column of A. `a` is A's fragment.
 Map map_of(const MetadataLayout& layout, const Fragment& a, int selector);
@@ -103,9 +103,9 @@ Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_i
 Map map_of(const LdMatrix& move);
 /// row, col -> byte, bit, with LBO and SBO as arrows; arrays also have the byte before the swizzle.
 Map map_of(const SmemMatrix& matrix);
-/// The same of a layout in CuTe's notation. Throws Error unless elements have 1..128 bits.
+/// The same for a layout in CuTe's notation. Throws Error unless elements have 1..128 bits.
 Map map_of(const CuteLayout& cute);
-/// row, col -> cta, lane, column, bit. Throws Error where D does not fit, or A.
+/// row, col -> cta, lane, column, bit. Throws Error if D, or A, does not fit.
 Map map_of(const TmemD& d);
 Map map_of(const TmemA& a, int k);
 /// thread, register, half -> lane, column.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Sparse metadata: which columns of a chunk the stored elements of A came from. Four bits say it for every chunk of a
-// row, in every instruction; only where the four bits lie differs.
+// Sparse metadata: which columns of a chunk the stored elements of A come from. In every instruction four bits encode
+// this for each chunk of a row; only the place of the four bits differs.
 //
-//   0b11'01: of a chunk of 4, columns 1 and 3 are stored; of a chunk of 8 fp4 codes, the pairs 2,3 and 6,7
+//   0b11'01: in a chunk of 4, columns 1 and 3 are stored; in a chunk of 8 fp4 codes, the pairs 2,3 and 6,7
 //   wgmma, f16, row 3, chunk 0: lane 4*3 + 2*selector, bits 3:0
 //
-// Sources: PTX ISA 9.7.15.6.2 and 9.7.16.10.8; wgmma's every row, element and selector measured on an H200
-// (data/README.md). tcgen05 keeps the bits in Tensor Memory: memory/tmem.hpp.
+// Sources: PTX ISA 9.7.15.6.2 and 9.7.16.10.8; for wgmma every row, element and selector was measured on an H200
+// (data/README.md). tcgen05 stores the bits in Tensor Memory: memory/tmem.hpp.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@
 
 namespace bitmma {
 
-/// The sparsity of A. Units of `unit` neighbouring elements are kept or dropped together.
+/// The sparsity of A. `unit` adjacent elements are kept or dropped together.
 struct SparsePattern {
   int chunk = 0;             // logical columns per chunk
-  int stored_per_chunk = 0;  // elements kept of it
+  int stored_per_chunk = 0;  // elements of the chunk that are kept
   int unit = 1;
 
   bool operator==(const SparsePattern&) const = default;
@@ -33,19 +33,19 @@ inline constexpr SparsePattern one_of_two{.chunk = 2, .stored_per_chunk = 1},
     two_of_four{.chunk = 4, .stored_per_chunk = 2}, two_pairs_of_eight{.chunk = 8, .stored_per_chunk = 4, .unit = 2};
 
 /// The pattern of A in shared memory or registers in containers of `container_bits`: tf32 1:2, packed fp4 pairs, others
-/// 2:4. With sparsity version 1 of tcgen05.mma packed fp4 is 2:4 too.
+/// 2:4. With sparsity version 1 of tcgen05.mma, packed fp4 is 2:4 too.
 constexpr const SparsePattern& sparse_pattern(int container_bits, int sparsity_version = 0) {
   return container_bits == 32                           ? one_of_two
          : container_bits == 4 && sparsity_version == 0 ? two_pairs_of_eight
                                                         : two_of_four;
 }
 
-/// How wgmma.sp and mma.sp keep their metadata: registers of a warp hold that of sixteen rows. One rule for all types.
+/// The metadata registers of wgmma.sp and mma.sp: a warp's registers cover sixteen rows. One rule covers all types.
 struct MetadataLayout {
   SparsePattern pattern;
   int stored_k = 0;        // stored elements per row of A
   int field_bits = 0;      // bits of metadata per stored unit
-  bool by_halves = false;  // rows r and r + 8 share a register, 16 bits each; else each has registers of its own
+  bool by_halves = false;  // rows r and r + 8 share a register, 16 bits each; otherwise each row has its own registers
   int selectors = 0;       // legal sparsity selectors are 0 .. selectors-1
 
   int fields_per_register() const { return field_bits > 0 ? (by_halves ? 16 : 32) / field_bits : 0; }
@@ -59,33 +59,33 @@ inline MetadataLayout metadata_layout(int element_bits) {
   return metadata_layout(element_bits, element_bits > 0 ? 256 / element_bits : 0);
 }
 
-/// Where the field of stored element `stored` of `row` begins: thread of the warpgroup or warp, register 0, lowest bit.
+/// The place of the field of stored element `stored` of `row`: thread of the warpgroup or warp, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);
 
 struct Selection {
-  std::vector<uint16_t> k = {};       // entry row * stored_k + stored: the row of B that a stored element meets
-  std::vector<MixedTerm> mixed = {};  // by row, then stored: these meet two halves instead
+  std::vector<uint16_t> k = {};       // entry row * stored_k + stored: the row of B that a stored element multiplies
+  std::vector<MixedTerm> mixed = {};  // by row, then stored: elements that multiply two halves instead
   int64_t undefined_chunks = 0;       // chunks whose metadata PTX does not define
 };
 
 /// What the nibbles select in `rows` rows of `stored_k` stored elements; nibble(row, chunk) has four bits. Undefined
-/// ones do what an H200 does with them (docs/evidence.md): the positions of 2:4 types count one by one, in any order
-/// and also twice the same; a tf32 nibble names two halves. (On Blackwell that is a model choice.) For pairs of fp4
-/// elements, which an H200 lacks, they do what others measured on an RTX PRO 6000 (data/published/statements.csv): the
-/// first position is at most 2 and the second at least 1. `a`: the format of A.
+/// nibbles act as on an H200 (docs/evidence.md): positions of 2:4 types are independent, in any order and even equal; a
+/// tf32 nibble selects two halves. (On Blackwell that is a model choice.) Pairs of fp4 elements, which an H200 lacks,
+/// act as others measured on an RTX PRO 6000 (data/published/statements.csv): the first position is at most 2 and the
+/// second at least 1. `a`: the format of A.
 Selection select(const SparsePattern& pattern, int rows, int stored_k,
                  const std::function<uint32_t(int row, int chunk)>& nibble, bool ordered = true,
                  Format a = Format::f16);
 
-/// The nibble of the chunk whose stored elements meet the columns `k`, stored_per_chunk of them.
+/// The nibble of a chunk whose stored elements multiply the columns `k`, stored_per_chunk of them.
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k);
 
-/// What metadata registers select, 32 of them for every 16 rows. With `ordered`, positions that fall count as
-/// undefined; without, only those that are the same.
+/// What metadata registers select, 32 registers for every 16 rows. With `ordered`, descending positions count as
+/// undefined too; without it only equal ones.
 Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadata, int rows, int selector,
                  bool ordered = true, Format a = Format::f16);
 
-/// The metadata registers that select `k` (as Selection has it). Unread registers are zero.
+/// The metadata registers that select `k` (as in Selection). Unread registers are zero.
 std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<const uint16_t> k, int rows,
                                       int selector);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Tensor Memory: 128 lanes x 512 columns of 32-bit cells per CTA, and where tcgen05 puts matrices in it.
+// Tensor Memory: 128 lanes x 512 columns of 32-bit cells per CTA, and the places of tcgen05's matrices in it.
 //
 //   address 0x0010'0020: lane 16, column 32
 //
-// Six ways to lay out D, by M, cta_group and .ws (PTX calls them layouts A to G; C is sparse). All are one rule: rows
-// of a CTA go to lanes one by one, or 16 by 16 into the lower halves of the four 32-lane partitions; N is cut into 1, 2
-// or 4 parts that lie side by side in lanes. Sources: PTX ISA 9.7.16.10.5 and CUTLASS, checked in data/oracle; layout C
-// and A of layouts E, F and G as TVM and the PTX text have them.
+// D has six layouts, selected by M, cta_group and .ws (PTX calls them layouts A to G; C is sparse). One rule covers
+// all: rows of a CTA map to lanes one by one, or in groups of 16 to the lower halves of the four 32-lane partitions; N
+// is split into 1, 2 or 4 parts side by side in lanes. Sources: PTX ISA 9.7.16.10.5 and CUTLASS, checked in
+// data/oracle; layout C, and A of layouts E, F and G, from TVM and the PTX text.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace bitmma {
 
 inline constexpr int tmem_lanes = 128, tmem_columns = 512;
 
-/// The bits of an address that name a lane and a column. CUTLASS leaves other numbers above them in addresses of
+/// The bits of an address that hold lane and column. CUTLASS leaves other bits above them in addresses of
 /// scales.
 inline constexpr uint32_t tmem_address_mask = 0x007F01FF;
 
@@ -37,16 +37,16 @@ struct TmemAddress {
 constexpr uint32_t encode(const TmemAddress& address) {
   return static_cast<uint32_t>(address.lane) << 16 | static_cast<uint32_t>(address.column);
 }
-/// Throws Error when lane or column lies outside Tensor Memory; what hardware does then is not known.
+/// Throws Error if lane or column is outside Tensor Memory; the hardware's behaviour there is unknown.
 TmemAddress decode_tmem_address(uint32_t address);
 
-/// One of PTX's data path layouts.
+/// One of PTX's data-path layouts.
 struct TmemLayoutInfo {
   char name = 0;
   int m = 0;
   int cta_group = 1;
-  bool plain = true, ws = false;     // which of the two mnemonics it serves
-  bool dense = true, sparse = true;  // and which A
+  bool plain = true, ws = false;     // valid without .ws, with .ws
+  bool dense = true, sparse = true;  // valid for a dense A, for a sparse A
   int rows_per_cta = 0;
   bool half_lanes = false;  // 16 rows in each 32-lane partition, from lane base 0 or 16
   int n_parts = 1;          // parts of N side by side in lanes
@@ -65,7 +65,7 @@ inline constexpr auto tmem_layouts = std::to_array<TmemLayoutInfo>({
 });
 // clang-format on
 
-/// The layout of D for a form. Throws Error when there is none.
+/// The layout of D for a form. Throws Error if there is none.
 const TmemLayoutInfo& find_tmem_layout(int m, int cta_group, bool ws, bool sparse);
 
 /// A cell, or a part of one, relative to column 0: `cta` 0 is the even CTA of a pair.
@@ -78,12 +78,12 @@ struct TmemPlace {
   bool operator==(const TmemPlace&) const = default;
 };
 
-/// Lane of a row of one CTA, of part `part` of N, from the first lane of the layout.
+/// The lane of a CTA's row in part `part` of N, relative to the first lane of the layout.
 constexpr int lane_of(const TmemLayoutInfo& layout, int row_of_cta, int part) {
   return layout.half_lanes ? 32 * (row_of_cta / 16) + row_of_cta % 16 : row_of_cta + part * layout.rows_per_cta;
 }
 
-/// D (m x n) at `address`. f16 is not packed: one element a cell, in its lower half.
+/// D (m x n) at `address`. f16 is not packed: one element per cell, in its lower half.
 struct TmemD {
   TmemLayoutInfo layout = tmem_layouts[0];
   int n = 0;
@@ -97,8 +97,8 @@ struct TmemD {
 /// "((16,4),32):((1@lane,32@lane),1@column)".
 std::string print_cute(const TmemD& d);
 
-/// A (m x k, stored k) at `address`, always row-major, `element_bits` wide containers packed into cells. Layouts with
-/// several parts of N need a copy for each: copy p feeds the p-th part.
+/// A (m x k, stored k) at `address`, always row-major, with containers of `element_bits` packed into cells. Layouts
+/// with several parts of N need a copy for each part: copy p feeds part p.
 struct TmemA {
   TmemLayoutInfo layout = tmem_layouts[0];
   int element_bits = 16;
@@ -108,9 +108,9 @@ struct TmemA {
   TmemPlace place_of(int row, int k, int copy = 0) const;
 };
 
-/// Sparse metadata of A at `address`: the four bits of every chunk. In f16 and tf32 rows m and m + 8 share a cell and
-/// the selector picks the column; in 8- and 4-bit types a row has a cell for every 32 columns of 8 bits and 64 of pairs
-/// of fp4. Copies as for A. Sources: CUTLASS (layouts A, D, E, G); C and F, and more than two cells, by extension
+/// Sparse metadata of A at `address`: the four bits of every chunk. For f16 and tf32 rows m and m + 8 share a cell and
+/// the selector selects the column; for 8- and 4-bit types a row has a cell for every 32 columns of 8 bits and 64 of
+/// pairs of fp4. Copies as for A. Sources: CUTLASS (layouts A, D, E, G); C and F, and more than two cells, by extension
 /// (model choice).
 struct TmemMetadata {
   TmemLayoutInfo layout = tmem_layouts[0];
@@ -118,24 +118,24 @@ struct TmemMetadata {
   TmemAddress address = {};
   int selector = 0;
   int k = 0;                     // logical columns, if there are more than two cells
-  bool single_elements = false;  // fp4 of sparsity version 1: four bits say four columns, not eight
+  bool single_elements = false;  // fp4 of sparsity version 1: four bits for four columns instead of eight
 
   int k_per_cell() const { return element_bits == 4 && !single_elements ? 64 : 32; }
   int columns() const {
     return element_bits >= 16 ? 1 : k <= 2 * k_per_cell() ? 2 : (k + k_per_cell() - 1) / k_per_cell();
   }
-  /// Where the nibble of the chunk that begins at logical column `column_k` lies; its lowest bit.
+  /// The place of the nibble for the chunk that starts at logical column `column_k`; its lowest bit.
   TmemPlace place_of(int row, int column_k, int copy = 0) const;
 };
 
-/// Block scales, a byte each, of the rows of A in a CTA or of all columns of B. The same data stands in each 32-lane
-/// partition (in half of them with two_by_two: B of layout B); D's lanes read the replica of their own partition.
-/// Sources: PTX ISA 9.7.16.10.7 and CUTLASS; checked in data/oracle as far as CUTLASS prints them.
+/// Block scales, one byte each, for the rows of A in a CTA or for all columns of B. Each 32-lane partition has the same
+/// data (half of them with two_by_two: B of layout B); D's lanes read the replica in their own partition. Sources: PTX
+/// ISA 9.7.16.10.7 and CUTLASS; checked in data/oracle as far as CUTLASS prints them.
 struct TmemScales {
   TmemAddress address = {};
   int id = 0;  // byte of the first scale, from the instruction descriptor
-  /// From four scales of all rows to the next four: tcgen05.cp puts each tile into four columns, one of 64 lanes
-  /// twice over too, and B of more than 128 columns has two tiles side by side.
+  /// Columns from four scales of all rows to the next four: tcgen05.cp copies each tile to four columns (a tile for 64
+  /// lanes in two copies), and B with more than 128 columns has two tiles side by side.
   int group_columns = 4;
   int parts = 1;          // 2: columns n >= half are in lanes 64 and up
   int rows_per_part = 0;  // with parts = 2
@@ -145,10 +145,10 @@ struct TmemScales {
   TmemPlace place_of(int row, int j, int replica) const;
 };
 
-/// Scales of A: those of the rows of one CTA. `address` may carry other bits above lane and column, as CUTLASS leaves
+/// Scales of A, for the rows of one CTA. `address` may have other bits above lane and column, as CUTLASS leaves
 /// them.
 TmemScales scales_of_a(const TmemLayoutInfo& layout, uint32_t address, int id);
-/// Scales of B: those of all n columns, in each CTA. Layout B keeps the halves of N in different lanes.
+/// Scales of B, for all n columns, in each CTA. Layout B keeps the halves of N in different lanes.
 TmemScales scales_of_b(const TmemLayoutInfo& layout, int n, uint32_t address, int id);
 
 /// Throws Error unless N, lane base and columns fit: lane 0, or 0 and 16 for half-lane layouts; 512 columns.
@@ -158,11 +158,11 @@ void require_fits(const TmemMetadata& metadata);
 /// `count` scales of `rows` rows.
 void require_fits(const TmemScales& scales, int rows, int count, std::string_view operand);
 
-/// The lane that tcgen05.shift moves into `lane`, and .ashift reads instead of it: rows go down by one in every 32
+/// The lane that tcgen05.shift moves to `lane`, and that .ashift reads instead of it: rows move by one within every 32
 /// lanes, and the last one stays. (Model choice: the sources say "all rows except the last".)
 constexpr int shifted_lane(int lane) { return lane % 32 == 31 ? lane : lane + 1; }
 
-/// Shapes of tcgen05.ld and .st. One row each; the lanes and columns are one formula in the .cpp.
+/// Shapes of tcgen05.ld and .st, one row each; a single formula in the .cpp gives lanes and columns.
 enum class LdStShape : uint8_t { s32x32b, s16x64b, s16x128b, s16x256b, s16x32bx2 };
 
 struct LdStInfo {
@@ -180,7 +180,7 @@ inline constexpr auto ldst_shapes = std::to_array<LdStInfo>({
     {LdStShape::s16x32bx2, "16x32bx2", 1, 128},
 });
 
-/// A shape of tcgen05.cp: `rows` rows of `row_bytes` bytes. Row r goes to lane lane_of(row) and its copies.
+/// A shape of tcgen05.cp: `rows` rows of `row_bytes` bytes. Row r is copied to lane lane_of(row) and its copies.
 struct CpShape {
   std::string_view name;       // "64x128b"
   std::string_view multicast;  // ".warpx2::02_13", mandatory if the shape has one
@@ -199,25 +199,25 @@ inline constexpr auto cp_shapes = std::to_array<CpShape>({
 /// Lane of copy `copy` of row `row`, relative to the address.
 int lane_of(const CpShape& shape, int row, int copy);
 
-/// What one tcgen05.ld or .st of one warp moves.
+/// What one tcgen05.ld or .st moves for one warp.
 struct LdSt {
   LdStShape shape = LdStShape::s32x32b;
   int num = 1;
-  bool pack_16b = false;  // .pack::16b of ld, .unpack::16b of st: two 16-bit cells a register
+  bool pack_16b = false;  // .pack::16b of ld, .unpack::16b of st: two 16-bit cells per register
   int split_columns = 0;  // 16x32bx2: columns from the first to the second piece
 
   bool operator==(const LdSt&) const = default;
   int registers() const;
-  /// The cell whose lower half (no packing: whole) is bits 16*half and up of register `reg` of `thread`, relative to
-  /// the address: lane 0..31 of the warp's partition, column from 0.
+  /// The cell for bits 16*half and up of register `reg` of `thread` (its lower half; without packing the whole cell),
+  /// relative to the address: lane 0..31 of the warp's partition, column from 0.
   TmemAddress place_of(int thread, int reg, int half) const;
 };
 
 /// Throws Error if the shape does not have this .num.
 void require_legal(const LdSt& move);
 
-/// The move whose shape is called "32x32b" or the like. With `split_columns` 0 the second piece of a 16x32bx2 follows
-/// the first: .pack::16b takes two columns a register. Throws Error for a shape or .num that does not exist.
+/// The move whose shape has this name, such as "32x32b". With `split_columns` 0 the second piece of a 16x32bx2 follows
+/// the first: .pack::16b takes two columns per register. Throws Error for a shape or .num that does not exist.
 LdSt ldst_of(std::string_view shape, int num, bool pack_16b, int split_columns = 0);
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Quantisers: how a library rounds a matrix before it multiplies it, bit for bit. A recipe is a row: who computes
-// it, the shape of a block, the formats, and every f32 operation in its order.
+// Quantisers: how a library rounds a matrix before it multiplies it, bit for bit. A recipe is a row with its project,
+// the shape of a block, the formats, and every f32 operation in order.
 //
 //   const Matrix x = from_floats(Format::f32, rows, cols, values);  // a span of floats
 //   const Quantized q = quantize(recipe_named("te_nvfp4"), x);      q.codes e2m1, q.scales ue4m3, q.tensor_scale f32
@@ -9,7 +9,7 @@
 //
 //   te_nvfp4   encode = min(div(2688, tensor_amax), 3.40282e+38); ...     print(recipe) shows all steps
 //
-// Facts are read in the sources that a row names; `evidence` says whether the project's own code was run beside it.
+// Facts are taken from the sources that a row names; `evidence` tells whether the project's own code was compared.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@
 
 namespace bitmma {
 
-/// What a step reads or writes, all f32. The last is a number of its own.
+/// The values that a step reads or writes, all f32. The last one is a literal constant.
 enum class QuantizeValue : uint8_t {
   amax,          // the largest magnitude of the block
-  tensor_amax,   // of the whole matrix
-  encode,        // what the matrix is multiplied by, of two levels
-  tensor_scale,  // what a decoded element is multiplied by, of two levels
-  scale,         // of the block, before it is rounded to its format
-  stored,        // the scale as its format holds it
-  factor,        // what an element is multiplied by or divided by
+  tensor_amax,   // the largest magnitude of the whole matrix
+  encode,        // the factor for the matrix, in two-level recipes
+  tensor_scale,  // the factor of a decoded element, in two-level recipes
+  scale,         // of the block, before rounding to the scale's format
+  stored,        // the scale rounded to its format
+  factor,        // the factor or divisor of an element
   temporary,
   constant,
 };
@@ -42,22 +42,22 @@ enum class QuantizeOp : uint8_t {
   mov,                // a
   mul,                // a * b, rounded once
   div,                // a / b, rounded once
-  div_number,         // a / b of PyTorch, b a number of Python: on CUDA a * (1 / b)
+  div_number,         // a / b in PyTorch with b a Python number: on CUDA a * (1 / b)
   div_full,           // div.full.f32
   rcp_approx,         // rcp.approx.ftz.f32 of a
   ex2_approx,         // ex2.approx.ftz.f32 of a
   exponent_of,        // the exponent of the power of two a
   sub,                // a - b, rounded once
-  min,                // of numbers
-  max,                // of numbers
+  min,                // the smaller number; a if a is NaN
+  max,                // the larger number; a if a is NaN
   round_to_input,     // a rounded to the format of x
-  input_max_if_inf,   // a, or the largest number of the format of x for infinity
-  one_if_zero,        // a, or 1 when b is 0
-  zero_if_zero,       // a, or 0 when b is 0
-  one_if_code_zero,   // a, or 1 when the code of the stored scale is 0
+  input_max_if_inf,   // a; for infinity the largest number of the format of x
+  one_if_zero,        // a, or 1 if b is 0
+  zero_if_zero,       // a, or 0 if b is 0
+  one_if_code_zero,   // a, or 1 if the code of the stored scale is 0
   inverse_in_double,  // 1 / max(a, 1e-12) * the largest number of the element format, in f64, then rounded to f32
-  power_below,        // the largest power of two that is not above a
-  power_of_log2,      // 2^floor(log2 a), the logarithm rounded to f32
+  power_below,        // the largest power of two that is at most a
+  power_of_log2,      // 2^floor(log2 a), with the logarithm rounded to f32
 };
 
 struct QuantizeOperand {
@@ -80,28 +80,28 @@ struct QuantizeStep {
 };
 using QuantizeSteps = std::array<QuantizeStep, 5>;
 
-/// How a scale becomes a code of its format.
+/// How a scale is rounded to its format.
 enum class ScaleRounding : uint8_t {
-  nearest,         // to nearest even, saturating; f32 stays as it is
+  nearest,         // to nearest even, saturating; f32 is unchanged
   floor_power,     // 2^floor(log2 scale), exactly
-  rounded_power,   // the same, of the scale rounded to the element's mantissa first, half up
+  rounded_power,   // the same, after rounding the scale to the element's mantissa, half up
   ceil_power,      // 2^ceil(log2 scale), exactly: cvt.rp.satfinite.ue8m0x2.f32
-  floor_log2_f32,  // with a log2 that is rounded to f32: just below a power of two, that power
-  ceil_log2_f32,   // the same: just above a power of two, that power
+  floor_log2_f32,  // like floor_power, but log2 is rounded to f32: just below a power of two it returns that power
+  ceil_log2_f32,   // like ceil_power, but log2 is rounded to f32: just above a power of two it returns that power
 };
 
-/// How a scaled element becomes a code.
+/// How a scaled element is rounded to a code.
 enum class CodeRounding : uint8_t {
-  nearest_even,      // saturating, the sign of zeros kept
+  nearest_even,      // saturating; zeros keep their sign
   nearest_away,      // the same, halves away from zero
-  comparisons,       // e2m1 by comparing with the midpoints: halves to even, and -0 is +0
-  comparisons_down,  // the same, halves toward zero; a zero of either sign has the code of -0
+  comparisons,       // e2m1 by comparison with the midpoints: halves to even, and -0 becomes +0
+  comparisons_down,  // the same, halves toward zero; zeros of both signs get the code of -0
 };
 
 enum class QuantizeEvidence : uint8_t {
   compared,         // with outputs of the project's own code on an NVIDIA H100, data/quantize
-  compared_on_cpu,  // with its outputs on a CPU alone
-  document_read,    // a document without code; compared with another project's on a CPU, data/quantize/README.md
+  compared_on_cpu,  // with its outputs on a CPU only
+  document_read,    // a document without code; compared with another project's code on a CPU, data/quantize/README.md
   source_read,      // the project's source was read; nothing was run
 };
 /// "compared with the project's code on an H100", "source read".
@@ -115,20 +115,20 @@ constexpr std::string_view print(QuantizeEvidence evidence) {
   }
 }
 
-/// What a recipe takes unless its project takes less.
+/// The input formats of a recipe, unless its project accepts fewer.
 inline constexpr FormatSet quantize_inputs{Format::f32, Format::bf16, Format::f16};
 
 struct QuantizeRecipe {
   std::string_view name = {};
-  std::string_view what = {};  // one line for people
+  std::string_view what = {};  // one line for users
   std::string_view project = {}, version = {}, commit = {}, path = {}, licence = {};
   QuantizeEvidence evidence = QuantizeEvidence::source_read;
   FormatSet inputs = quantize_inputs;
-  int block_rows = 1, block_cols = 0;  // 0: all of them
-  bool partial_blocks = false;         // the last blocks may be smaller
+  int block_rows = 1, block_cols = 0;  // 0: the whole extent
+  bool partial_blocks = false;         // the last blocks may be incomplete
   Format element = Format::e4m3;
   Format scale_format = Format::f32;
-  bool is_torch = false;  // eager PyTorch, whose divisions by numbers differ between CPU and CUDA
+  bool is_torch = false;  // eager PyTorch, whose divisions by Python numbers differ between CPU and CUDA
   bool ftz = false;       // steps and elements flush subnormal operands and results
   QuantizeSteps of_tensor = {}, of_block = {}, of_factor = {};
   int exponent_offset = 0;  // subtracted from the exponent of a power of two
@@ -142,54 +142,54 @@ struct QuantizeRecipe {
 /// All recipes.
 const std::vector<QuantizeRecipe>& quantize_recipes();
 
-/// Throws Error with those whose names contain `name`, or all.
+/// Throws Error, which lists the recipes whose names contain `name`, or all of them.
 const QuantizeRecipe& recipe_named(std::string_view name);
 
-/// "encode = min(div(2688, tensor_amax), 3.40282e+38)": the steps, one a line.
+/// "encode = min(div(2688, tensor_amax), 3.40282e+38)": the steps, one per line.
 std::string print(const QuantizeRecipe& recipe);
 
 /// Where eager PyTorch runs a recipe with is_torch.
 enum class TorchDevice : uint8_t { cuda, cpu };
 
-/// Whether a step divides by a number of Python, which PyTorch does in another way on CUDA.
+/// Whether a step divides by a Python number, which PyTorch computes differently on CUDA.
 bool depends_on_device(const QuantizeRecipe& recipe);
-/// The device of this name, "cuda" or "cpu"; cuda where there is no name. Throws Error for other names, and for a name
-/// where the recipe does not depend on it.
+/// The device with this name, "cuda" or "cpu"; cuda if there is no name. Throws Error for other names, and for any name
+/// if the recipe does not depend on the device.
 TorchDevice torch_device_of(const QuantizeRecipe& recipe, std::optional<std::string_view> name);
 
 struct Quantized {
   Matrix codes;                             // the shape of x
-  Matrix scales;                            // blocks of rows x blocks of columns, of recipe.scale_format
+  Matrix scales;                            // blocks of rows x blocks of columns, in recipe.scale_format
   std::optional<Matrix> tensor_scale = {};  // 1 x 1, f32
-  int block_rows = 1, block_cols = 1;       // elements of a whole block
+  int block_rows = 1, block_cols = 1;       // elements per whole block
 
   bool operator==(const Quantized&) const = default;
 };
 
-/// Blocks of a matrix, and elements of a whole one.
+/// Number of blocks of a matrix, and elements per whole block.
 struct QuantizeBlocks {
   int rows = 1, cols = 1;
   int block_rows = 1, block_cols = 1;
 
   bool operator==(const QuantizeBlocks&) const = default;
 };
-/// Those of a matrix with these extents. Throws Error when they do not fill the recipe's blocks.
+/// The blocks of a matrix with these extents. Throws Error if they do not fill the recipe's blocks.
 QuantizeBlocks blocks_of(const QuantizeRecipe& recipe, int rows, int cols);
 
-/// `x` as the recipe makes it, the same for any number of threads. Throws Error for a format that the recipe does not
-/// take, columns or rows that do not fill its blocks, infinity or NaN in `x`, and where the project's arithmetic ends
-/// in NaN that its element format does not have.
+/// Quantises `x` with the recipe; equal for any number of threads. Throws Error for a format that the recipe does not
+/// accept, for columns or rows that do not fill its blocks, for infinity or NaN in `x`, and if the project's arithmetic
+/// results in a NaN that its element format does not have.
 Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice torch = TorchDevice::cuda,
                    int threads = 1);
 
-/// Warns of codes and scales that are NaN though `x` is finite: blocks of zeros, of which some projects divide 0 by 0.
+/// Warns of NaN codes and scales for finite `x`: for blocks of zeros some projects divide 0 by 0.
 std::vector<Violation> warnings_of(const QuantizeRecipe& recipe, const Quantized& quantized);
 
-/// Two codes of 4 bits a byte, the first in the lower half, row by row. Throws Error for other formats and odd columns.
+/// Two 4-bit codes per byte, the first in the lower half, row by row. Throws Error for other formats and odd columns.
 std::vector<uint8_t> packed_codes(const Matrix& codes);
 
-/// Scales of one byte in tiles of 128 rows x 4 blocks, as cuBLAS reads them; a block of several rows gives each its
-/// scale. Throws Error for f32 scales.
+/// One-byte scales in tiles of 128 rows x 4 blocks, the layout of cuBLAS; each row of a block of several rows gets the
+/// block's scale. Throws Error for f32 scales.
 std::vector<uint8_t> tiled_scales(const Quantized& quantized);
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random operands that distinguish a right model from a wrong one. N(0,1) inputs show few of the rules:
-// they never reach a floor, a signed zero, a NaN, an overflow or a tie.
+// Random operands that distinguish a right model from a wrong one. N(0,1) inputs expose few of the rules: they never
+// reach a floor, a signed zero, a NaN, an overflow or a tie.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ inline constexpr auto distributions = std::to_array<DistributionInfo>({
 
 std::optional<Distribution> distribution_named(std::string_view name);
 
-/// Operands of case `case_index`: the same for the same arguments on every machine. A is M x stored_k, positions of a
-/// sparse A are legal, C is always present; what the instruction says of signs and saturation is in them.
+/// Operands of case `case_index`: equal for equal arguments on every machine. A is M x stored_k, positions of a sparse
+/// A are legal, C is always present; signs and saturation are set from the instruction.
 Operands random_operands(const Instruction& instruction, Target target, Distribution distribution, uint64_t seed,
                          uint64_t case_index);
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Adapters that make other programs compute with bitmma, a module for each. bitmma itself imports none of them."""
+"""Adapters that make other programs compute with bitmma, one module each. bitmma itself imports none of them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the adapters share: they check the private names of a host that they need, replace them and put them back."""
+"""Shared by the adapters: checks the private names of a host that they need, replaces and restores them."""
 from __future__ import annotations
 
 import importlib
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Needs = Mapping[str, Mapping[str, "str | None"]]
-"""Module -> dotted name in it -> its parameters in order, between spaces; None where the name alone counts."""
+"""Module -> dotted name in it -> its parameters in order, separated by spaces; None if only the name matters."""
 
 
 def look_up(module: str, name: str) -> Any:
@@ -23,7 +23,7 @@ def look_up(module: str, name: str) -> Any:
 
 
 def differences(needs: Needs) -> Iterator[tuple[str, str, str]]:
-    """Name, what the installed host has and what the adapter needs, for everything that differs."""
+    """For every difference: the name, what the installed host has, and what the adapter needs."""
     for module, names in needs.items():
         for name, parameters in names.items():
             found = look_up(module, name)
@@ -49,7 +49,7 @@ class Patches:
         setattr(owner, name, value)
 
     def undo(self) -> bool:
-        """Puts back what was there, the last one first. Returns whether anything was replaced."""
+        """Restores the attributes, the last one first. Returns whether anything was replaced."""
         found = bool(self._before)
         while self._before:
             owner, name, before = self._before.pop()

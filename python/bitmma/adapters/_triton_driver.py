@@ -14,26 +14,26 @@ from bitmma._errors import refuse, shown
 
 CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 100, "sm_120a": 120}
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
-"""That a block may have. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
+"""Limit per block. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
 NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
            "u64": "<Q", "fp32": "<f", "fp64": "<d"}
 """How Triton's launcher passes a number."""
 
 
 class Launched(NamedTuple):
-    """A kernel that ran, for Compiled.launches."""
+    """A launched kernel, for Compiled.launches."""
 
     name: str
     grid: tuple[int, int, int]
     instructions: int
-    """Of all threads."""
+    """The sum over all threads."""
 
 
 class Compiled:
-    """What ran while kernels were compiled for `target`.
+    """The launches of kernels that were compiled for `target`.
 
-    launches   each launch: its name, its grid, and the instructions of its threads
-    unsure     joins of a product and a sum of which no measured row is sure, by kernel: the last bit may differ
+    launches   each launch: its name, its grid, and the number of thread instructions
+    unsure     joins of a product and a sum that no measured row decides, by kernel: the last bit may differ
     ptx        the compiled text of each kernel, by name
     """
 
@@ -44,7 +44,7 @@ class Compiled:
         self.ptx: dict[str, str] = {}
 
     def note(self, loaded: "Loaded") -> None:
-        """Keeps what is to be told of a kernel that is about to run. Raises Error where `strict` refuses it."""
+        """Records the facts about a kernel before it runs. Raises Error if `strict` refuses it."""
         self.ptx[loaded.kernel.name] = loaded.ptx
         unsure = [one for one in loaded.kernel.fusions if not one["sure"]]
         if unsure and self.strict:
@@ -56,7 +56,7 @@ class Compiled:
 
 
 class Loaded(NamedTuple):
-    """What Triton keeps of a kernel, longer than use() lasts."""
+    """Triton's object for a kernel, which may outlive use()."""
 
     kernel: Any
     ptx: str
@@ -73,7 +73,7 @@ def memory_of(tensor: Any) -> np.ndarray:
 
 
 class Launcher:
-    """Of one compiled kernel; Triton keeps it, and calls it with the arguments of the kernel."""
+    """The launcher of one compiled kernel; Triton keeps it, and calls it with the arguments of the kernel."""
 
     def __init__(self, config: Any, src: Any, metadata: Any) -> None:
         self.config, self.metadata = config, metadata
@@ -125,8 +125,8 @@ class Launcher:
 
 
 class Driver:
-    """What triton.runtime.driver.active is while use() lasts. Its device number is the compute capability, so that kernels
-    of several targets are kept apart."""
+    """The value of triton.runtime.driver.active during use(). Its device number is the compute capability, which
+    separates the kernels of several targets."""
 
     def __init__(self, used: Compiled, config: Any, make_target: Callable[..., Any]) -> None:
         self.used, self.make_target = used, make_target
@@ -135,7 +135,7 @@ class Driver:
         self.launcher_cls: Callable[..., Launcher] = lambda src, metadata: Launcher(config, src, metadata)
         self._loading: dict[str, str] = {}
 
-    # What Triton asks a driver for.
+    # The interface of a Triton driver.
     def get_current_device(self) -> int:
         return self.capability
 
@@ -174,7 +174,7 @@ class Driver:
 
 
 def install(target: str = "sm_90a", threads: int = 0, checks: bool = True, strict: bool = False) -> tuple[Compiled, Callable[[], None]]:
-    """What runs, and a function that restores Triton's own driver."""
+    """Installs the driver. Returns the Compiled, and a function that restores Triton's own driver."""
     from triton import knobs
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver as config

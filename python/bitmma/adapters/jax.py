@@ -27,7 +27,8 @@ Not supported:
 - detection of races of wgmma and tcgen05; the interpreter does not detect those of wgmma either.
 
 The adapter replaces private functions of JAX. `install` first checks each function that it needs, and raises Error with
-all differences. It also drops all that JAX has compiled (jax.clear_caches()), because a compiled kernel keeps the
+all differences. It also drops everything that JAX has compiled (jax.clear_caches()), because a compiled kernel keeps
+the
 functions with which it was traced. A kernel compiled ahead of time, by .lower().compile(), keeps them permanently.
 """
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _named(names: dict[str, str], dtype: Any, what: str) -> str:
 
 
 def _legal(one: Instruction, settings: _Settings, m: int, k: int) -> Instruction:
-    """The instruction, where the target has it and rows and K of the tile are whole numbers of it."""
+    """The instruction, if the target has it, and if rows and K of the tile are multiples of the instruction's."""
     wrong = [row for row in one.violations(settings.target) if row.severity == "error"]
     for name, seen, size in (("M", m, one.m), ("K", k, one.k)):
         if seen == 0 or seen % size:
@@ -92,9 +93,9 @@ def _legal(one: Instruction, settings: _Settings, m: int, k: int) -> Instruction
 def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, acc: np.ndarray | None,
            scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
            metadata: np.ndarray | None = None) -> np.ndarray:
-    """The instruction over all of K, D of a step is C of the next; `acc` None begins without C.
+    """Chains the instruction over all of K: D of a step is C of the next; with `acc` None it starts without C.
 
-    a [.., M, K] or as stored of a sparse A [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
+    a [.., M, K], or a sparse A in stored form [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
     [K / block, N], metadata [M, K / chunk].
     """
     steps = b.shape[0] // one.k
@@ -116,7 +117,7 @@ def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, 
 
 
 class _Tile(NamedTuple):
-    """Shape and types of what a kernel multiplies at once."""
+    """Shape and types of one product of a kernel."""
 
     m: int
     n: int
@@ -157,12 +158,12 @@ def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
 
 
 def _parts(n: int) -> list[tuple[int, int]]:
-    """Columns of the instructions of a tcgen05 tile. Mosaic cuts a wide one, too; columns do not depend on others."""
+    """Columns of the instructions of a tcgen05 tile. Mosaic splits a wide tile too; columns are independent."""
     return [(at, min(at + 256, n)) for at in range(0, n, 256)]
 
 
 def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """acc [M, N] + a [M, K] b [K, N] of wgmma: an instruction for each 64 rows."""
+    """acc [M, N] + a [M, K] b [K, N] by wgmma: one instruction for every 64 rows."""
     (m, n), k = acc.shape, b.shape[0]
     one = _wgmma_of(settings, _Tile(m, n, k, acc.dtype, a.dtype, b.dtype))
     blocks = m // one.m
@@ -172,7 +173,7 @@ def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.nd
 def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, d: np.dtype, *,
                      scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
                      metadata: np.ndarray | None = None) -> np.ndarray:
-    """acc [M, N] + a [M, K] b [K, N] of tcgen05.mma, or the product alone; M is 64 or 128.
+    """acc [M, N] + a [M, K] b [K, N] by tcgen05.mma, or only the product; M is 64 or 128.
 
     scale_a [M, K / block], scale_b [N or more, K / block]; metadata [M, K / 2] of 2 bits, with a [M, K / 2].
     """
@@ -189,7 +190,7 @@ def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray,
 
 
 def _chunks(metadata: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Metadata as Tensor Memory has it, [M, K / 2] of 2 bits, to a nibble a chunk, [M, K / 4].
+    """Converts metadata from Tensor Memory's form, [M, K / 2] of 2 bits, to one nibble per chunk, [M, K / 4].
 
     plgpu.format_tcgen05_sparse_metadata permutes that of 16-bit types within blocks of 128 x 64.
     """
@@ -204,7 +205,7 @@ def _chunks(metadata: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _scales_of(copied: np.ndarray) -> np.ndarray:
-    """Scales as shared memory has them for the copy, [rows / 128, blocks / 4, 32, 16], to [rows, blocks]."""
+    """Converts scales from shared memory's form for the copy, [rows / 128, blocks / 4, 32, 16], to [rows, blocks]."""
     tiles, fours = copied.shape[:2]
     return copied.reshape(tiles, fours, 32, 4, 4).transpose(0, 3, 2, 1, 4).reshape(tiles * 128, fours * 4)
 
@@ -292,7 +293,8 @@ class _Thread:
         return _jax().utilities.to_range(_jax().tree.map(int, tuple(transforms)))
 
     def read(self, ref: Any, transforms: Sequence[Any] = ()) -> np.ndarray:
-        """What a reference shows: slices and transposes in any order. An array that is no allocation is itself."""
+        """The value of a reference with slices and transposes in any order; an array that is not an allocation
+        itself."""
         slices = _jax().indexing.NDIndexer
         left = _jax().callbacks._remove_noop_transforms(tuple(transforms))
         first = list(itertools.takewhile(lambda one: isinstance(one, slices), left))
@@ -354,7 +356,8 @@ class _Equations:
         }
 
     def interpret(self, interpreter: Any, jaxpr: Any, token: Any, *args: Any) -> Any:
-        """In the place of JaxprInterpreter.interpret, which gets the runs of equations between those of this class."""
+        """Replaces JaxprInterpreter.interpret, which still gets the sequences of equations between those of this
+        class."""
         if not any(eqn.primitive in self.rules for eqn in jaxpr.eqns):
             return self.interpret_others(interpreter, jaxpr, token, *args)
         skips = interpreter.interpret_params.skip_floating_point_ops
@@ -446,7 +449,7 @@ class _Equations:
 class _Call(NamedTuple):
     """Makes the callback of one equation.
 
-    Callbacks run in the order in which they hand on the token, as those of the interpreter.
+    Callbacks run in the order in which they pass on the token, like those of the interpreter.
     """
 
     interpreter: Any
@@ -454,8 +457,8 @@ class _Call(NamedTuple):
     token: Any
 
     def __call__(self, act: Callable[..., Any], result: Any = None, **operands: Any) -> Any:
-        """The token after `act`, which gets a _Thread and the operands, and a value of type `result` where there is
-        one."""
+        """Calls `act` with a _Thread and the operands; returns the token after it, and a value of type `result` if
+        there is one."""
         source_info = self.eqn.source_info
 
         def callback(token: Any, device_id: Any, grid_point_coords: Any, thread_id: Any, **operands: Any) -> Any:
@@ -480,12 +483,13 @@ def _unflattened(tree: Any, leaves: list[Any]) -> Any:
 
 
 def _type_of(aval: Any, transforms: Any) -> Any:
-    """Shape and dtype that a reference, or an array, shows."""
+    """Shape and dtype of a reference or an array."""
     return _jax().types.transform_type(transforms, aval)
 
 
 def _part_of(jaxpr: Any, eqns: list[Any]) -> Any:
-    """A jaxpr of some consecutive equations: it reads what they do not define, and returns all that they define."""
+    """A jaxpr of consecutive equations: its inputs are the variables that they do not define, its outputs those they
+    do."""
     defined: dict[Any, None] = {}
     read: dict[Any, None] = {}
     for eqn in eqns:
@@ -518,8 +522,8 @@ def install(target: str | None = None, threads: int = 1) -> None:
     target    the GPU, "sm_90a" or "H100"; None: sm_90a for wgmma and sm_100a for tcgen05
     threads   of one product; changes no bit
 
-    Raises Error if JAX is missing or has other private functions. Drops all that JAX has compiled. A second call
-    replaces the arguments of the first.
+    Raises Error if JAX is missing or has other private functions. Drops everything that JAX has compiled. A second
+    call replaces the arguments of the first.
     """
     known = sorted({*wgmma().targets, *tcgen05().targets})
     target = None if target is None else target_of(target)

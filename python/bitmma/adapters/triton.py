@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Triton's kernels with the bits of a GPU, on the CPU.
+"""Runs Triton kernels with the bits of a GPU, on the CPU.
 
     with bitmma.adapters.triton.use("sm_90a") as used:
         kernel[grid](x, y, out, num_warps=8)        # compiled for the H100, and its PTX runs here
     print(used.launches, used.unsure)
 
-This needs no GPU, and every bit is the GPU's, on sm_100a as far as the rules of tcgen05 are sure. Clusters and autotuning
-among several configurations raise an error.
+This needs no GPU, and every bit is the GPU's; on sm_100a it depends on the evidence for tcgen05. Clusters and
+autotuning among several configurations raise an error.
 
-For these, and to step through a kernel in Python, there is the interpreter, tl.dot and tl.dot_scaled alone having the
+For these, and to step through a kernel in Python, use the interpreter. There only tl.dot and tl.dot_scaled have the
 bits of a GPU:
 
     os.environ["TRITON_INTERPRET"] = "1"            # before triton is imported
@@ -17,10 +17,10 @@ bits of a GPU:
     with bitmma.adapters.triton.use("sm_90a") as used:
         kernel[grid](x, y, out, num_warps=8)
     print(used.instructions)                        # what the compiled kernel would run, and how many dots of each
-    print(used.inexact)                             # what else ran, without a GPU's bits
+    print(used.inexact)                             # the operations without a GPU's bits
 
 The interpreter multiplies with NumPy. With the adapter, every dot is the chain of instructions that Triton's compiler
-emits for it, which depends on target, types, block shape and num_warps. The adapter also follows these rules of the
+emits for it, which depends on target, types, block shape and num_warps. The adapter also applies these rules of the
 compiler, because they decide bits of dots:
 
     x + tl.dot(a, b)         is one dot that starts from x, if max_num_imprecise_acc is 0 (not the default of fp8 on sm_90)
@@ -34,8 +34,8 @@ compiler, because they decide bits of dots:
 The interpreter runs line by line and does not see the whole kernel as the compiler does. If this leaves the bits open,
 the adapter raises an error: for a dot's result that is added to something and used again; for
 `tl.dot(a, b, tl.zeros(..)) + x` (see constant_zeros); and, with enable_fp_fusion, for a sum of two products of which one
-has a dot's result as a factor. All other arithmetic is the interpreter's own, in NumPy: `used.inexact` counts what may
-have other bits on a GPU, and strict=True makes it an error.
+has a dot's result as a factor. All other arithmetic is the interpreter's own, in NumPy: `used.inexact` counts
+operations that may have other bits on a GPU, and strict=True makes them errors.
 """
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ TRITON = "triton/runtime/interpreter.py of Triton 3.9"
 
 
 class Gpu(NamedTuple):
-    """What Triton's compiler has for one compute capability. Source: Triton 3.9 compiled for each; AccelerateMatmul."""
+    """Triton's code generation for one compute capability. Source: Triton 3.9 compiled for each; AccelerateMatmul."""
 
     target: str
     wide: str
-    """The instruction of whole warp groups: "wgmma", "tcgen05" or none."""
+    """The instruction of whole warpgroups: "wgmma", "tcgen05" or none."""
     fp8: str
-    """What mma.sync takes fp8 as: "fp8", "f16" (widened before), or "e5m2" (widened, and no e4m3)."""
+    """The form of fp8 for mma.sync: "fp8", "f16" (widened before), or "e5m2" (widened, without e4m3)."""
     imprecise: int
-    """max_num_imprecise_acc where the kernel says none."""
+    """max_num_imprecise_acc if the kernel does not set it."""
     f64: str
     scaled: str
-    """Block-scaled instructions of tl.dot_scaled."""
+    """Block-scaled instructions for tl.dot_scaled."""
 
 
 GPUS = {gpu.target: gpu for gpu in [
@@ -87,7 +87,7 @@ GPUS = {gpu.target: gpu for gpu in [
 
 
 class Compiler(NamedTuple):
-    """Where Triton's releases differ. Measured on an H100 with kernels of both."""
+    """Differences between Triton releases. Measured on an H100 with kernels of both."""
 
     version: str
     wgmma_min_n: int
@@ -119,11 +119,11 @@ PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 def instruction_for(gpu: Gpu, compiler: Compiler, a: str, b: str, d: str, shape: tuple[int, ...], warps: int,
                     precision: str = "tf32", imprecise: int = 0) -> str:
-    """The mnemonic that Triton's compiler makes of one tl.dot.
+    """The mnemonic that Triton's compiler emits for one tl.dot.
 
     a, b       f16, bf16, tf32 (f32), f64, s8, e4m3 or e5m2; d: f32, f16, f64 or s32
-    shape      M, N, K of the block; a batch before them
-    precision  of f32: "tf32" or "ieee"
+    shape      M, N, K of the block, after the batch axes
+    precision  for f32: "tf32" or "ieee"
 
     Source: getMMAVersionSafe, supportMMA and mmaVersionToInstrShape of Triton; PTX of both releases.
     """
@@ -150,14 +150,14 @@ def instruction_for(gpu: Gpu, compiler: Compiler, a: str, b: str, d: str, shape:
 
 
 def _wgmma_n(a: str, m: int, n: int, warps: int) -> int:
-    """N of one wgmma: the largest that divides a warp group's columns. It changes no bit."""
+    """N of one wgmma: the largest that divides a warpgroup's columns. It changes no bit."""
     most = max(n // max(warps // max(m // 16, 1), 1), 8)
     legal = [8, 16, 24, 32, *range(48, 225, 16)] if a == "s8" else range(8, 257, 8)
     return max(size for size in legal if n % size == 0 and size <= most)
 
 
 def k_order(k: int, bits: int, narrow: int) -> np.ndarray | None:
-    """The order in which mma.sync takes K when operands of `bits` were widened from `narrow`; None: as it is.
+    """The order in which mma.sync takes K if operands of `bits` were widened from `narrow`; None: ascending.
 
     A thread loads 32 bits of the narrow type at once: kwidth elements of each half of 8 kwidth. An instruction takes
     32 bits of a thread's wide elements, the next instruction the next 32 bits. With e4m3 widened to f16, kwidth is 4,
@@ -194,14 +194,14 @@ def _add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _rna_tf32(x: np.ndarray) -> np.ndarray:
-    """cvt.rna.tf32.f32: ties away from zero. Infinity and NaN stay: 0x7F800001 does, which an instruction then reads as
-    infinity (measured)."""
+    """cvt.rna.tf32.f32: ties away from zero. Infinity and NaN are unchanged, even 0x7F800001, which an instruction then
+    reads as infinity (measured)."""
     bits = np.ascontiguousarray(x).view(np.uint32)
     return np.where(np.isfinite(x), (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000), bits).view(np.float32)
 
 
 def _bf16_parts(x: np.ndarray, count: int) -> list[np.ndarray]:
-    """x = part 0 + part 1 + ..., each the rest rounded to nearest even."""
+    """Splits x into part 0 + part 1 + ..., where each part is the remainder rounded to nearest even."""
     parts = []
     with np.errstate(all="ignore"):
         for _ in range(count):
@@ -215,7 +215,7 @@ def _without_nan(x: np.ndarray) -> np.ndarray:
 
 
 def _e2m1(packed: np.ndarray, axis: int) -> np.ndarray:
-    """Two e2m1 of a byte, the low one first, along `axis`."""
+    """Unpacks two e2m1 per byte, the low one first, along `axis`."""
     both = np.stack([packed & 15, packed >> 4], axis=axis % packed.ndim + 1)
     shape = list(packed.shape)
     shape[axis] *= 2
@@ -227,7 +227,7 @@ def _e2m1(packed: np.ndarray, axis: int) -> np.ndarray:
 
 
 class Host(NamedTuple):
-    """What the adapter needs of an installed Triton, found and checked."""
+    """The parts of an installed Triton that the adapter needs, after checking them."""
 
     triton: Any
     interpreter: Any
@@ -293,7 +293,7 @@ def _host() -> Host:
 
 
 class Adapter:
-    """One installation: whose bits, what the dots since then were made of, and what else ran without a GPU's bits."""
+    """One installation: its GPU, the instructions of its dots, and the operations without a GPU's bits."""
 
     def __init__(self, host: Host, gpu: Gpu, compiler: Compiler, warps: int, fp_fusion: bool | None,
                  constant_zeros: bool | None, threads: int, strict: bool):
@@ -302,13 +302,13 @@ class Adapter:
         self.default_warps, self.default_fusion = warps, fp_fusion
         self.warps, self.fusion = warps, self._fusion(None)
         self.instructions: collections.Counter[str] = collections.Counter()
-        """How many dots were chains of each instruction; a tf32x3 counts three."""
+        """The number of dots by chained instruction; a tf32x3 counts as three."""
         self.inexact: collections.Counter[str] = collections.Counter()
-        """How many operations on floats may have other bits on a GPU:
+        """The number of floating-point operations that may have other bits on a GPU:
 
         "exp2", "fdiv" ...   functions that the compiler approximates
         "mul+add"            one fma in the compiled kernel, which rounds once; not seen if another operation is between
-        "reduce", "scan"     of other functions than minimum and maximum: a GPU has another order
+        "reduce", "scan"     of functions other than minimum and maximum: a GPU uses another order
         "atomic add"         a GPU has no defined order
         """
         self.strict = strict
@@ -347,7 +347,7 @@ class Adapter:
         patch(executor, "__call__", self._launching(executor.__call__))
 
     def _noting_acc(self, function: Callable) -> Callable:
-        """tl.dot without an accumulator makes zeros itself; only then may an addition become the accumulator."""
+        """tl.dot without an accumulator creates zeros itself; only then may an addition become the accumulator."""
         signature = inspect.signature(function)
 
         def noting(*arguments: Any, **named: Any) -> Any:
@@ -378,7 +378,7 @@ class Adapter:
         return reducing
 
     def _launching(self, call: Callable) -> Callable:
-        """Launch options are dropped by the interpreter; two of them decide bits."""
+        """The interpreter drops launch options; two of them affect bits."""
 
         def launching(executor: Any, *arguments: Any, **named: Any) -> Any:
             if (named.get("num_ctas") or 1) != 1:
@@ -426,7 +426,7 @@ class Adapter:
         return found
 
     def _one_dot(self, lhs: Any, rhs: Any) -> Any:
-        """The sum where it is a dot that begins from the other value, else None."""
+        """The sum if it is a dot that starts from the other value, else None."""
         for dot, other in [(rhs, lhs), (lhs, rhs)]:  # CombineDotAddPattern looks at the right one first
             if isinstance(dot, self._pending) and dot.may_fuse():
                 if dot.from_zeros and self.constant_zeros is None and lhs.dtype.scalar.is_floating():
@@ -457,7 +457,7 @@ class Adapter:
         return self._from_dot(pending) if followed else pending
 
     def _sum(self, name: str, lhs: Any, rhs: Any, sign: int) -> Any:
-        """lhs + sign rhs. Where a product of a dot's result is added in f32, both are one fma."""
+        """lhs + sign rhs. If a product of a dot's result is added in f32, both are one fma."""
         if not self._is_from_dot(lhs, rhs):
             if lhs.attr.get(PRODUCT) or rhs.attr.get(PRODUCT):
                 self._note("mul+add")
@@ -503,12 +503,13 @@ class Adapter:
     create_ui_to_fp = create_si_to_fp
 
     def _to_bf16(self, src: Any, dst_type: Any) -> Any:
-        """The interpreter keeps bf16 as uint16, truncates f32 and takes integers for bits."""
+        """The interpreter stores bf16 as uint16, truncates f32, and treats integers as bits."""
         with np.errstate(all="ignore"):
             return self._done(_as_bf16(self._value(src).astype(np.float32)).view(np.uint16), dst_type.scalar)
 
     def _following(self, name: str, function: Callable) -> Callable:
-        """The builder's function, whose result remembers the narrowest load behind it (computeOrigBitWidth)."""
+        """Wraps the builder's function: its result records the narrowest load from which it derives
+        (computeOrigBitWidth)."""
         loads, is_inexact = "load" in name, name in INEXACT
 
         def following(*arguments: Any, **named: Any) -> Any:
@@ -531,7 +532,7 @@ class Adapter:
         return following
 
     def _patching(self, patch_lang_tensor: Callable) -> Callable:
-        """tensor.T of the interpreter makes a handle that has forgotten its attributes; ours does not."""
+        """The interpreter's tensor.T makes a handle without the attributes; this one keeps them."""
 
         def patching(tensor: Any, scope: Any) -> None:
             patch_lang_tensor(tensor, scope)
@@ -547,7 +548,7 @@ class Adapter:
         return patching
 
     def _narrow(self, handle: Any) -> int:
-        """Bits of the narrowest load behind an operand, or its own."""
+        """Bits of the narrowest load from which an operand derives, or its own."""
         if JOINED in handle.attr:
             return 0
         return min(handle.attr.get(LOADED, 64), handle.dtype.scalar.primitive_bitwidth)
@@ -567,7 +568,7 @@ class Adapter:
         return self.host.interpreter.TensorHandle(value, dtype)
 
     def _result(self, acc: Any, compute: Callable, fuses: bool) -> Any:
-        """A dot's result; one that may become part of an addition is computed when something reads it."""
+        """A dot's result; if it may become part of an addition, it is computed on first use."""
         c = self._value(acc)
         if not fuses or not (self._fresh or ZEROS in acc.attr):
             return self._from_dot(self._done(compute(c), acc.dtype.scalar))
@@ -648,13 +649,13 @@ class Adapter:
         return bitmma.gemm(x, y, {**plan, "start": "c"}, c=c, threads=self.threads)
 
     def _fma_chain(self, x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """CUDA cores: one chain of fma over K, upwards, from c."""
+        """CUDA cores: one chain of fma over ascending K, starting from c."""
         for k in range(x.shape[-1]):
             c = self._fma(x[..., :, k, None], y[..., k, None, :], c)
         return c
 
     def _steps(self, mnemonic: str, x: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """An instruction at a time: s8 clamps after each with .satfinite, and plans start no s32 or f64 from C."""
+        """One instruction at a time: s8 with .satfinite clamps after each, and plans cannot start s32 or f64 from C."""
         one = bitmma.instruction(mnemonic.replace("tcgen05.mma.cta_group::1.kind::i8",
                                                   "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"))
         rows, cols, step = one.m, one.n, one.k
@@ -675,7 +676,7 @@ class Adapter:
         return np.ascontiguousarray(np.moveaxis(cs, -2, -3).reshape(c.shape)[..., :m, :n])
 
     def _tf32x3(self, x: np.ndarray, y: np.ndarray, c: np.ndarray, imprecise: int) -> np.ndarray:
-        """F32DotTC.cpp: small parts first, their NaN dropped; C is added at the end."""
+        """F32DotTC.cpp: small parts first, with their NaN dropped; C is added at the end."""
         with np.errstate(all="ignore"):
             big_x, big_y = _rna_tf32(x), _rna_tf32(y)
             small_x, small_y = _canonical(x - big_x), _canonical(y - big_y)
@@ -718,7 +719,7 @@ class Adapter:
 
     def _scaled_instruction(self, a: tuple[str, np.ndarray], sa: np.ndarray | None, b: tuple[str, np.ndarray],
                             sb: np.ndarray | None, m: int, n: int, k_packed: bool) -> str:
-        """The block-scaled instruction, empty where Triton takes scaled operands apart."""
+        """The block-scaled instruction; empty if Triton scales the operands instead."""
         kinds = {a[0], b[0]}
         if not self.gpu.scaled or sa is None or sb is None or not kinds <= {*FP8, "e2m1"} or a[1].ndim != 2:
             return ""
@@ -744,7 +745,7 @@ class Adapter:
 
     def _scaled_values(self, values: np.ndarray, scales: np.ndarray | None, dtype: np.dtype,
                        fast_math: bool) -> np.ndarray:
-        """values [.., rows, K] in `dtype`, times scales [.., rows, K / size], rounded there."""
+        """values [.., rows, K] times scales [.., rows, K / size], rounded to `dtype`."""
         with np.errstate(all="ignore"):
             wide = values.astype(np.float32).astype(dtype)
             if values.dtype == ml_dtypes.float8_e5m2 and dtype == ml_dtypes.bfloat16:
@@ -773,14 +774,14 @@ class Adapter:
 
 
 def _as_bf16(x: np.ndarray) -> np.ndarray:
-    """cvt.rn.bf16.f32: nearest even, subnormals kept, NaN is 0x7FFF."""
+    """cvt.rn.bf16.f32: to nearest even, subnormals kept, NaN is 0x7FFF."""
     rounded = x.astype(ml_dtypes.bfloat16)
     return np.where(np.isnan(x), np.uint16(0x7FFF), rounded.view(np.uint16)).view(ml_dtypes.bfloat16)
 
 
 def _pending_class(handle_class: type) -> type:
     class Pending(handle_class):
-        """A value that is computed when something reads it. A dot may become part of an addition before that."""
+        """A value that is computed on first use. A dot may become part of an addition before that."""
 
         def __init__(self, dtype: Any, compute: Callable):
             self.dtype, self.attr, self.compute = dtype, {}, compute
@@ -822,7 +823,7 @@ def _require_warps(warps: int) -> None:
 
 def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | None = None, compiler: str | None = None,
             constant_zeros: bool | None = None, threads: int = 1, strict: bool = False) -> Adapter:
-    """Makes dots of the interpreter compute the bits of `target` until uninstall(); a second call replaces the first.
+    """Gives the interpreter's dots the bits of `target` until uninstall(); a second call replaces the first.
 
     target     sm_80, sm_86, sm_89, sm_90a, sm_100a or sm_120a; only sm_90a was compared with hardware
     num_warps  for launches that do not give it; the choice of instructions depends on it
@@ -831,11 +832,11 @@ def install(target: str = "sm_90a", *, num_warps: int = 4, fp_fusion: bool | Non
     constant_zeros  whether the zeros in `tl.dot(a, b, zeros) + x` are a constant for the compiler (True) or change in
                a loop (False); None: such a sum is an error
     threads    of the simulator; changes no bit
-    strict     what Adapter.inexact counts is an error
+    strict     operations that Adapter.inexact counts are errors
 
-    Returns the Adapter; its `instructions` counts the instructions of all dots, its `inexact` what else ran without a
-    GPU's bits. Raises ImportError if Triton is missing,
-    is not interpreting or has other private functions, and bitmma.Error for arguments that it does not support.
+    Returns the Adapter; `instructions` counts the instructions of all dots, `inexact` the operations without a GPU's
+    bits. Raises ImportError if Triton is missing, is not interpreting or has other private functions, and bitmma.Error
+    for unsupported arguments.
     """
     host = _host()
     target = target_of(target)
@@ -865,8 +866,8 @@ def use(target: str = "sm_90a", **options: Any) -> Iterator[Any]:
 
     Options for compiled kernels:
     threads    of the host; 0: all cores. No bit depends on it
-    checks     look for reads of shared memory that nothing wrote, and for races
-    strict     a product and a sum of which it is not sure whether ptxas joins them are an error
+    checks     check for reads of unwritten shared memory, and for races
+    strict     raise an error if it is uncertain whether ptxas joins a product and a sum
 
     Yields the Compiled (its `launches`, `unsure`, `ptx`), or the Adapter of the interpreter.
     """

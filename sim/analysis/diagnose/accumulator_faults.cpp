@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// C before the instruction and D after it.
+// Faults of C before the instruction and of D after it.
 #include <array>
 
 #include "bitmma/instruction/immediates.hpp"
@@ -112,13 +112,13 @@ constexpr auto output_rows = std::to_array<OutputRow>({
      }},
 });
 
-/// How many rows of D a warp has, and of how many rows a warpgroup: 16 of 64, of 128 lanes of Tensor Memory 32.
+/// Rows of D per warp and per warpgroup: 16 and 64; in the 128 lanes of Tensor Memory a warp has 32.
 int rows_of_warp(const Subject& s) {
   const bool in_tmem = has_instruction_descriptor(s.instruction());
   return in_tmem && s.mma().m % 128 == 0 ? 32 : 16;
 }
 
-/// Two warps of each warpgroup exchanged, two blocks of 64 rows too.
+/// Exchanges two warps of each warpgroup, and two blocks of 64 rows.
 void add_exchanged_rows(Rows& rows, const Subject& s) {
   const int m = s.mma().m;
   const auto add_exchange = [&](std::string id, std::string what, std::string_view fix, int block, int x, int y,
@@ -143,7 +143,7 @@ void add_exchanged_rows(Rows& rows, const Subject& s) {
   const int blocks = m / block;
   for (int x = 0; x < blocks && m % block == 0 && blocks <= most; ++x) {
     for (int y = x + 1; y < blocks; ++y) {
-      if (blocks == 2) continue;  // d.rows_64
+      if (blocks == 2) continue;  // the same as d.rows_64
       add_exchange(fmt::format("d.blocks.{}_{}", x, y),
                    fmt::format("D: rows {} and {} on exchanged, blocks of 64", x * block, y * block),
                    "which warpgroup or CTA holds which rows", block, x, y, m);
@@ -151,7 +151,7 @@ void add_exchanged_rows(Rows& rows, const Subject& s) {
   }
 }
 
-/// The first `rows` x `cols` of the matrix in place of every other block of that size.
+/// The matrix with its first `rows` x `cols` block in place of every other block of that size.
 Matrix repeated(const Matrix& matrix, int rows, int cols) {
   Matrix all = matrix;
   for (int row = 0; row < all.rows(); ++row) {
@@ -160,7 +160,7 @@ Matrix repeated(const Matrix& matrix, int rows, int cols) {
   return all;
 }
 
-/// What becomes of the steps of K of a whole tile.
+/// Faults in the K steps of a whole tile.
 void add_steps(Rows& rows, const Subject& s) {
   if (!s.is_tile() || s.mma().k == s.step_k()) return;
   constexpr int most = 16;
@@ -198,10 +198,10 @@ void add_steps(Rows& rows, const Subject& s) {
           Operands read = subject.truth();
           const int step = subject.step_k(), first = stale * step;
           const Operands before = part_of_k(read, first - step, step);
-          set_block(read.a, 0, stored_of_k(read, first), before.a);  // metadata of a sparse A is elsewhere
+          set_block(read.a, 0, stored_of_k(read, first), before.a);  // a sparse A keeps its own metadata
           set_block(read.b, first, 0, before.b);
           parts.outcome = Accumulated{.first = std::move(read)};
-          return !subject.truth().scales;  // scales of a step have a place of their own
+          return !subject.truth().scales;  // each step's scales have their own place
         });
   }
   add(rows, "d.loop_twice", FaultStage::output, "D: all of K added twice", fix,
@@ -239,7 +239,7 @@ void add_steps(Rows& rows, const Subject& s) {
   }
 }
 
-/// Steps of K: the cases of the file in their order, or the blocks behind the descriptors.
+/// Faults in sums over K: the steps are the file's cases in order, or the blocks that follow the descriptors.
 void add_loops(Rows& rows, const Subject& s) {
   if (s.mma().c != s.mma().d || s.is_tile()) return;
   constexpr std::string_view fix = "how many instructions D is the sum of, and which of them the file records";
@@ -256,7 +256,7 @@ void add_loops(Rows& rows, const Subject& s) {
         });
   }
   if (s.cases() < 2) return;
-  // The cases from `first` to `last` are the steps; what is summed up to `last` is C, or D.
+  // The cases from `first` to `last` are the steps; their sum is C, or D.
   const auto running = [](const Subject& subject, Parts& parts, int64_t first, int64_t last) {
     Accumulated sum{.first = subject.operands_of_case(first)};
     if (!sum.first) return false;

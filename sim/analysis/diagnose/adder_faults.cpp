@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums by another rule.
+// Faults that add by another rule.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@ namespace {
 
 struct AdderRow {
   std::string_view id;
-  std::string_view (*what)(const AccumulatorModel&);  // empty where the row says nothing of the model
+  std::string_view (*what)(const AccumulatorModel&);  // empty if the row does not apply to the model
   void (*change)(AccumulatorModel&);
 };
 
@@ -38,7 +38,7 @@ constexpr auto adder_rows = std::to_array<AdderRow>({
      .change = [](AccumulatorModel& m) { m.output_fraction_bits = 13; }},
 });
 
-/// Ids of rows of other GPUs: by family, and by target as well where the family has several.
+/// Ids of other GPUs' rows: the family, followed by the target if the family has several rows.
 std::string id_of(const WhatIf& what_if, std::span<const WhatIf> all) {
   if (what_if.kind == WhatIf::Kind::fma_chain) return "adder.fma_chain";
   if (what_if.kind == WhatIf::Kind::correctly_rounded) return "adder.correctly_rounded";
@@ -74,7 +74,7 @@ void add_adder_faults(Rows& rows, const Subject& s) {
   const AccumulatorModel& model = s.model();
   const std::vector<WhatIf> all = what_ifs(model, s.mma().a, s.mma().b);
   for (const WhatIf& what_if : all) {
-    // What adds alike explains nothing.
+    // A rule that adds identically explains nothing.
     if (what_if.kind == WhatIf::Kind::model && print_rule(what_if.model) == print_rule(model)) continue;
     add(rows, id_of(what_if, all), FaultStage::arithmetic, "another adder: " + what_if.name,
         "who computed D? a GPU of another generation, or a CPU reference",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The catalogue as a whole. Groups of faults, and the rows of a group, are in the order of likelihood.
+// The whole catalogue. Groups of faults, and rows within a group, are in order of likelihood.
 #include "catalogue.hpp"
 
 #include <algorithm>

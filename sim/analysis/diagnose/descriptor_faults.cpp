@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands in shared memory, read through a descriptor that is wrong.
+// Faults of operands that are read from shared memory through a wrong descriptor.
 #include <array>
 
 #include "fault_rows.hpp"
@@ -12,7 +12,7 @@ Major other(Major major) { return major == Major::k ? Major::mn : Major::k; }
 
 using Change = std::function<bool(SmemMatrix&)>;
 
-/// The descriptor changed, and the operand read again.
+/// Adds a fault that changes the descriptor and reads the operand again.
 void reread(Rows& rows, Role x, std::string_view id, std::string_view what, std::string_view fix, Change change) {
   add(rows, fmt::format("{}.{}", letter(x), id), stage_of(x), fmt::format("{}: {}", upper(x), what), fix,
       [x, change = std::move(change)](const Subject& s, Parts& parts) {
@@ -24,7 +24,7 @@ void reread(Rows& rows, Role x, std::string_view id, std::string_view what, std:
       });
 }
 
-/// Strides in bytes where units of 16 belong.
+/// Stores strides in bytes in fields of 16-byte units.
 bool store_bytes(SmemMatrix& m, bool lbo, bool sbo) {
   Strides& strides = m.descriptor.strides;
   const auto stored = [](int64_t stride, bool in_bytes) { return (in_bytes ? 16 * stride : stride) & 0x3FFF0; };
@@ -43,7 +43,7 @@ void take_minimal_strides(SmemMatrix& m) {
 }
 
 struct DescriptorRow {
-  std::string_view id, what, fix;  // {} in `what` stands for the other major-ness
+  std::string_view id, what, fix;  // {} in `what` is replaced by the other major-ness
   bool (*change)(SmemMatrix&);
 };
 
@@ -106,7 +106,7 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
          }},
 });
 
-/// The XOR of a swizzle is its own inverse: what it does on one side alone is the same on either.
+/// A swizzle's XOR is its own inverse: applying it only on the writing side or only on the reading side has one effect.
 std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode, Major major) {
   if (own.bits == 0) return fmt::format("read with swizzle {}, but written without", mode.name);
   if (mode.bits == 0) return fmt::format("written without swizzle, but read with {}; or the other way round", own.name);
@@ -116,7 +116,7 @@ std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode, Ma
                          : "");
 }
 
-/// The operand as another swizzle mode reads it.
+/// Reads the operand with another swizzle mode.
 void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
   const Swizzle own = matrix.descriptor.swizzle;
   for (const SwizzleInfo& other : swizzles) {
@@ -127,7 +127,7 @@ void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
            confuses_codes ? "bits 61-63 of the descriptor: 2 is 128, 1 is 128 with atoms of 32 bytes"
                           : "the swizzle field of the descriptor, and the swizzle of the TMA map that wrote the tile",
            [mode](SmemMatrix& m) { return m.descriptor.swizzle = mode, true; });
-    // With the whole layout of that mode, as a kernel has it that chose another mode on one side.
+    // With the entire layout of that mode, as if only one side of the kernel chose it.
     reread(rows, x, fmt::format("layout.{}", info(mode).name),
            fmt::format("read as a dense {} tile of swizzle {}", print(matrix.major), info(mode).name),
            "the tile was written in one layout and is read in another", [mode](SmemMatrix& m) {
@@ -149,8 +149,8 @@ void add_modes(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
       });
 }
 
-/// 16-byte units of whole rows of 128 bytes where another swizzle puts them, or none: what a TMA map with another
-/// swizzle than the descriptor's writes. All of the image moves, the steps of K beside this one too.
+/// Moves the 16-byte units of whole 128-byte rows to where another swizzle, or none, puts them, as a TMA map with
+/// another swizzle than the descriptor does. The whole image moves, including the steps of K beside this one.
 void add_moved_units(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
   const SmemDescriptor& descriptor = matrix.descriptor;
   if (descriptor.leading_dim_absolute) return;
@@ -164,7 +164,7 @@ void add_moved_units(Rows& rows, const Subject& s, Role x, const SmemMatrix& mat
     add(rows, fmt::format("{}.units.{}", letter(x), mode.name), stage_of(x), fmt::format("{}: {}", upper(x), what),
         "the swizzle of the TMA map that wrote the tile must be that of the descriptor",
         [x, mode, own, base = descriptor.base_offset](const Subject& subject, Parts& parts) {
-          // Element e is written at mode(e) and read at own(e): the byte read at p is that of own(mode(p)).
+          // Unit e is written at mode(e) and read at own(e): the read at p gets the unit written for own(mode(p)).
           std::optional<Matrix> read =
               subject.read_moved(x, [&](int64_t at) { return apply(own, apply(mode, at, base), base); });
           if (read) operand_of(parts, x) = std::move(*read);
@@ -173,7 +173,7 @@ void add_moved_units(Rows& rows, const Subject& s, Role x, const SmemMatrix& mat
   }
 }
 
-/// Strides that other tiles have. Where one changes nothing that is read, it is no fault.
+/// Strides of other tiles. A stride that changes nothing that is read is no fault.
 void add_strides(Rows& rows, Role x, const SmemMatrix& matrix) {
   struct Stride {
     std::string_view id, name, fix;
@@ -198,7 +198,7 @@ void add_strides(Rows& rows, Role x, const SmemMatrix& matrix) {
   }
 }
 
-/// The buffer of the other operand.
+/// Reads the buffer of the other operand.
 void add_other_buffer(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
   const Role other = x == Role::a ? Role::b : Role::a;
   const SmemMatrix* const others = s.in_smem(other);
@@ -228,7 +228,7 @@ void add_other_buffer(Rows& rows, const Subject& s, Role x, const SmemMatrix& ma
       });
 }
 
-/// Stages of a pipeline, where the image holds what is there.
+/// Other stages of a pipeline, if the image contains them.
 void add_stages(Rows& rows, const Subject& s, Role x, const SmemMatrix& matrix) {
   const int64_t start = matrix.descriptor.start_address_bytes;
   for (const int64_t step : {2048, -2048, 4096, -4096, 8192, -8192, 16384, -16384, 32768, -32768}) {

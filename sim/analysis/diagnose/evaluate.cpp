@@ -38,7 +38,7 @@ Matrix moved(const Matrix& before, const std::function<Position(Position)>& from
   return after;
 }
 
-/// Outputs in disabled lanes of Tensor Memory keep what they had.
+/// Outputs in disabled lanes of Tensor Memory keep their old value.
 void keep_disabled_lanes(const Subject& subject, Matrix& d) {
   const State& state = subject.one().before;
   const std::span<const uint32_t> disabled = state.words(Field::disable_output_lane);
@@ -156,7 +156,7 @@ std::optional<Matrix> Subject::put_together(Role operand, Format format, const R
     for (size_t cta = 0; cta < images_.size(); ++cta) {
       const int first = static_cast<int>(cta) * rows;
       const Matrix lines = read_cta(cta);
-      // Columns of B before its column shift come first.
+      // The lines of B start with the columns before its column shift: skip them.
       if (is_a) set_block(whole, first, 0, lines);
       else set_block(whole, 0, first, block_of(lines, 0, mma_.k, lines.cols() - rows, rows));
     }
@@ -209,7 +209,7 @@ std::optional<Matrix> Subject::read_written(Role operand, const Writer& write) c
   if (right.descriptor.leading_dim_absolute) return std::nullopt;
   const SmemMap map(right);
   return put_together(operand, format, [&](size_t cta) {
-    constexpr int64_t room = 128 << 10;  // for the widest of the wrong layouts
+    constexpr int64_t room = 128 << 10;  // enough for the widest of the wrong layouts
     std::vector<uint8_t> image(static_cast<size_t>(image_bytes_ + room));
     write(image, right, gather(images_[cta], map, format, is_a ? "A" : "B"));
     return is_a ? gather(image, map, format, "A") : gather_transposed(image, map, format, "B");
@@ -229,7 +229,7 @@ std::vector<Operands> Subject::blocks_of_k(int count) const {
         !is_in_image(end_byte(SmemMap(wide)) - 1)) {
       return {};
     }
-    // Blocks of K begin at whole units of 16 bytes, so that each is read by a descriptor of its own.
+    // Blocks of K start at whole 16-byte units, so that each block has its own descriptor.
     for (int block = 0; block < count; ++block) {
       SmemMatrix one = *own;
       one.descriptor.start_address_bytes = SmemMap(wide).linear_of(0, block * own->cols);
@@ -308,7 +308,7 @@ Operands part_of_k(const Operands& operands, int first, int count) {
 
 namespace {
 
-/// D of the instructions that K takes, C of each the D of the one before.
+/// D after the chain of instructions over K; each one's C is the D of its predecessor.
 Matrix compute_steps(const Parts& parts, const Operands& operands, Format format) {
   if (parts.step_k == 0 || operands.b.rows() <= parts.step_k) return compute(parts.adder, operands, format);
   Operands step = part_of_k(operands, 0, parts.step_k);
@@ -321,7 +321,7 @@ Matrix compute_steps(const Parts& parts, const Operands& operands, Format format
   return d;
 }
 
-/// `products` are added to D of the parts: those of the block that `block` cuts out of operands.
+/// Adds `products` to the D of the parts; `block` selects the block of each operand.
 template <typename Block>
 Matrix compute_whole(const Parts& parts, Format format, const Block& block) {
   const auto* const more = std::get_if<Accumulated>(&parts.outcome);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the catalogue is written: a function for every group of faults, which appends the rows that a case can have.
+// How to write the catalogue: one function for each group of faults appends the rows that a case can have.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,15 +17,15 @@ namespace bitmma::faults {
 using Rows = std::vector<FaultRow>;
 using Apply = std::function<bool(const Subject&, Parts&)>;
 
-/// Another M or N in the instruction descriptor.
+/// A wrong M or N in the instruction descriptor.
 void add_shape_faults(Rows& rows, const Subject& s);
-/// Reads of A or B through another descriptor.
+/// A or B read through a wrong descriptor.
 void add_descriptor_faults(Rows& rows, const Subject& s, Role x);
-/// The same of a whole tile: in every step.
+/// The same for a whole tile: wrong in every step.
 void add_step_faults(Rows& rows, const Subject& s, Role x);
-/// A or B written into shared memory in another way than its descriptor reads.
+/// A or B stored in shared memory in a layout other than the descriptor's.
 void add_written_faults(Rows& rows, const Subject& s, Role x);
-/// Types, signs, elements in other places, an operand that is not there.
+/// Wrong types or signs, moved elements, a missing operand.
 void add_operand_faults(Rows& rows, const Subject& s, Role x);
 void add_accumulator_faults(Rows& rows, const Subject& s);
 void add_scale_faults(Rows& rows, const Subject& s);

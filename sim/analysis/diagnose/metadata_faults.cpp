@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sparse metadata.
+// Faults of sparse metadata.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace bitmma::faults {
 namespace {
 
-/// Stored elements of one chunk: the rows of B that they meet, from `base` on.
+/// Changes one chunk: for each stored element the row of B that it multiplies, counted from `base`.
 using ChunkChange = void (*)(std::span<uint16_t> chunk, int base, int chunk_columns);
 
 void change_chunks(Operands& operands, const SparsePattern& pattern, ChunkChange change) {
@@ -74,11 +74,11 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
          }},
 });
 
-/// Metadata in registers, where two threads of a quad supply that of a row: each has the other's.
+/// Metadata in registers, where two threads of a quad hold that of one row: exchanges the threads.
 void add_exchanged_threads(Rows& rows, const Subject& s) {
   if (!s.one().before.has(Field::metadata)) return;
   const MetadataLayout layout = metadata_layout(s.mma().a_container_bits, s.mma().stored_k());
-  if ((layout.by_halves ? 4 : 2) / layout.selectors < 2) return;  // one thread has it all
+  if ((layout.by_halves ? 4 : 2) / layout.selectors < 2) return;  // one thread holds all of it
   const size_t other = layout.by_halves ? 1 : 2;
   add(rows, "metadata.threads", FaultStage::metadata, "metadata of the other thread of the quad",
       "which thread supplies the first half of K, and which the second", [other](const Subject& subject, Parts& parts) {

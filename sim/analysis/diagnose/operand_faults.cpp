@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A and B wherever they are: types, signs, elements in other places, an operand that is not there.
+// Faults of A and B in any memory: types, signs, moved elements, a missing operand.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -26,12 +26,12 @@ bool can_exchange_k(const Lines& lines, int flip) { return lines.k % (2 * flip) 
 bool is_power_of_2(int number) { return (number & (number - 1)) == 0; }
 
 struct MoveRow {
-  std::string_view id, what, fix;  // {} in `what` stands for what the lines are
+  std::string_view id, what, fix;  // {} in `what` is replaced by the name of the lines
   bool (*applies)(const Lines&);
   LineElement (*from)(const Lines&, LineElement);
 };
 
-/// ldmatrix moves blocks of 8 rows and 16 bytes, which .trans turns: eight elements of 16 bits a side.
+/// ldmatrix moves blocks of 8 rows of 16 bytes; .trans transposes them: eight 16-bit elements a side.
 constexpr int block = 8;
 
 constexpr std::string_view order_of_rows = "the order in which rows were written",
@@ -111,14 +111,14 @@ constexpr auto move_rows = std::to_array<MoveRow>({
 
 struct PartRow {
   std::string_view id, what;
-  bool second;  // the half of K that is there
+  bool second;  // which half of K is present
 };
 constexpr auto part_rows = std::to_array<PartRow>({
     {.id = "first_half_of_k", .what = "only the first half of K is there, the rest is zero", .second = false},
     {.id = "last_half_of_k", .what = "only the second half of K is there, the rest is zero", .second = true},
 });
 
-/// Elements moved within an operand. Applies nowhere when one comes from outside.
+/// Moves elements within an operand. Does not apply if an element would come from outside.
 void add_moved(Rows& rows, Role x, std::string_view id, std::string_view what, std::string_view fix,
                std::function<Position(Position)> from) {
   add(rows, fmt::format("{}.{}", letter(x), id), stage_of(x), fmt::format("{}: {}", upper(x), what), fix,
@@ -151,7 +151,7 @@ void add_types(Rows& rows, Role x, const FormatInfo& own) {
   }
 }
 
-/// Types of another width in the same containers of a byte: those of the other operand, or of another descriptor.
+/// Types of another width in the same byte containers: the other operand's type, or that of a wrong descriptor.
 void add_types_of_other_widths(Rows& rows, const Subject& s, Role x, const FormatInfo& own) {
   const SmemMatrix* const matrix = s.in_smem(x);
   if (!matrix || matrix->element_bits != 8 || own.kind != NumberKind::floating) return;
@@ -198,7 +198,7 @@ void add_moves(Rows& rows, Role x, const Mma& mma, const FormatInfo& format) {
   }
 }
 
-/// A in registers, two of them exchanged.
+/// A in registers: exchanges two registers.
 void add_exchanged_registers(Rows& rows, const Subject& s) {
   const Mma& mma = s.mma();
   if (mma.a_source != OperandSource::registers || s.is_tile()) return;
@@ -220,7 +220,7 @@ void add_exchanged_registers(Rows& rows, const Subject& s) {
             });
 }
 
-/// A in registers: two of the four warps exchanged, 16 rows each.
+/// A in registers: exchanges two of the four warps, 16 rows each.
 void add_exchanged_warps(Rows& rows, const Subject& s) {
   if (s.mma().a_source != OperandSource::registers || s.mma().m % 64 != 0) return;
   for (int x = 0; x < 4; ++x) {
@@ -264,7 +264,7 @@ void add_absent(Rows& rows, const Subject& s, Role x) {
       });
 }
 
-/// What the instruction does to an operand on its way, left out.
+/// Omits what the instruction does to an operand before the product.
 void add_left_out(Rows& rows, const Subject& s, Role x) {
   if (x == Role::a && s.one().has_state() && s.mma().repeats_last_rows) {
     add(rows, "a.no_ashift", FaultStage::a, "A: .ashift left out", "the qualifier",

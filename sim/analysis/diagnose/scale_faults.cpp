@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Block scales.
+// Faults of block scales.
 #include <algorithm>
 #include <array>
 
@@ -13,11 +13,11 @@ namespace {
 
 struct ScaleRow {
   std::string_view id, what, fix;
-  bool along_k = false;  // from one block of K to another; otherwise along rows of A or columns of B
+  bool along_k = false;  // moves scales between blocks of K; otherwise between rows of A or columns of B
   int (*from)(int position, int extent);
 };
 
-/// Rows r and r ^ flip exchanged, where both are there.
+/// Exchanges rows r and r ^ flip, if both exist.
 template <int flip>
 int exchanged(int p, int n) {
   return (p ^ flip) < n ? p ^ flip : p;
@@ -106,7 +106,7 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
 /// The scales of A, M x blocks, or of B, blocks x N.
 Matrix& scales_of(Operands& operands, Role x) { return x == Role::a ? operands.scales->a : operands.scales->b; }
 
-/// Whether `row` changes the scales of A or B.
+/// Applies `row` to the scales of A or B; returns whether they change.
 bool exchange(Matrix& m, Role x, const ScaleRow& row) {
   const Matrix before = m;
   const bool along_rows = row.along_k == (x == Role::b);
@@ -125,7 +125,7 @@ void add_scale_fault(Rows& rows, Role x, std::string_view id, std::string_view w
       [x, change = std::move(change)](const Subject&, Parts& parts) { return change(scales_of(parts.operands, x)); });
 }
 
-/// True when the form takes scales of more than one type.
+/// True if the form accepts more than one scale type.
 bool has_choice_of_scale_types(const Instruction& instruction) {
   const Form* const form = find_form(instruction);
   const auto takes = [&](Format type) {
@@ -134,7 +134,7 @@ bool has_choice_of_scale_types(const Instruction& instruction) {
   return takes(Format::ue8m0) && takes(Format::ue4m3);
 }
 
-/// The instruction with another id of the scales of A or B; nothing where its descriptor cannot say so.
+/// The instruction with another scale id for A or B; nothing if its descriptor cannot encode the id.
 std::optional<Instruction> with_scale_id(const Subject& s, Role x, int id) {
   const Form* const form = find_form(s.instruction());
   if (!form || !form->kind) return std::nullopt;
@@ -163,12 +163,12 @@ void add_scale_ids(Rows& rows, const Subject& s, Role x) {
           const std::optional<Instruction> other = with_scale_id(subject, x, id);
           std::optional<Operands> read = other ? subject.read_as(*other, subject.one().before) : std::nullopt;
           if (read) scales_of(parts.operands, x) = std::move(scales_of(*read, x));
-          return read.has_value();  // not behind the last column that there is
+          return read.has_value();  // false beyond the last column
         });
   }
 }
 
-/// The scales of other steps of a whole tile: those of the first, or of the first step that a cell of 4 bytes serves.
+/// Scales of wrong steps of a whole tile: of the first step, or of the first step that shares a 4-byte cell.
 void add_scale_steps(Rows& rows, const Subject& s, Role x) {
   const int of_one = mma_of(s.instruction()).scale_count, steps = s.is_tile() ? s.mma().k / s.step_k() : 1;
   if (steps < 2) return;
@@ -223,7 +223,7 @@ void add_scale_faults(Rows& rows, const Subject& s) {
         row.fix, [row](const Subject&, Parts& parts) {
           BlockScales& scales = *parts.operands.scales;
           const bool a = exchange(scales.a, Role::a, row), b = exchange(scales.b, Role::b, row);
-          return a && b;  // else one side's row says it
+          return a && b;  // otherwise a row of one side covers it
         });
   }
   if (s.mma().m != s.mma().n) return;

@@ -22,7 +22,7 @@ std::string shape_of(const Matrix& matrix) {
   return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
 }
 
-/// Rows, or columns, that have a wrong output: at most `most`, at least `distance` apart.
+/// Rows or columns with a wrong output: at most `most` of them, at least `distance` apart.
 template <typename Differs>
 std::vector<int> spread_out(int extent, size_t most, int distance, const Differs& differs) {
   std::vector<int> picked;
@@ -90,7 +90,7 @@ std::vector<Candidate> Search::single_faults(const Sample& sample) const {
   for (const FaultRow& row : catalogues_.front()) {
     std::optional<Candidate> candidate = candidate_of(row);
     if (!candidate) continue;
-    // Adders without a fast path are computed whole only where a sample of them fits.
+    // An adder without a fast path is computed in full only if a sample of its outputs fits.
     const Parts& first = candidate->parts.front();
     const bool is_slow = first.adder.kind != WhatIf::Kind::model;
     if (!is_slow || fits(sample, first)) candidate->tally = tally_of(candidate->parts);
@@ -147,7 +147,7 @@ std::vector<Candidate> Search::pairs_of(const std::vector<Candidate>& singles, c
       const FaultStage stage = second.faults.front()->stage;
       if (first.faults.front()->stage == stage) continue;
       if (is_replaced(first.parts.front()) || is_replaced(second.parts.front()))
-        continue;  // what came before does not matter
+        continue;  // the earlier stages have no effect
       ++tried;
       Parts both = first.parts.front();
       take_stage(both, second.parts.front(), stage);
@@ -176,13 +176,13 @@ void Search::run(Diagnosis& diagnosis) {
   if (!one_explains && options_.pairs) {
     std::ranges::move(pairs_of(found, sample, diagnosis.tried), std::back_inserter(found));
   }
-  // More explained first; then one fault before two; then the order of the catalogue.
+  // Sort by score, then one fault before two, then by the order of the catalogue.
   std::ranges::stable_sort(found, [](const Candidate& x, const Candidate& y) {
     if (x.tally.score() != y.tally.score()) return x.tally.score() > y.tally.score();
     return x.faults.size() < y.faults.size();
   });
   for (const auto& [faults, parts, tally] : found) {
-    // What explains nothing, or no more than it breaks, is no finding.
+    // A finding explains more outputs than it breaks, and at least 1 in 50 of the wrong ones.
     if (tally.score() <= 0 || tally.wrong_explained * 50 < tally.wrong) break;
     if (static_cast<int>(diagnosis.findings.size()) == options_.max_findings) break;
     Finding finding{.wrong_explained = tally.wrong_explained,
@@ -195,7 +195,7 @@ void Search::run(Diagnosis& diagnosis) {
 
 namespace {
 
-/// Up to `most` of the wrong cases: the first, the last, and some between them.
+/// Up to `most` of the wrong cases: the first, the last, and evenly spaced ones between them.
 std::vector<int64_t> chosen(const std::vector<int64_t>& wrong, int64_t most) {
   const auto count = static_cast<int64_t>(wrong.size());
   if (count <= most) return wrong;

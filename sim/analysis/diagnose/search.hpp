@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The search for the faults that explain wrong outputs: every fault on the compared cases, then pairs that fit a
-// sample.
+// Searches for the faults that explain wrong outputs: first every single fault on the compared cases, then pairs of
+// faults that fit a sample.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace bitmma {
 
-/// How what a wrong program leaves compares with what is there.
+/// Compares the outputs of a simulated wrong program with the actual outputs.
 struct Tally {
   int64_t wrong_explained = 0, right_broken = 0, wrong = 0, outputs = 0;
 
@@ -22,7 +22,7 @@ struct Tally {
   bool explains_all() const { return wrong > 0 && wrong_explained == wrong && right_broken == 0; }
 };
 
-/// A fault, or two, on every case that is compared.
+/// One or two faults, applied to every compared case.
 struct Candidate {
   std::vector<const Fault*> faults = {};
   std::vector<Parts> parts = {};  // by case
@@ -31,32 +31,32 @@ struct Candidate {
 
 class Search {
  public:
-  /// `searched` are some of the cases, in order. There is a matrix of the right shape for each of them.
+  /// `searched`: indices of the searched cases, in order. Each of them has a matrix of the right shape in `actual`.
   Search(std::span<const Case> cases, std::span<const Matrix> actual, std::vector<int64_t> searched,
          const DiagnoseOptions& options);
 
-  /// Adds what was found.
+  /// Adds the findings to `diagnosis`.
   void run(Diagnosis& diagnosis);
 
  private:
-  /// Rows and columns of the first of them that have wrong outputs, spread out.
+  /// Rows and columns with wrong outputs in the first searched case, spread out.
   struct Sample {
     std::vector<int> rows, cols;
   };
   Sample take_sample() const;
   const Matrix& actual_of(size_t searched) const { return actual_[static_cast<size_t>(searched_[searched])]; }
-  /// Whether nine tenths of the sample come out as they are, and something wrong among them. Outputs that move are
-  /// looked for where they come from.
+  /// Whether nine tenths of the sample are explained, among them a wrong output. If outputs move, the sample is looked
+  /// up at their origin.
   bool fits(const Sample& sample, const Parts& parts) const;
 
-  /// The fault on every searched case; nothing where one of them cannot have it.
+  /// The fault on every searched case; nothing if it cannot occur in one of them.
   std::optional<Candidate> candidate_of(const FaultRow& row) const;
   std::vector<Candidate> single_faults(const Sample& sample) const;
-  /// Pairs are first tried on the sample; those that fit it are tried on everything.
+  /// Tries pairs on the sample first, and those that fit on all outputs.
   std::vector<Candidate> pairs_of(const std::vector<Candidate>& singles, const Sample& sample, int64_t& tried) const;
 
   Tally tally_of(const std::vector<Parts>& parts) const;
-  /// D of case `index` in the wrong program.
+  /// D of case `index` as the wrong program computes it.
   Matrix faulty(const Parts& parts, int64_t index) const;
 
   std::span<const Matrix> actual_;
@@ -64,7 +64,7 @@ class Search {
   std::vector<int64_t> searched_;
   std::map<int64_t, Subject> subjects_;  // the searched cases and their neighbours
   std::map<int64_t, Matrix> truth_;
-  std::vector<std::vector<FaultRow>> catalogues_;  // of the searched cases
+  std::vector<std::vector<FaultRow>> catalogues_;  // one for each searched case
 };
 
 }  // namespace bitmma

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An instruction descriptor with another M or N than the tile has. The instruction reads and writes as its descriptor
-// says, and the program reads D as that of the tile: from cells that another row has, or that nothing was written to.
+// Faults of an instruction descriptor with the wrong M or N. The instruction reads and writes by its descriptor, while
+// the program reads D with the tile's shape: from cells that hold another row, or that nothing wrote.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,12 +13,12 @@
 namespace bitmma::faults {
 namespace {
 
-/// The shape of D that an instruction descriptor says.
+/// The shape of D in an instruction descriptor.
 struct Extent {
   int m = 0, n = 0;
 };
 
-/// The instruction whose descriptor says this shape; nothing where the target has none.
+/// The instruction whose descriptor has this shape; nothing if the target has none.
 std::optional<Instruction> with_shape(const Subject& s, Extent shape) {
   const Form* const form = find_form(s.instruction());
   if (!form || !form->kind) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<Instruction> with_shape(const Subject& s, Extent shape) {
   }
 }
 
-/// Zeros behind the images, and all columns of Tensor Memory: what a larger tile reads and writes.
+/// Adds zeros after the images, and all columns of Tensor Memory, because a larger tile reads and writes there.
 State with_room(const State& before, int ctas) {
   constexpr int64_t room = 64 << 10;
   State state = before;
@@ -56,7 +56,7 @@ State with_room(const State& before, int ctas) {
   return state;
 }
 
-/// What is left where D of the tile is, after an instruction with another shape; nothing where that cannot run.
+/// What the program reads as D after an instruction with another shape ran; nothing if that one cannot run.
 std::optional<Matrix> left_in_state(const Subject& s, const Instruction& other) {
   const Mma own = s.mma(), wrong = mma_of(other);
   const bool is_larger = wrong.m > own.m || wrong.n > own.n;
@@ -69,26 +69,26 @@ std::optional<Matrix> left_in_state(const Subject& s, const Instruction& other) 
   }
 }
 
-/// D at column 0 of Tensor Memory.
+/// Maps D, at column 0 of Tensor Memory.
 PlaceMap places_of_d(const Subject& s, const Instruction& instruction) {
   State state;
   state.set(Field::d_tmem, 0);
   return {instruction, s.one().target, state, Role::d};
 }
 
-/// The same of a whole tile, block by block. Cells that are not written hold C, or zero. An instruction on a pair of
-/// CTAs takes the first rows and columns of each CTA.
+/// The same for a whole tile, block by block. Unwritten cells hold C, or zero. A CTA pair's instruction takes the first
+/// rows and columns of each CTA.
 std::optional<Matrix> left_in_tile(const Subject& s, const Instruction& other) {
   const Mma own = mma_of(s.instruction()), wrong = mma_of(other);
   const int ctas = own.cta_group;
-  if (s.mma().scale_count > 0 && ctas > 1) return std::nullopt;  // the scales of other rows
+  if (s.mma().scale_count > 0 && ctas > 1) return std::nullopt;  // it would use the scales of other rows
   const PlaceMap places = places_of_d(s, s.instruction()), others = places_of_d(s, other);
   const auto cell_of = [](const PlaceMap& map, int row, int col) {
     const auto place = std::get<TmemPlace>(map.place_of(row, col));
     return (static_cast<size_t>(place.cta) * tmem_lanes + static_cast<size_t>(place.lane)) * tmem_columns +
            static_cast<size_t>(place.column);
   };
-  // By cell, where in the right D the wrong instruction's output is.
+  // For each cell: the position in the right D of the output that the wrong instruction writes there.
   std::vector<std::optional<Position>> written(static_cast<size_t>(ctas) * tmem_lanes * tmem_columns);
   const auto in_tile = [&](int at, int of_wrong, int of_own) {
     const int cta = at / (of_wrong / ctas), local = at % (of_wrong / ctas);
@@ -97,7 +97,7 @@ std::optional<Matrix> left_in_tile(const Subject& s, const Instruction& other) {
   for (int row = 0; row < wrong.m; ++row) {
     for (int col = 0; col < wrong.n; ++col) {
       const std::optional<int> r = in_tile(row, wrong.m, own.m), c = in_tile(col, wrong.n, own.n);
-      if (!r || !c) return std::nullopt;  // of rows or columns that are not in the block
+      if (!r || !c) return std::nullopt;  // the row or column is not in the block
       written[cell_of(others, row, col)] = Position{*r, *c};
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A wrong descriptor in every step of a whole tile. The tile has no image: its operands are laid out as a kernel has
-// them that simulate makes of the same matrices, K-major with a swizzle of 128 bytes, all of K in one image.
+// A wrong descriptor in every step of a whole tile. A tile has no image, so this file lays out its operands as
+// `simulate` does for a kernel: K-major with 128-byte swizzle, all of K in one image.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,10 +12,10 @@
 namespace bitmma::faults {
 namespace {
 
-/// The steps of the blocks of a tile that A or B is cut into, each with the image of all steps.
+/// For each block of the tile's A or B: its steps, each with the image of all steps.
 using Blocks = std::vector<std::vector<Case>>;
 
-/// Throws Error where the operands do not fit shared memory.
+/// Throws Error if the operands do not fit in shared memory.
 Blocks blocks_of(const Subject& s, Role x) {
   const Placement placement;
   const Instruction instruction = with_majors(s.instruction(), placement.a, placement.b);
@@ -39,7 +39,7 @@ Blocks blocks_of(const Subject& s, Role x) {
   return blocks;
 }
 
-/// The blocks of the cases that were asked for, each made once.
+/// Builds the blocks of a case on first use and caches them.
 class Laid {
  public:
   explicit Laid(Role x) : x_(x) {}
@@ -59,7 +59,7 @@ class Laid {
 }  // namespace
 
 void add_step_faults(Rows& rows, const Subject& s, Role x) {
-  constexpr int64_t most_instructions = 64;  // each is read once for every fault
+  constexpr int64_t most_instructions = 64;  // because every fault reads each of them once
   if (!s.is_tile()) return;
   const Mma mma = mma_of(s.instruction());
   const int64_t blocks = x == Role::a ? s.mma().m / mma.m : s.mma().n / mma.n, steps = s.mma().k / s.step_k();
@@ -69,7 +69,7 @@ void add_step_faults(Rows& rows, const Subject& s, Role x) {
   try {
     own = laid->of(s);
   } catch (const Error&) {
-    return;  // no kernel has it in shared memory at once
+    return;  // no kernel keeps it all in shared memory
   }
   const Subject first(own->front(), 0);
   Rows of_a_step;

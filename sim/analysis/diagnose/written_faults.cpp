@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operands in shared memory that were written in another layout than the right descriptor reads. Bytes that were
-// not written are zero, so where other data lies there a fault explains a part of the wrong outputs.
+// Faults of operands that were stored in shared memory in a layout other than the right descriptor's. Unwritten bytes
+// are zero; if real memory held other data, a fault explains only some of the wrong outputs.
 #include <array>
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace bitmma::faults {
 namespace {
 
-/// Ors a code into an image of zeros. Throws Error where it lies outside.
+/// ORs a code into a zeroed image. Throws Error if it is out of bounds.
 void put(std::span<uint8_t> image, int64_t byte, int bit, uint64_t code, int code_bits) {
   if (byte < 0 || byte + 8 > static_cast<int64_t>(image.size())) {
     throw Error({.field = "byte written", .seen = std::to_string(byte), .expected = "a byte of the image"});
@@ -21,7 +21,7 @@ void put(std::span<uint8_t> image, int64_t byte, int bit, uint64_t code, int cod
   }
 }
 
-/// Element after element, where `element_of(row, k)` counts from the start address.
+/// Stores the elements one after another; `element_of(row, k)` counts from the start address.
 template <typename ElementOf>
 void write_plain(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines, int element_bits,
                  const ElementOf& element_of) {
@@ -129,7 +129,7 @@ constexpr auto written_rows = std::to_array<WrittenRow>({
          }},
 });
 
-/// Elements at the addresses before the swizzle.
+/// Stores elements at their addresses before the swizzle.
 void write_linear(std::span<uint8_t> image, const SmemMatrix& right, const Matrix& lines) {
   const SmemMap map(right);
   const int code_bits = info(lines.format()).bits;
@@ -142,13 +142,13 @@ void write_linear(std::span<uint8_t> image, const SmemMatrix& right, const Matri
   }
 }
 
-/// Bits of an element in shared memory: the narrow types of kinds that mix them have a byte each.
+/// Bits per element in shared memory: kinds that mix narrow types store each element in a byte.
 int container_bits(const Subject& s, Role x) {
   const int bits = info(x == Role::a ? s.mma().a : s.mma().b).bits;
   return bits == 6 || (bits == 4 && s.mma().scale_count == 0) ? 8 : bits;
 }
 
-/// Plain matrices say no layout: every tile of one that is written in another, or linear.
+/// Plain matrices do not specify a layout: tries each tile layout, stored in another one or linearly.
 void add_layouts(Rows& rows, const Subject& s, Role x) {
   if (x == Role::a ? s.mma().a_source != OperandSource::smem : s.mma().b_source != OperandSource::smem) return;
   const int bits = container_bits(s, x);
@@ -173,7 +173,7 @@ void add_layouts(Rows& rows, const Subject& s, Role x) {
                                    : gather_transposed(image, map, lines.format(), "B");
             return true;
           } catch (const Error&) {
-            return false;  // no such tile
+            return false;  // the tile does not exist
           }
         });
   };

@@ -77,7 +77,7 @@ std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms) {
 
 int distance(const AccumulatorModel& x, const AccumulatorModel& y, int terms) {
   const std::vector<FactValue> of_x = facts_of(x, terms), of_y = facts_of(y, terms);
-  // A fact that only one of them has is one, too.
+  // A fact that only one model has counts as a difference too.
   const auto lacks = [](const std::vector<FactValue>& facts, const FactValue& fact) {
     return std::ranges::find(facts, fact) == facts.end();
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a rule of addition says, fact by fact, for people.
+// States a rule of addition fact by fact, in words.
 #pragma once
 
 #include <map>
@@ -17,15 +17,15 @@ namespace bitmma {
 struct FactValue {
   std::string_view name = {};
   std::string text = {};
-  std::optional<int> number = {};  // values that are numbers are said as ranges
+  std::optional<int> number = {};  // set for numeric values, which are printed as ranges
 
   bool operator==(const FactValue&) const = default;
 };
 
-/// In the order in which people read them. `terms`: of one output.
+/// Facts in the order for readers. `terms`: the number of terms of an output.
 std::vector<FactValue> facts_of(const AccumulatorModel& model, int terms);
 
-/// How many facts differ.
+/// The number of facts in which the models differ.
 int distance(const AccumulatorModel& x, const AccumulatorModel& y, int terms);
 
 /// Values of facts by name.
@@ -33,7 +33,7 @@ class FactValues {
  public:
   void add(const FactValue& value);
   bool contains(const FactValue& value) const;
-  /// All but the fact's own value: "20..24", "none".
+  /// All values except the fact's own: "20..24", "none".
   std::vector<std::string> without(const FactValue& own) const;
 
  private:

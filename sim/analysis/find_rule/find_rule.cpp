@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// RuleSearch: every combination of facts meets the outputs of the first cases, and few are left; these meet whole
-// matrices, their floors, signs of zero and NaN apart; then cases are drawn until none tells them apart.
+// RuleSearch tests every combination of facts on the outputs of the first cases, which leaves few. It tests these on
+// whole matrices, with their floors, signs of zero and NaN; then it draws cases until no case separates the survivors.
 #include "bitmma/analysis/find_rule.hpp"
 
 #include <fmt/format.h>
@@ -27,19 +27,19 @@ namespace bitmma {
 namespace {
 
 constexpr int outputs_per_case = 128;  // tested per hypothesis; survivors are tested on all
-constexpr int quiet_rounds = 3;        // without a case that separates the survivors: the search ends
+constexpr int quiet_rounds = 3;        // the search ends after so many rounds without a separating case
 constexpr int seldom = 24;             // differences rarer than 1 in 24 cases may be missed in three rounds
 constexpr int drawn_cases_of_round = 48;
-constexpr int compared_rules = 64;  // of the survivors, for which cases are drawn
-constexpr size_t most_fallen = 24;  // that are kept for the nearest rule
+constexpr int compared_rules = 64;  // number of survivors for which cases are drawn
+constexpr size_t most_fallen = 24;  // eliminated rules kept to find the nearest rule
 
 constexpr std::string_view sums_beyond = "sums beyond 32 bits", bits_that_count = "bits that count";
 
-/// A fused sum with what is left open of it.
+/// A fused sum, with the choices that remain open.
 struct RuleCandidate {
   AccumulatorModel core = {};           // without floor
-  std::array<uint64_t, 2> floors = {};  // that are left, for zeros that are +0 and for zeros that keep their sign
-  std::array<bool, 2> payload = {true, true};  // of C dropped, passed
+  std::array<uint64_t, 2> floors = {};  // remaining floors (bit sets): with +0 zeros, with zeros that keep their sign
+  std::array<bool, 2> payload = {true, true};  // remaining NaN rules: C's payload dropped, passed
 
   bool is_alive() const { return (floors[0] | floors[1]) != 0 && (payload[0] || payload[1]); }
 };
@@ -48,12 +48,12 @@ uint32_t without_sign_of_zero(Format format, uint32_t code) {
   return (code & ~info(format).sign_bit()) == 0 ? 0 : code;
 }
 
-/// Every bit of it, the sign of zero included.
+/// Whether the model gives every bit of the output, including the sign of zero.
 bool gives(const AccumulatorModel& model, const AnsweredOutput& output) {
   return output.predict(model).code == output.d();
 }
 
-/// Mantissa bits that D holds where C is zero: what is added to it last changes nothing there.
+/// Mantissa bits of D where C is zero: adding C last changes nothing there.
 int bits_needed(const AnsweredCase& one) {
   const Matrix& d = one.d();
   const FormatInfo& format = info(d.format());
@@ -69,7 +69,7 @@ int bits_needed(const AnsweredCase& one) {
   return most;
 }
 
-/// Some of the outputs of a case, all of a small one, in an order without a pattern.
+/// Some outputs of a case, or all of a small one, in a pseudo-random order.
 std::vector<std::pair<int, int>> picked_outputs(const Matrix& d, int count, uint64_t seed) {
   std::vector<std::pair<int, int>> picked;
   const auto size = static_cast<int>(d.size());
@@ -156,9 +156,9 @@ class RuleSearch::Search {
   std::vector<OtherRule> others_;
   std::vector<std::unique_ptr<AnsweredCase>> cases_;
   std::vector<RuleCandidate> candidates_;
-  std::vector<AccumulatorModel> fallen_;  // that came furthest
+  std::vector<AccumulatorModel> fallen_;  // eliminated models that survived longest
   std::vector<RuleCase> planned_;         // not yet returned to the caller
-  std::vector<RuleCase> first_cases_;     // of the plan, before anything is eliminated
+  std::vector<RuleCase> first_cases_;     // the first cases of the plan, before any elimination
   bool is_sieved_ = false, is_settled_ = false;
   int rounds_ = 0, quiet_rounds_ = 0;
   uint64_t drawn_ = 1000;  // the index of the next case that is drawn
@@ -273,7 +273,7 @@ void RuleSearch::Search::sieve_all() {
     picked.push_back(picked_outputs(cases_[i]->d(), outputs_per_case, i));
     least_bits = std::max(least_bits, bits_needed(*cases_[i]));
   }
-  // One of every case, then the next of every case: what is wrong falls at once.
+  // Interleave the cases, one output of each in turn: a wrong rule fails early.
   std::vector<AnsweredOutput> outputs;
   for (size_t turn = 0; turn < outputs_per_case; ++turn) {
     for (size_t i = 0; i < cases_.size(); ++i) {
@@ -284,7 +284,7 @@ void RuleSearch::Search::sieve_all() {
   const FusedGrid grid(instruction_, least_bits);
   struct Chunk {
     std::vector<AccumulatorModel> left = {};
-    std::vector<std::pair<size_t, AccumulatorModel>> fallen = {};  // and how many outputs they gave
+    std::vector<std::pair<size_t, AccumulatorModel>> fallen = {};  // with the number of outputs they matched
   };
   const size_t chunks = static_cast<size_t>(threads_) * 16, chunk_size = (grid.size() + chunks - 1) / chunks;
   std::vector<Chunk> found(chunks);
@@ -372,8 +372,8 @@ bool RuleSearch::Search::survives(RuleCandidate& candidate, const AnsweredOutput
   return candidate.is_alive();
 }
 
-/// The best rule meets all outputs of the cases from `first_case` on; where it falls, all candidates meet the outputs
-/// that it missed, and another one is the best.
+/// Tests the best rule on all outputs of the cases from `first_case` on. If it fails, tests all candidates on the
+/// outputs that it missed, and repeats with the next best.
 void RuleSearch::Search::check_whole_matrices(size_t first_case) {
   constexpr size_t most_missed = 16;
   while (!candidates_.empty()) {
@@ -401,7 +401,7 @@ AccumulatorModel RuleSearch::Search::with(const RuleCandidate& candidate, int fl
   return model;
 }
 
-/// The nearest to the target's row first; of equally near ones those without a floor, in the order of the grid.
+/// Nearest to the target's row first; among equals, rules without a floor first, then in the order of the grid.
 std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t most) const {
   const int terms = mma_.stored_k();
   using Key = std::tuple<int, size_t, int, bool, bool>;
@@ -439,7 +439,7 @@ std::vector<RuleSearch::Search::Survivor> RuleSearch::Search::survivors(size_t m
   return found;
 }
 
-/// Survivors that between them have every value that is open.
+/// A subset of survivors that covers every open value.
 std::vector<AccumulatorModel> RuleSearch::Search::compared() const {
   std::vector<AccumulatorModel> chosen;
   std::map<std::string_view, std::set<std::string>> seen;
@@ -453,7 +453,7 @@ std::vector<AccumulatorModel> RuleSearch::Search::compared() const {
   return chosen;
 }
 
-/// How many different answers the models give, at the output where they give the most.
+/// The number of different answers of the models at the output where they differ most.
 int RuleSearch::Search::separation(const RuleCase& one, std::span<const AccumulatorModel> models) const {
   const RuleRows rows = rows_of(instruction_, one, observed_rows_);
   const Operands operands = block_of(operands_of(instruction_, target_, one), rows.first, rows.count, 0, mma_.n);
@@ -480,7 +480,7 @@ int RuleSearch::Search::separation(const RuleCase& one, std::span<const Accumula
 
 std::vector<RuleCase> RuleSearch::Search::drawn_cases(uint64_t first) const {
   std::vector<RuleCase> drawn;
-  // A few rows show less than all.
+  // Few rows separate fewer rules, so draw more cases.
   const int draws = observed_rows_ > 0 && observed_rows_ < mma_.m ? 5 * drawn_cases_of_round : drawn_cases_of_round;
   for (int i = 0; i < draws; ++i) {
     const uint64_t index = first + static_cast<uint64_t>(i);
@@ -501,12 +501,12 @@ std::vector<int> RuleSearch::Search::separations(std::span<const RuleCase> cases
 
 bool RuleSearch::Search::is_exhausted() const {
   if (!any_left()) return true;
-  constexpr uint64_t fresh = uint64_t{1} << 40;  // that no search reaches
+  constexpr uint64_t fresh = uint64_t{1} << 40;  // beyond the indices of any search
   const std::vector<int> separated = separations(drawn_cases(fresh));
   return std::ranges::count_if(separated, [](int answers) { return answers > 1; }) * seldom <= std::ssize(separated);
 }
 
-/// A round: of many cases those that tell the survivors apart; where none does, a few to try the rule itself.
+/// Draws one round: cases that separate the survivors; if there are none, a few cases that test the rule itself.
 void RuleSearch::Search::draw_cases() {
   if (!is_sieved_ && is_fused()) sieve_all();
   if (!any_left()) {
@@ -574,7 +574,7 @@ std::vector<RuleFact> RuleSearch::Search::facts(const AccumulatorModel& own) con
   return found;
 }
 
-/// Of integers and bits: what the rules that are left do and the instruction does not say.
+/// For integers and bits: the surviving behaviours that contradict the instruction.
 std::vector<std::string> RuleSearch::Search::contradictions() const {
   std::vector<std::string> lines;
   const bool has_model = std::ranges::any_of(others_, [](const OtherRule& rule) { return rule.is_model(); });
@@ -592,7 +592,7 @@ std::vector<std::string> RuleSearch::Search::contradictions() const {
   return lines;
 }
 
-/// Outputs of all cases that the model does not give.
+/// The number of outputs of all cases that the model misses.
 int64_t RuleSearch::Search::misses_of(const AccumulatorModel& model) const {
   int64_t misses = 0;
   for (const auto& one : cases_) {
@@ -604,7 +604,7 @@ int64_t RuleSearch::Search::misses_of(const AccumulatorModel& model) const {
   return misses;
 }
 
-/// What fell had no floor, zeros that are +0 and one NaN; of each the value that some outputs of every case like best.
+/// Eliminated models have no floor, +0 zeros and one NaN: choose the values that match most outputs of a sample.
 AccumulatorModel RuleSearch::Search::with_best_floor(AccumulatorModel model) const {
   if (model.arithmetic != Arithmetic::fused_sum) return model;
   std::vector<AnsweredOutput> outputs;
@@ -637,7 +637,7 @@ FoundRule RuleSearch::Search::result() {
   FoundRule found{.terms = mma_.stored_k()};
   for (const auto& one : cases_) found.outputs += static_cast<int64_t>(one->d().size());
   for (Survivor& survivor : survivors(FoundRule::max_survivors)) {
-    // The row itself where it gives every bit: it has a name and a source.
+    // If the row itself gives every bit, return it: it has a name and a source.
     const bool is_row = survivor.distance == 0;
     found.survivors.push_back(is_row ? row_ : std::move(survivor.model));
   }
@@ -712,7 +712,7 @@ std::vector<std::string> differences(const AccumulatorModel& row, const FoundRul
     const auto same = std::ranges::find(of_row, fact.name, &FactValue::name);
     if (same == of_row.end() || same->text == fact.text) continue;
     std::string results = fact.text;
-    // What the row says may do beside another value of another fact; then the others say nothing.
+    // If the row's value survives in combination with other facts, do not list the other values.
     if (!values.contains(*same)) {
       for (const std::string& open : values.without(fact)) results += " or " + open;
     }

@@ -21,14 +21,14 @@ Overrides overrides_of(size_t bits) {
           .f16_through_f32 = (bits & 16) != 0};
 }
 
-/// A step takes whole blocks that have a scale each, or whole parts of one.
+/// A step covers whole scale blocks, or whole fractions of one.
 bool fits_blocks(int step, const Mma& mma) {
   if (mma.scale_count == 0) return true;
   const int block = mma.stored_k() / mma.scale_count;
   return step % block == 0 || block % step == 0;
 }
 
-/// Takes the last digit to the base `count` from `number`.
+/// Removes and returns the lowest base-`count` digit of `number`.
 size_t take_digit(size_t& number, size_t count) {
   const size_t digit = number % count;
   number /= count;
@@ -103,7 +103,7 @@ std::optional<AccumulatorModel> FusedGrid::at(size_t index) const {
   if (grouped && (overrides.product_normalised || overrides.zero_product_has_exponent)) return std::nullopt;
   if (grouped && model.terms_per_step % model.group_terms != 0) return std::nullopt;
   if (overrides.f16_through_f32 && model.output != Format::f16) return std::nullopt;
-  // C of the only step is zero.
+  // The only step has C = 0.
   if (overrides.c_after_sum && model.c_last && model.terms_per_step == 0 && model.step_order == StepOrder::ascending)
     return std::nullopt;
   if (model.output_fraction_bits < least_bits_) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The hypotheses about a rule of addition: every combination of facts that an accumulator model can state, by number.
-// The floor, the sign of zero and the NaN come later: they matter to few outputs, whatever the other facts are.
+// The hypotheses about a rule of addition: every combination of facts that an accumulator model can state, numbered.
+// The floor, the sign of zero and NaN are searched later: they affect few outputs, whatever the other facts are.
 #pragma once
 
 #include <array>
@@ -13,28 +13,28 @@
 
 namespace bitmma {
 
-/// What is no question: family, types, and that four products are stacked.
+/// The facts that are given: family, types, and whether four products are stacked.
 AccumulatorModel blank_model(const Instruction& instruction);
 
-/// Floors that are tried, no floor first, then from the lowest. Fewer than 64.
+/// Candidate floors: none first, then from the lowest. Fewer than 64.
 std::vector<std::optional<int>> floors_of(Format output);
 
-/// Terms that exact groups may have, from few to many: those that have one scale of A and one of B. None where nothing
-/// is scaled, or where sums of products would not be exact.
+/// Possible numbers of terms of an exact group, ascending: a group shares one scale of A and one of B. Empty if the
+/// instruction has no scales, or if sums of products would not be exact.
 std::vector<int> group_terms_of(Format a, Format b, int terms, int scales);
 
-/// Fused sums without a floor. Combinations that give the same bits for every input are there once.
+/// Fused sums without a floor. Combinations that give equal bits for every input occur once.
 class FusedGrid {
  public:
-  /// `least_bits`: sums alone, without a C that is added last, need so many mantissa bits.
+  /// `least_bits`: the mantissa bits that a sum without a C added last needs at least.
   FusedGrid(const Instruction& instruction, int least_bits);
 
   std::size_t size() const { return size_; }
-  /// Nothing where another number says the same.
+  /// Nothing if another index is the same hypothesis.
   std::optional<AccumulatorModel> at(std::size_t index) const;
 
  private:
-  /// What enters the sum: products, or exact groups of so many of them.
+  /// The terms of the sum: products, or exact groups of this many products.
   struct Terms {
     Scaling scaling = Scaling::none;
     int group = 16;
@@ -52,17 +52,17 @@ class FusedGrid {
   std::size_t size_ = 0;
 };
 
-/// What an integer sum that leaves 32 bits becomes. The instruction says it; a device that does something else has no
-/// row, and a fact says what it does.
+/// How an integer sum beyond 32 bits behaves. The instruction specifies it; a deviating device matches no row, and a
+/// fact reports its behaviour.
 enum class IntegerOverflow : uint8_t { as_told, wraps, clamps, clamps_every_step };
 
-/// Rules that are no fused sums. There are few, and whole products are computed by them.
+/// Rules other than fused sums. They are few, so each one is computed as a whole product.
 struct OtherRule {
   AccumulatorModel model = {};
   IntegerOverflow overflow = IntegerOverflow::as_told;
   bool other_bits = false;  // b1: the other of "both have" and "differ"
 
-  /// True where a model says all of it.
+  /// True if an accumulator model describes the rule completely.
   bool is_model() const { return overflow == IntegerOverflow::as_told && !other_bits; }
 };
 

@@ -23,7 +23,7 @@ Operands ordered_in_pairs(const AccumulatorModel& blank, const Operands& operand
   return step_of(model, operands, columns);
 }
 
-/// Of products: the order of their steps, and what deviates in a term.
+/// Index of a product variant: the order of steps and the overrides of a term.
 size_t index_of(const AccumulatorModel& model) {
   return (model.step_order == StepOrder::byte_pairs ? 4u : 0u) + (model.overrides.product_normalised ? 2u : 0u) +
          (model.overrides.zero_product_has_exponent ? 1u : 0u);
@@ -103,7 +103,7 @@ Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
   size_t first = 0;
   int end = 0;
   for_each_step(model, variant.length, [&](const KStep& step) {
-    if (c.number != NumberClass::finite) return;  // an infinity stays
+    if (c.number != NumberClass::finite) return;  // infinities persist
     end += step.count;
     size_t last = first;
     while (last < variant.terms.size() && variant.place[last] < end) ++last;
@@ -114,7 +114,7 @@ Prediction AnsweredOutput::predict(const AccumulatorModel& model) const {
     first = last;
   });
   prediction.code = with_c_last(model, prediction.code, c_code_, model.output);
-  // Of terms that are left out the sign may count.
+  // The sign of a zero may depend on terms that were left out.
   const bool is_zero = (prediction.code & ~info(model.output).sign_bit()) == 0;
   if (is_zero && model.overrides.zero_keeps_sign) prediction.code = spelled_out(model);
   return prediction;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Outputs that a device computed, prepared so that many models can be asked about each: terms are found and decoded
-// once, and those that no model sees are left out.
+// Outputs of a device, prepared to test many models on each: terms are located and decoded once, and terms that cannot
+// affect any model are left out.
 #pragma once
 
 #include <array>
@@ -16,46 +16,46 @@
 
 namespace bitmma {
 
-/// One case as the device answered it.
+/// One case with the device's answer.
 class AnsweredCase {
  public:
-  /// `d` may be anything where only predictions are asked for.
+  /// `d` may be arbitrary if the caller needs only predictions.
   AnsweredCase(const AccumulatorModel& blank, Operands operands, Matrix d);
-  AnsweredCase(const AnsweredCase&) = delete;  // the factors refer to the operands
+  AnsweredCase(const AnsweredCase&) = delete;  // the factors point into the operands
   AnsweredCase& operator=(const AnsweredCase&) = delete;
 
   const Operands& operands() const { return operands_; }
   const Matrix& d() const { return d_; }
-  /// Of a floating-point case: the terms in the order in which steps of `order` take them.
+  /// For floating-point cases: the terms, in the order of the steps of `order`.
   void find_terms(StepOrder order, int row, int col, std::vector<ExactTerm>& terms) const;
 
  private:
   Operands operands_;
   Matrix d_;
-  std::optional<Operands> in_pairs_ = {};  // terms in the order of byte pairs, fp8 widened
+  std::optional<Operands> in_pairs_ = {};  // terms in byte-pair order, fp8 widened
   std::optional<Factors> factors_ = {}, factors_in_pairs_ = {};
 };
 
 struct Prediction {
   uint32_t code = 0;
-  int highest_idle_floor = 0;  // no floor up to it changes a step
+  int highest_idle_floor = 0;  // a floor up to this value changes no step
 };
 
-/// One output of a fused sum. It refers to its case.
+/// One output of a fused sum. It points into its case.
 class AnsweredOutput {
  public:
   AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col);
 
   uint32_t d() const { return d_; }
-  /// Something is NaN or infinite.
+  /// True if an operand is NaN or infinite.
   bool is_special() const { return special_; }
-  /// What `model` gives.
+  /// The output that `model` predicts.
   Prediction predict(const AccumulatorModel& model) const;
 
  private:
   struct Variant {
     std::vector<AlignedTerm> terms = {};
-    std::vector<uint16_t> place = {};  // of each in the order of its steps
+    std::vector<uint16_t> place = {};  // of each term in step order
     int length = 0;
   };
   const Variant& variant_of(const AccumulatorModel& model) const;
@@ -64,11 +64,11 @@ class AnsweredOutput {
   const AnsweredCase* case_;
   int row_, col_;
   uint32_t d_ = 0;
-  std::optional<uint32_t> c_code_ = {};  // of D's format
+  std::optional<uint32_t> c_code_ = {};  // in D's format
   Decoded c_ = {};
   bool special_ = false;
-  std::array<Variant, 8> variants_ = {};  // of products: their steps' order and overrides
-  std::map<int, Variant> grouped_ = {};   // by the terms of a group
+  std::array<Variant, 8> variants_ = {};  // for products: by step order and overrides
+  std::map<int, Variant> grouped_ = {};   // by the number of terms in a group
 };
 
 }  // namespace bitmma

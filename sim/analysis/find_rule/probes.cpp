@@ -14,16 +14,16 @@ namespace bitmma {
 namespace {
 
 enum class Probe : uint8_t {
-  distances,     // few terms of A, C that cancels the largest or is not there
-  steps,         // terms that cancel each other
+  distances,     // few terms of A; C cancels the largest term or is absent
+  steps,         // terms that cancel
   c,             // C far above or below the products
   floor,         // products and C around the smallest exponents
   zeros,         // zeros of both signs, products that round to zero
   specials,      // NaN with payloads, infinities, infinity times zero
   overflow,      // sums around the largest number of D
-  empty_terms,   // zeros of A that meet large numbers of B, small terms beside them
-  ties,          // half of D's last place, and something far below
-  cancellation,  // all terms there, C near what they sum to
+  empty_terms,   // zeros of A times large numbers of B, with small terms beside them
+  ties,          // half an ulp of D, and a much smaller term
+  cancellation,  // all terms non-zero, C close to their sum
 };
 
 struct Exponents {
@@ -35,7 +35,7 @@ Exponents exponents_of(const FormatInfo& format) {
   return {.low = format.min_exponent(), .high = top.exponent};
 }
 
-/// +-(1 + mantissa / 2^M) * 2^exponent, or what is nearest to zero from it in the format; never more than its largest.
+/// +-(1 + mantissa / 2^M) * 2^exponent rounded to the format and clamped to its largest number.
 uint64_t number(const FormatInfo& format, bool negative, int exponent, uint64_t mantissa) {
   const uint64_t significand = uint64_t{1} << format.mantissa_bits | (mantissa & format.mantissa_mask());
   return round_to(format, {.negative = negative, .magnitude = significand, .exponent = exponent - format.mantissa_bits},
@@ -52,7 +52,7 @@ class ProbeMaker {
         d_(info(mma_of(instruction).d)),
         probe_(static_cast<Probe>(case_index % probe_kinds)),
         round_(case_index / probe_kinds),
-        // Behind the streams of random_operands, of which a case has eight.
+        // A case has eight streams; this one follows those of random_operands.
         random_(seed, case_index * 8 + 6) {}
 
   Operands make() {
@@ -84,7 +84,7 @@ class ProbeMaker {
     }
   }
 
-  // Integers: extremes of both signs by rows and columns, C close to where 32 bits end.
+  // Integers: rows and columns of extremes of both signs, C close to the 32-bit limits.
   void make_integers() {
     const auto extreme = [&](const FormatInfo& format, int line) -> uint64_t {
       const uint64_t all = low_mask(format.bits) & ~uint64_t{format.zero_bits}, sign = format.sign_bit();
@@ -103,7 +103,7 @@ class ProbeMaker {
     }
   }
 
-  // f64: which NaN comes out where several meet.
+  // f64: which NaN is returned if several operands are NaN.
   void make_wide() {
     const auto fill = [&](Matrix& matrix) {
       const FormatInfo& format = info(matrix.format());
@@ -124,14 +124,14 @@ class ProbeMaker {
     fill(*operands_.c);
   }
 
-  /// Powers of two; with significands where the type has them.
+  /// Powers of two; with significands if the type has them.
   void make_scales() {
     if (!operands_.scales) return;
     const int reach = static_cast<int>(round_ % 3) * 6;
     for (Matrix* const scales : {&operands_.scales->a, &operands_.scales->b}) {
       const FormatInfo& format = info(scales->format());
       const auto [low, high] = exponents_of(format);
-      // Around the smallest number of f32; of both together.
+      // Around the smallest f32 number, for both scales together.
       const int center = probe_ == Probe::floor      ? std::max(low, -75)
                          : probe_ == Probe::overflow ? std::min(high, 60)
                                                      : 0;
@@ -144,7 +144,7 @@ class ProbeMaker {
     }
   }
 
-  /// The exponents that products should have, by what D can hold.
+  /// Exponents for the products, chosen by the range of D.
   Exponents products() const {
     const Exponents a = exponents_of(a_), b = exponents_of(b_), d = exponents_of(d_);
     Exponents whole{.low = a.low - a_.mantissa_bits + b.low - b_.mantissa_bits, .high = a.high + b.high};
@@ -156,21 +156,21 @@ class ProbeMaker {
       case Probe::overflow: return {.low = std::max(whole.low, d.high - 12), .high = std::min(whole.high, d.high)};
       case Probe::zeros: return {.low = whole.low, .high = std::min(whole.high, std::max(whole.low + 20, d.low))};
       default: {
-        // Well inside D, so that neither end of it matters: f16 ends at 2^15.
+        // Far from both ends of D's range, so that neither matters: f16 ends at 2^15.
         const int high = std::min({whole.high, d.high - 2, 40}), reach = std::min(high - whole.low, 60);
         return {.low = high - reach, .high = high};
       }
     }
   }
 
-  /// Of D's subnormals, without the scales.
+  /// Half an ulp of D's subnormals, without the scales.
   int half_of_last_place() const { return d_.min_exponent() - d_.mantissa_bits - 1 - scale_exponent_; }
 
-  // Columns of B: every k at the top or up to `reach_b_` below it; powers of two, or any numbers in half of the
-  // columns.
+  // Columns of B: every k at the top exponent or up to `reach_b_` below it; powers of two, and in half of the columns
+  // arbitrary significands.
   void make_b() {
     const Exponents range = products(), own = exponents_of(b_);
-    // Floors: A and B both normal where their product is half of D's last place; subnormals have larger exponents.
+    // For floors: A and B are normal where their product is half an ulp of D; subnormals have larger exponents.
     const int middle = probe_ == Probe::floor ? half_of_last_place() : range.high;
     top_b_ = std::clamp(middle / 2, own.low, own.high);
     const int lowest = probe_ == Probe::floor ? own.low - b_.mantissa_bits : own.low;
@@ -205,7 +205,7 @@ class ProbeMaker {
     uint64_t bits = 0;
   };
 
-  /// What a row of A holds beside zeros: exponents from `low` to `high`.
+  /// The non-zero elements of a row of A, with exponents from `low` to `high`.
   std::vector<Element> elements_of(int row, int low, int high) {
     const auto any = [&] {
       const bool negative = coin();
@@ -228,22 +228,22 @@ class ProbeMaker {
         if (row % 4 == 1) elements.clear();
         break;
       case Probe::floor:
-        if (row % 4 == 3) elements.clear();  // C alone
+        if (row % 4 == 3) elements.clear();  // only C
         if (row % 4 != 0) break;
-        // Half of D's last place, and what is far below it: a tie that a floor can make.
+        // Half an ulp of D and a much smaller term: a tie, if the floor drops the smaller term.
         elements.resize(2);
         elements[0] = {.negative = false, .exponent = half_of_last_place() + random_.between(0, 1) - top_b_, .bits = 0};
         elements[1].exponent = coin() ? low : low + random_.between(0, 8);
         elements[1].bits = 0;
         break;
       case Probe::ties: {
-        // Large terms that may carry, half of what is then D's last place, and something that may be too small to see.
+        // Large terms that may carry, half an ulp of their sum in D, and terms that may be too small to matter.
         const int large = 1 + row % 3;
         elements = some(large + 2 + (row % 4 == 3));
         for (int i = 0; i < large; ++i)
           elements[static_cast<size_t>(i)] = {.negative = false, .exponent = high, .bits = 0};
         if (row % 8 == 7) elements[0].bits = a_.mantissa_mask();
-        if (row % 4 == 2) elements[0].bits = half_more(a_);  // 1.5: a product of two is more than 2
+        if (row % 4 == 2) elements[0].bits = half_more(a_);  // 1.5: the product of two is greater than 2
         const auto half = static_cast<size_t>(large);
         const int carry = large > 1;
         elements[half] = {.negative = random_.one_in(4),
@@ -251,7 +251,7 @@ class ProbeMaker {
                           .bits = 0};
         for (size_t i = half + 1; i < elements.size(); ++i) {
           int exponent = high - d_.mantissa_bits - random_.between(2, 22);
-          if (exponent < low) exponent += reach_b_;  // where B is below its top
+          if (exponent < low) exponent += reach_b_;  // if B is below its top exponent
           elements[i].exponent = exponent;
           if (coin()) elements[i].bits = 0;
         }
@@ -282,7 +282,7 @@ class ProbeMaker {
     }
   }
 
-  /// Different places of K: neighbours, four apart, in both halves, or anywhere.
+  /// Random positions in K: adjacent, four apart, in both halves, or anywhere.
   std::vector<int> places_of(size_t count) {
     const int terms = operands_.a.cols();
     const auto first = static_cast<int>(random_.below(static_cast<uint32_t>(terms)));
@@ -323,7 +323,7 @@ class ProbeMaker {
           code = col % 2 == 0 ? c_.sign_bit() : code;
         } else if (probe_ == Probe::ties) {
           if (choice == 0) code = number(c_, negative, std::clamp(top - c_.mantissa_bits - 1, own.low, own.high), 0);
-        } else if (choice < 2) {  // the largest term goes, and what alignment left of the others stays
+        } else if (choice < 2) {  // C cancels the largest term; the aligned remainders of the others stay
           product.negative = !product.negative;
           code = round_to(c_, product, Rounding::toward_zero, c_.mantissa_bits, Overflow::saturate);
         } else if (choice == 2) {
@@ -334,7 +334,7 @@ class ProbeMaker {
     }
   }
 
-  /// A few of every operand, rarely enough that outputs with one of them are the most.
+  /// Puts a few special values into each operand, so rarely that most affected outputs see only one.
   void sprinkle_specials() {
     const auto sprinkle = [&](Matrix& matrix, uint32_t one_in) {
       const FormatInfo& format = info(matrix.format());
@@ -366,8 +366,8 @@ class ProbeMaker {
   const Probe probe_;
   const uint64_t round_;
   RandomStream random_;
-  int scale_exponent_ = 0;       // of the scales of A and B together, where floors are probed
-  int top_b_ = 0, reach_b_ = 0;  // the largest exponent of B, and how far below it others lie
+  int scale_exponent_ = 0;       // of the scales of A and B together, for the floor probe
+  int top_b_ = 0, reach_b_ = 0;  // the largest exponent of B, and how far below it the others may be
 };
 
 }  // namespace

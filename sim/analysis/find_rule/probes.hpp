@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Operands that show one fact of a rule each, whatever the rule is: random_operands knows the target's row and aims at
-// it; these know formats alone. Most terms of an output are zero, so that few facts matter to it at a time.
+// Operands that each expose one fact of a rule, whatever the rule is. random_operands targets the known row; probes
+// know only the formats. Most terms of an output are zero, so that few facts affect it at a time.
 //
 //   distances   a large term, C that cancels it, and small terms at every distance: fraction bits, rounding of terms
-//   steps       +x and -x in two places of K and something small in a third: terms a step, order, chaining
+// +x and -x in two places of K and a small term in a third: terms per step, order, chaining
 //   C           C at every distance from the products, on both sides: its alignment, and whether it comes last
 #pragma once
 
@@ -16,7 +16,7 @@ namespace bitmma {
 
 /// Kinds of probes; case i is of kind i % probe_kinds.
 inline constexpr uint64_t probe_kinds = 10;
-/// The kinds that tell most of what is hard to tell: floors; half of D's last place, and something far below it.
+/// The kinds that separate the hardest rules: floors; half an ulp of D with a much smaller term.
 inline constexpr uint64_t floor_probe = 3, ties_probe = 8;
 
 Operands probe_operands(const Instruction& instruction, Target target, uint64_t seed, uint64_t case_index);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Chains of sums whose products, aligned, fit 16 bits: 8-bit types with 13 fraction bits. Two terms of a column share a
-// word, so that everything up to the sum takes half as many instructions as in chain.hpp, whose steps these are.
+// Chains of sums whose aligned products fit in 16 bits: 8-bit types with 13 fraction bits. Two terms of a column share
+// a word, so everything before the sum takes half as many instructions as in chain.hpp, which has the same steps.
 //
-//   |a| * b - 1 where b is negative    one instruction; shifted right that is the truncated product, and one less
-//                                      where b is negative
+//   |a| * b - 1 where b is negative    one instruction; after the right shift it is the truncated product,
+//                                      or one less where b is negative
 //   times the sign of a, and added     one more and an addition, two terms at once
 //
-// The sum of the signs of a in columns with a negative b is added apart: each step counts bits once.
+// The sum of a's signs over negative b is added separately: each step counts bits once.
 #pragma once
 
 #include "chain.hpp"
@@ -48,7 +48,7 @@ BITMMA_INLINE void decode_byte_chain_b(const ChainDecoding& given) {
       size_t to = static_cast<size_t>((step.at + term) / 2) * strip;
       uint32_t* negative = job.negative + number * 2 * strip;
       for (int first = 0; first < job.lines; first += lanes) {
-        __builtin_prefetch(next + first);  // rows lie in pages of their own
+        __builtin_prefetch(next + first);  // rows are in separate pages
         U32 word;
         load_codes<bytes>(word, codes + first, job.lines - first);
         load(numbers.special, job.special + first);
@@ -79,7 +79,7 @@ BITMMA_INLINE void decode_byte_chain_b(const ChainDecoding& given) {
         }
         if (half != 0) to += static_cast<size_t>(job.stride / 2) * strip, negative += words * 2 * strip;
       }
-      // The right half of the last strip, where no column reaches it.
+      // The right half of the last strip may have no columns.
       if ((job.lines - 1) % strip < lanes) {
         const I32 none{};
         store(none, job.pair + to + lanes);
@@ -135,7 +135,7 @@ struct ByteSteps {
     to.in_both_halves[r][v] = reinterpret_cast<I16>((most & 0xFFFF) | (most << 16));
   }
 
-  /// The signs of a where b is negative, added up.
+  /// Adds the signs of a where b is negative.
   BITMMA_INLINE static void add_signs(const uint32_t* b, uint32_t a, U32& sum) {
     U32 both, count;
     load(both, b);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Chains of fused sums: D of a step is C of the next. Whole products are made of them. Some rows and a strip of
-// columns, two vectors wide, go through all steps before the next ones do, and accumulators stay in registers, decoded.
-// A step:
+// Chains of fused sums, where D of a step is C of the next: the building blocks of whole products. A few rows and a
+// strip of columns, two vectors wide, pass through all steps before the next ones; accumulators stay decoded in
+// registers. A step:
 //
 //   find_largest    the largest exponent of the products of every output
 //   align_row       e_max, and C truncated by it
-//   add_products    products truncated and added, in one part or two, negative ones counted
-//   take            C added, and the sum rounded
+//   add_products    truncates and adds products, in one part or two, and counts negative ones
+//   take            adds C and rounds the sum
 //
-// The two halves of a strip share vectors of 16-bit numbers: column j in the lower half of word j, its neighbour of the
-// right half in the upper one.
+// The two halves of a strip share vectors of 16-bit numbers: column j is in the lower half of word j, the corresponding
+// column of the right half in the upper one.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 namespace bitmma::kernels {
 namespace {
 
-/// A number of 16 bits in both halves of a word. (GCC 12 fills a vector of 16-bit numbers lane by lane.)
+/// A 16-bit number in both halves of a word. (GCC 12 fills a vector of 16-bit numbers lane by lane.)
 constexpr int32_t twice(int32_t number) {
   return static_cast<int32_t>((static_cast<uint32_t>(number) & 0xFFFF) * 0x10001u);
 }
 
-/// Numbers of some codes, and what all codes so far say of their range.
+/// Decodes codes, and accumulates the range of their exponents.
 template <int bytes>
 struct ChainNumbers : DecodedNumbers<bytes> {
   using I32 = typename Vectors<bytes>::I32;
@@ -39,7 +39,7 @@ struct ChainNumbers : DecodedNumbers<bytes> {
     this->decode(format, word, shift, 0);
     const I32 is_special = (this->code & format.special_mask) == format.special_code ? none + 1 : none;
     special |= is_special;
-    // Outputs that NaN or infinity reach are computed again: their exponents limit no others.
+    // Outputs with NaN or infinity are computed again: their exponents must not affect the range.
     raise_to(highest, is_special == 0 ? this->exponent : none - 4096);
     const I32 low = this->whole == 0 ? none + 4096 : this->finite_exponent;
     lowest = low < lowest ? low : lowest;
@@ -54,7 +54,7 @@ struct ChainNumbers : DecodedNumbers<bytes> {
   }
 };
 
-/// `count` codes, and zeros behind them.
+/// Stores `count` codes, followed by zeros.
 template <int bytes>
 BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t* from, int count) {
   constexpr int lanes = bytes / 4;
@@ -64,7 +64,7 @@ BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t
   load(word, codes.data());
 }
 
-/// All rows of A. `Layout` puts the numbers of some terms into the job's arrays, and the signs of a step into a word.
+/// Decodes all rows of A. `Layout` stores numbers of some terms in the job's arrays, and signs of a step in a word.
 template <int bytes, typename Layout>
 BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
@@ -108,7 +108,7 @@ BITMMA_INLINE void decode_chain_a(const ChainDecoding& job) {
   decode_rows_of_a<bytes, PairsOfA<bytes>>(job);
 }
 
-/// All strips of one row of B: rows are read from end to end.
+/// Decodes all strips of one row of B, reading the row from end to end.
 template <int bytes>
 BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
   using I32 = typename Vectors<bytes>::I32;
@@ -127,7 +127,7 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
         I32 signs[2];
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
-          __builtin_prefetch(next + first + v * lanes);  // rows lie in pages of their own
+          __builtin_prefetch(next + first + v * lanes);  // rows are in separate pages
           typename Vectors<bytes>::U32 word;
           load_codes<bytes>(word, codes + first + v * lanes, job.lines - first - v * lanes);
           load(numbers[v].special, job.special + first + v * lanes);
@@ -150,9 +150,9 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
   numbers[1].report(*job.range);
 }
 
-/// An accumulator between steps. `plain` knows neither infinity nor subnormals: bit 30 is the leading bit, or all is
-/// zero, bits are inverted if it is negative, and the exponent is that of the leading bit. Otherwise codes are
-/// decoded and rounded in every step.
+/// An accumulator between steps. `plain` supports neither infinity nor subnormals: bit 30 is the leading bit, or
+/// everything is zero; bits are inverted if it is negative, and the exponent is that of the leading bit. Otherwise
+/// codes are decoded and rounded in every step.
 template <int bytes, bool plain>
 struct ChainState {
   typename Vectors<bytes>::I32 number, exponent;
@@ -162,7 +162,7 @@ struct ChainState<bytes, false> {
   typename Vectors<bytes>::U32 code;
 };
 
-/// Bits set in both lower and both upper bytes of every word, or in all four.
+/// Counts the set bits in the lower and the upper two bytes of every word, or in all four.
 template <int bytes>
 BITMMA_INLINE void count_in_halves(typename Vectors<bytes>::U32& words) {
 #if BITMMA_X86_BUILTINS
@@ -180,7 +180,7 @@ BITMMA_INLINE void count_in_halves(typename Vectors<bytes>::U32& words) {
   words = (words + (words >> 8)) & 0x00FF00FFu;
 }
 
-/// The steps for some rows of a strip.
+/// Runs the steps for some rows of a strip.
 template <int bytes, int rows, bool two_parts, bool plain, Format output>
 struct ChainSteps {
   using I16 = typename Vectors<bytes>::I16;
@@ -189,7 +189,7 @@ struct ChainSteps {
   using State = ChainState<bytes, plain>;
   static constexpr int lanes = bytes / 4, strip = 2 * lanes, mantissa_bits = info(output).mantissa_bits;
 
-  /// The state that one step passes to the next.
+  /// The state passed from one step to the next.
   struct Aligned {
     I32 c[rows][2];             // truncated to a multiple of 2^(e_max - F)
     I32 max_exponent[rows][2];  // plain: + 31 - F
@@ -240,7 +240,7 @@ struct ChainSteps {
     }
   }
 
-  /// e_max of one vector, raised by C, and C truncated by it.
+  /// e_max of one vector, raised by C, and C truncated to its unit.
   BITMMA_INLINE static void align(const ChainSum& job, const State& state, I32& most, I32& biased, I32& of_c,
                                   I32& largest_field) {
     if constexpr (plain) {
@@ -271,7 +271,7 @@ struct ChainSteps {
     to.max_exponent_plus_1[r] = reinterpret_cast<I16>((most[0] & 0xFFFF) | (most[1] << 16)) + 1;
   }
 
-  /// How many products of a row are negative.
+  /// Counts the negative products of a row.
   BITMMA_INLINE static void count_negative(const uint32_t* b, uint32_t a, const ChainStep& step, U32 (&count)[2]) {
     load(count[0], b);
     count[0] ^= a;
@@ -288,7 +288,7 @@ struct ChainSteps {
     for (int v = 0; v < 2; ++v) count[v] = (count[v] + (count[v] >> 16)) & 0xFFFF;
   }
 
-  /// Products [begin, end) truncated and added.
+  /// Truncates and adds products [begin, end).
   BITMMA_INLINE static void add_products(const ChainSum& job, int row, const ChainStep& step, int begin, int end,
                                          const I16 (&max_exponent_plus_1)[rows], U32 (&sum)[rows][2]) {
     const size_t at_a = static_cast<size_t>(row) * job.a_stride + step.at;
@@ -316,7 +316,7 @@ struct ChainSteps {
     }
   }
 
-  /// C added, and the sum rounded.
+  /// Adds C and rounds the sum.
   BITMMA_INLINE static void take(const ChainSum& job, const U32& part, const U32& more, const I32& of_c,
                                  const I32& max_exponent, State& state) {
     const I32 parts[2] = {reinterpret_cast<I32>(part), reinterpret_cast<I32>(more)};
@@ -369,7 +369,7 @@ struct ChainSteps {
         }
         break;
       }
-      // What comes out of a step goes into the next one at once.
+      // Pass the result of a step directly to the next one.
       find_largest(job, row, step[1], largest);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {

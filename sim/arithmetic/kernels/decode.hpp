@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Codes -> numbers, without branches:
 //
-//   decode      A and B once a product, as pairs and exponents in arrays
-//   decode_c    C, where it is added
+//   decode      A and B, once per product, to pairs and exponents in arrays
+//   decode_c    C, when it is added
 //
-// NaN and infinity become some number. The loops remember the largest exponent field, which tells that there were any.
+// NaN and infinity become arbitrary numbers. The loops record the largest exponent field, which reveals them.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 namespace bitmma::kernels {
 namespace {
 
-/// Numbers of some codes.
+/// Decoded codes.
 template <int bytes>
 struct DecodedNumbers {
   using I32 = typename Vectors<bytes>::I32;
   I32 code, whole, magnitude, sign, pair, finite_exponent, exponent;
 
-  /// flip: -1 negates.
+  /// flip: -1 negates the numbers.
   BITMMA_INLINE void decode(const DecodeConstants& format, const typename Vectors<bytes>::U32& word, int shift,
                             int32_t flip) {
     const I32 none{};
@@ -37,8 +37,8 @@ struct DecodedNumbers {
   }
 };
 
-/// Codes [first, end) of a row, by whole vectors. The signs go to the word of the row, or to those of the columns: to
-/// ask for each vector which it is costs up to a tenth of a product.
+/// Decodes codes [first, end) of a row in whole vectors. The signs go to the row's word or to the columns' words; the
+/// choice is a template parameter, because a test per vector costs up to a tenth of a product.
 template <int bytes, bool of_row>
 BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end,
                                 typename Vectors<bytes>::I32& largest) {
@@ -68,8 +68,8 @@ BITMMA_INLINE void decode_codes(const Decoding& job, int row, int first, int end
 
 template <int bytes, bool of_row>
 BITMMA_INLINE bool decode_rows(const Decoding& given) {
-  const Decoding job = given;  // a copy: the stores cannot change it
-  // Rows end with eight codes, which no vector may pass.
+  const Decoding job = given;  // a copy that the stores cannot alias
+  // Rows end with eight codes; no vector may read beyond them.
   constexpr int lanes = bytes / 4, small_bytes = std::min(bytes, 32);
   const int whole_lanes = bytes > small_bytes ? job.cols / lanes * lanes : 0;
   typename Vectors<bytes>::I32 largest{};
@@ -86,7 +86,7 @@ BITMMA_INLINE bool decode(const Decoding& job) {
   return job.negative_of_row ? decode_rows<bytes, true>(job) : decode_rows<bytes, false>(job);
 }
 
-/// C of some columns, decoded: exponents for alignment, and values.
+/// Decodes C of some columns: exponents for alignment, and values.
 template <int bytes>
 struct C {
   using I32 = typename Vectors<bytes>::I32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One table of loops for every instruction set, all from one source, and the table in use. Only this file includes the
-// bodies (byte_chain.hpp, chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which therefore stand in an
+// One table of loops per instruction set, all compiled from one source, and the table in use. Only this file includes
+// the bodies (byte_chain.hpp, chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which are therefore in an
 // unnamed namespace.
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ namespace {
   }
 
 #if defined(BITMMA_X86_BUILTINS)
-// Only AVX-512 shifts 16-bit numbers by a count for each lane.
+// Only AVX-512 can shift 16-bit numbers by a count per lane.
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
 namespace byte_chain {
 BITMMA_V4 void decode_a(const ChainDecoding& job) { decode_byte_chain_a<64>(job); }
@@ -42,7 +42,7 @@ constexpr const ChainLoop* bytes_of_v4 = &byte_chain::loop;
 constexpr const ChainLoop* bytes_of_v4 = nullptr;
 #endif
 
-// The table of one instruction set: every body once more, in functions that may use it.
+// The table of one instruction set: compiles every body again in functions that may use the set.
 #define BITMMA_KERNELS(space, name, target, bytes, of_bytes, narrow)                            \
   namespace space {                                                                             \
   target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }               \

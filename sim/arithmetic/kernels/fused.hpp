@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Fused sums: every product and C truncated to a multiple of 2^(e_max - F), added, and the sum rounded once. Three
-// steps, each a short loop whose constants stay in registers:
+// Fused sums: every product and C is truncated to a multiple of 2^(e_max - F) and added, and the sum is rounded once.
+// Three steps, each a short loop whose constants stay in registers:
 //
-//   find_max_exponents    e_max of every output, over products, C and the floor; C truncated by it
-//   add_products          products truncated and added, in one part or two, negative ones counted
-//   finish                the parts and C added up, and rounded
+//   find_max_exponents    finds e_max of every output, over products, C and the floor; truncates C to its unit
+//   add_products          truncates and adds products, in one part or two, and counts negative ones
+//   finish                adds the parts and C, and rounds
 //
-// What passes from step to step lies in job.scratch. Columns are outside and rows inside, so that a block of B and its
-// sums stay in the nearest cache.
+// Intermediate results are in job.scratch. The outer loop runs over columns and the inner one over rows, so that a
+// block of B and its sums stay in the L1 cache.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace bitmma::kernels {
 namespace {
 
-/// x + c, or x + y + c. The magnitude fits 32 bits, as the caller promises; the sign needs a 33rd.
+/// x + c, or x + y + c. The magnitude fits in 32 bits, as the caller guarantees; the sign needs a 33rd bit.
 template <int bytes>
 BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32* y,
                           const typename Vectors<bytes>::I32& c, Sum<bytes>& sum) {
@@ -31,14 +31,14 @@ BITMMA_INLINE void add_up(const typename Vectors<bytes>::I32& x, const typename 
     const auto half = (x >> 1) + (*y >> 1) + (c >> 1) + (((x & 1) + (*y & 1) + (c & 1)) >> 1);
     sum.sign = half >> 31;
   } else {
-    // Of numbers with one sign that is the sum's; otherwise 32 bits are enough.
+    // If all numbers have one sign, it is the sign of the sum; otherwise 32 bits suffice.
     sum.sign = ((x & c) | ((x ^ c) & reinterpret_cast<typename Vectors<bytes>::I32>(low))) >> 31;
   }
   sum.magnitude = (low ^ reinterpret_cast<U32>(sum.sign)) - reinterpret_cast<U32>(sum.sign);
 }
 
-/// The steps for `rows` rows from `row` on and `vectors` vectors of columns, a block, from `first` on. Signs of dense
-/// products are counted in words, a bit a term; those of sparse ones are taken from every product.
+/// The steps for a block: `rows` rows from `row` on and `vectors` vectors of columns from `first` on. Signs of dense
+/// products are counted in words, one bit per term; those of sparse products are taken from each product.
 template <int bytes, int vectors_, bool dense, bool two_parts, Format output>
 struct FusedSteps {
   using I32 = typename Vectors<bytes>::I32;
@@ -46,7 +46,7 @@ struct FusedSteps {
   static constexpr int vectors = vectors_, lanes = bytes / 4, block = vectors * lanes;
 
   using Narrow = typename Vectors<2 * block>::I16;  // all columns of the block
-  using Half16 = typename Vectors<bytes>::Half16;   // those of one vector
+  using Half16 = typename Vectors<bytes>::Half16;   // the columns of one vector
 
   enum Kept { of_products, of_more_products, of_c, max_exponent_plus_1 };
   BITMMA_INLINE static int32_t* kept(const FusedSum& job, int row, Kept what) {
@@ -57,7 +57,7 @@ struct FusedSteps {
            job.b.stride;
   }
 
-  /// C of one vector truncated to a multiple of 2^(e_max - F), when e_max is raised to what it asks.
+  /// Truncates C of one vector to a multiple of 2^(e_max - F), after raising e_max to the exponent of C.
   BITMMA_INLINE static void align_c(const FusedSum& job, const uint32_t* from, I32& max_exponent, I32& aligned,
                                     I32& largest_field) {
     const int up = std::max(0, job.fraction_bits - info(output).mantissa_bits),
@@ -89,7 +89,7 @@ struct FusedSteps {
     }
   }
 
-  /// Raised by the floor and by C, and kept; and C truncated by it.
+  /// Raises the exponents by the floor and by C and stores them; also truncates C.
   BITMMA_INLINE static void keep_max_exponents(const FusedSum& job, int row, int first, const Narrow& largest,
                                                const I32& floor, I32& largest_field) {
     std::array<int16_t, block> narrow;
@@ -122,8 +122,8 @@ struct FusedSteps {
     for (int r = 0; r < rows; ++r) keep_max_exponents(job, row + r, first, largest[r], floor, largest_field);
   }
 
-  /// How many products of a row are negative. A word has a bit a term; up to 16 terms of two
-  /// vectors share words.
+  /// Counts the negative products of a row. A word has one bit per term; with up to 16 terms, two vectors share
+  /// words.
   BITMMA_INLINE static void count_negative(const FusedSum& job, int row, int first, U32 (&count)[vectors]) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) load(count[v], job.b.negative + first + v * lanes);
@@ -142,7 +142,7 @@ struct FusedSteps {
     }
   }
 
-  /// Sums of some rows, with their special values.
+  /// The sums of some rows, including the step for special values.
   template <int rows>
   struct Sums {
     I32 max_exponent[rows][vectors];
@@ -151,7 +151,7 @@ struct FusedSteps {
     const Pair* a_pair[rows];
   };
 
-  /// A sum begins with what negative products lack: all of them, whichever part they are in.
+  /// Starts a sum with the correction for all negative products, whatever their part.
   template <int rows>
   BITMMA_INLINE static void begin_sums(const FusedSum& job, int row, int first, bool count, Sums<rows>& of) {
 #pragma GCC unroll 4
@@ -167,7 +167,7 @@ struct FusedSteps {
     }
   }
 
-  /// One product a row and column, truncated to a multiple of 2^(e_max - F), and added.
+  /// Truncates one product per row and column to a multiple of 2^(e_max - F), and adds it.
   template <int rows>
   BITMMA_INLINE static void add_term(const FusedSum& job, size_t b, int term, Sums<rows>& of) {
     I32 exponent[vectors], pair[vectors];
@@ -192,7 +192,7 @@ struct FusedSteps {
     }
   }
 
-  /// The part of the sum that terms [begin, end) make.
+  /// Computes the part of the sum over terms [begin, end).
   template <int rows>
   BITMMA_INLINE static void add_products(const FusedSum& job, int row, int first, int begin, int end, Kept what) {
     Sums<rows> of;
@@ -211,7 +211,7 @@ struct FusedSteps {
     if constexpr (two_parts) add_products<rows>(job, row, first, job.terms_per_part, job.terms, of_more_products);
   }
 
-  /// C added, and the sum rounded.
+  /// Adds C and rounds the sum.
   BITMMA_INLINE static void finish(const FusedSum& job, int row, int first) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
@@ -228,11 +228,11 @@ struct FusedSteps {
     }
   }
 
-  /// All steps for the columns from `first` on, some rows at a time.
+  /// Runs all steps for the columns from `first` on, some rows at a time.
   BITMMA_INLINE static void run(const FusedSum& job, int first, I32& largest_field) {
     constexpr int four = dense ? 4 : 1, together = !dense         ? 1
                                                    : vectors == 1 ? 4
-                                                                  : 2;  // rows that meet the same rows of B
+                                                                  : 2;  // rows that use the same rows of B
     for (int begin = 0; begin < job.rows; begin += scratch_rows) {
       const int end = std::min(job.rows, begin + scratch_rows);
       int row = begin;
@@ -247,7 +247,7 @@ struct FusedSteps {
 
 template <int bytes, bool dense, bool two_parts, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& given) {
-  const FusedSum job = given;  // a copy: stores cannot change it, so that it stays in registers
+  const FusedSum job = given;  // a copy that stores cannot alias, so that it stays in registers
   using Two = FusedSteps<bytes, 2, dense, two_parts, output>;
   using One = FusedSteps<bytes, 1, dense, two_parts, output>;
   constexpr auto special = static_cast<int32_t>(info(output).exponent_mask());
@@ -267,7 +267,7 @@ BITMMA_INLINE bool sum_fused(const FusedSum& given) {
 template <int bytes, Format output>
 BITMMA_INLINE bool sum_fused(const FusedSum& job) {
   const bool two_parts = job.terms_per_part < job.terms;
-  // Dense first: g++ takes the first branch for the usual one, and 8% of a product hang on that.
+  // Dense first: g++ assumes the first branch is likely, which matters by 8 % of a product.
   if (!job.selected_k)
     return two_parts ? sum_fused<bytes, true, true, output>(job) : sum_fused<bytes, true, false, output>(job);
   return two_parts ? sum_fused<bytes, false, true, output>(job) : sum_fused<bytes, false, false, output>(job);

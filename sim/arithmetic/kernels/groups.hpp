@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Sums of exact groups of 16 products of e2m1, aligned by the exponents of their scales. Three steps an output:
+// Sums of exact groups of 16 e2m1 products, aligned by the exponents of their scales. Three steps per output:
 //
-//   find_group_sums     16 products a group, exactly, in quarters
-//   scale_groups        times both scales; e_max is the largest of their exponents, of C and of the floor
-//   add_groups          every group and C truncated to a multiple of 2^(e_max - F), added in 64 bits
+//   find_group_sums     sums 16 products per group, exactly, in quarters
+//   scale_groups        multiplies by both scales; e_max is the largest of their exponents, of C and of the floor
+//   add_groups          truncates every group and C to a multiple of 2^(e_max - F), and adds them in 64 bits
 //
-// One vector of 16-bit numbers is two of 32-bit ones and four of 64-bit ones. Between the steps numbers lie in arrays.
+// A vector of 16-bit numbers corresponds to two of 32-bit and four of 64-bit ones. Intermediate numbers are in arrays.
 #pragma once
 
 #include <array>
@@ -31,13 +31,13 @@ struct GroupSteps {
   static constexpr int lanes = bytes / 2, lanes32 = bytes / 4, lanes64 = bytes / 8;
   using Row32 = std::array<int32_t, lanes>;
 
-  std::array<Row32, most_groups> sums, any;               // in quarters; whether there is anything, where A is sparse
+  std::array<Row32, most_groups> sums, any;               // in quarters; for a sparse A, if a term is non-zero
   std::array<Row32, most_groups + 1> numbers, exponents;  // the last row is c
   Row32 max_exponents, lacking;
   std::array<uint32_t, lanes> magnitudes;
   Row32 signs, leading;
 
-  /// Numbers of 16 bits -> 32.
+  /// Widens 16-bit numbers to 32 bits.
   BITMMA_INLINE static void store_wide(const I16& narrow, Row32& wide) {
     std::array<int16_t, lanes> numbers;
     store(narrow, numbers.data());
@@ -50,8 +50,8 @@ struct GroupSteps {
     }
   }
 
-  /// Every term meets a row of B of its own. Products of halves are quarters of at most 144, sixteen of them fit 16
-  /// bits.
+  /// Every term multiplies its own row of B. Products of halves are quarters of at most 144, and sixteen of them fit in
+  /// 16 bits.
   BITMMA_INLINE void find_sparse_sum(const GroupSum& job, const int16_t* a, const uint16_t* selected_k, int first,
                                      int g) {
     const int begin = g * group_size;
@@ -95,7 +95,7 @@ struct GroupSteps {
     }
   }
 
-  /// C of some columns, which raises e_max, and where it is negative.
+  /// Takes C of some columns: raises e_max, and records where C is negative.
   BITMMA_INLINE void take_c(const GroupSum& job, const uint32_t* from, int groups, int at, I32& max_exponent,
                             I32& negative, I32& largest_field) {
     U32 word;
@@ -104,12 +104,12 @@ struct GroupSteps {
     decode_c<Format::f32, bytes>(job.output, word, job.c_scale, c, largest_field);
     raise_to(max_exponent, c.exponent);
     const I32 number = (c.magnitude ^ c.sign) - c.sign;
-    negative = number >> 31;  // not that of a negative zero
+    negative = number >> 31;  // excludes a negative zero
     store(number, numbers[static_cast<size_t>(groups)].data() + at);
     store(c.exponent, exponents[static_cast<size_t>(groups)].data() + at);
   }
 
-  /// One group times both scales. A group that cancels keeps its exponent; one with nothing in it has none.
+  /// Multiplies one group by both scales. A group that cancels keeps its exponent; an empty group has none.
   BITMMA_INLINE void scale_group(const GroupSum& job, int row, int first, int groups, int g, int at, I32& max_exponent,
                                  I32& negative) {
     const Scale& of_a = job.a_scales[static_cast<size_t>(row) * groups + g];
@@ -140,7 +140,7 @@ struct GroupSteps {
         take_c(job, job.c + static_cast<size_t>(row) * job.d_stride + first + at, groups, at, max_exponent, negative,
                largest_field);
       for (int g = 0; g < groups; ++g) scale_group(job, row, first, groups, g, at, max_exponent, negative);
-      max_exponent += 1;  // because numbers count twice below
+      max_exponent += 1;  // because numbers are doubled below
       store(max_exponent, max_exponents.data() + at);
       store(-negative, lacking.data() + at);
     }
@@ -152,19 +152,19 @@ struct GroupSteps {
     widen<bytes>(narrow, wide);
   }
 
-  /// Group g, or C, truncated and added. Like products of pairs, numbers count twice and a negative one is one less
-  /// than that: shifts then truncate toward zero, and leave one less, which `lacking` makes up for.
+  /// Truncates and adds group g, or C. As with products of pairs, numbers are doubled, and a negative one is one less:
+  /// then shifts truncate toward zero but leave one less, which `lacking` compensates.
   BITMMA_INLINE void add_truncated(int g, int at, int up, const I64& max_exponent, I64& sum) {
     I64 number, exponent;
     load_wide(number, numbers[static_cast<size_t>(g)].data() + at);
     load_wide(exponent, exponents[static_cast<size_t>(g)].data() + at);
     number <<= up + 1;
     number += number >> 63;
-    shift_right<bytes>(number, max_exponent - exponent);  // negative only where there is nothing in the group
+    shift_right<bytes>(number, max_exponent - exponent);  // negative only for an empty group
     sum += number;
   }
 
-  /// What f32 needs of a sum of 64 bits fits 32 again.
+  /// The part of a 64-bit sum that f32 needs fits in 32 bits.
   BITMMA_INLINE void add_groups(const GroupSum& job, int groups) {
     for (int at = 0; at < lanes; at += lanes64) {
       I64 max_exponent, sum;

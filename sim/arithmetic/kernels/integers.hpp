@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Exact sums: integers, and bits that both operands have. Wrapped modulo 2^32 or clamped once, at the end.
+// Exact sums of integers, and of positions where both operands have a bit. They wrap modulo 2^32 or are clamped once.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@
 namespace bitmma::kernels {
 namespace {
 
-/// C added to an exact sum, wrapped or clamped once.
+/// Adds C to an exact sum, and wraps or clamps once.
 template <int bytes>
 BITMMA_INLINE void finish_integers(const typename Vectors<bytes>::I32& sum, const uint32_t* c, bool saturate,
                                    uint32_t* d) {

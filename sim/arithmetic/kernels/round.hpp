@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A sum -> a code: round_to (formats/round.hpp) spelled out for vectors, for the two roundings that hardware has, f32
-// toward zero and f16 to nearest even.
+// Rounds a sum to a code: round_to (formats/round.hpp) for vectors, for the two roundings of the hardware, f32 toward
+// zero and f16 to nearest even.
 //
-//   1. Move the sum up until its leading one is the highest bit.
-//   2. Drop what lies below the last place; of a subnormal result that is more.
-//   3. Add exponent and mantissa: the hidden bit inside makes normals, subnormals and carries alike.
+//   1. Shift the sum left until its leading one is the highest bit.
+//   2. Drop the bits below the last place; for a subnormal result these are more.
+//   3. Add exponent and mantissa: the hidden bit makes normals, subnormals and carries alike.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 namespace bitmma::kernels {
 namespace {
 
-/// A sum in units of 2^(max_exponent - fraction_bits), kept as what fits 32 bits: its magnitude and its sign.
+/// A sum in units of 2^(max_exponent - fraction_bits): its magnitude in 32 bits, and its sign.
 template <int bytes>
 struct Sum {
   typename Vectors<bytes>::U32 magnitude;
   typename Vectors<bytes>::I32 sign;  // 0 or -1
 };
 
-/// `number` moved up until its leading one is bit 31, and by how much. A zero stays one, wherever it is moved.
+/// `number` shifted left until its leading one is bit 31, and the shift count. A zero stays zero.
 template <int bytes>
 BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vectors<bytes>::I32& moved) {
   using I32 = typename Vectors<bytes>::I32;
@@ -34,7 +34,7 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vect
     return;
   }
 #endif
-  if constexpr (bytes == 64) {  // AVX-512 counts leading zeros, and the compiler knows this loop
+  if constexpr (bytes == 64) {  // AVX-512 counts leading zeros, and the compiler recognises this loop
     std::array<uint32_t, bytes / 4> in;
     std::array<int32_t, bytes / 4> out;
     store(number | 1, in.data());
@@ -51,7 +51,7 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U32& number, typename Vect
   }
 }
 
-/// The same of 64-bit numbers, and roughly: bit 63 of those below 2^56 is not promised, one of the upper 32 is.
+/// The same for 64-bit numbers, approximately: the leading one reaches the upper 32 bits, but bit 63 only from 2^56 on.
 template <int bytes>
 BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vectors<bytes>::I64& moved) {
   using I64 = typename Vectors<bytes>::I64;
@@ -72,7 +72,7 @@ BITMMA_INLINE void normalise(typename Vectors<bytes>::U64& number, typename Vect
   }
 }
 
-/// The sum rounded to a code of `output`: round_to spelled out for vectors; a test holds the two against each other.
+/// Rounds the sum to a code of `output`, like round_to for vectors; a test compares the two.
 template <Format output, int bytes>
 BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& sum,
                              const typename Vectors<bytes>::I32& max_exponent, int fraction_bits,
@@ -83,8 +83,8 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   U32 magnitude = sum.magnitude;
   I32 zeros;
   normalise<bytes>(magnitude, zeros);
-  // How far the exponent of that bit is above the smallest one. Below it the last place stays where it is, and more
-  // bits go.
+  // How far the exponent of that bit is above the smallest exponent. Below the smallest one the last place is fixed,
+  // and more bits are dropped.
   const I32 over = max_exponent + (31 - fraction_bits + format.bias - 1) - zeros;
   const I32 none{};
   I32 below = none - over, normal = over;
@@ -92,8 +92,8 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   raise_to(normal, none);
   I32 code;
   if constexpr (output == Format::f16) {
-    // One bit in place of the lowest eight says whether any of them is set. Ties to even; less than half of the last
-    // place is nothing.
+    // One sticky bit replaces the lowest eight. Ties go to even; less than half of the last place is
+    // dropped.
     const U32 sticky = (magnitude >> 8) | ((magnitude & 0xFF) == 0 ? U32{} : U32{} + 1);
     constexpr int normal_drop = 23 - mantissa_bits;
     limit_to(below, 25 - normal_drop);
@@ -105,11 +105,11 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
     shift_right<bytes>(code, below);
     code &= static_cast<int32_t>(format.kept_mask);
   }
-  // With the hidden bit inside, one addition makes normals, subnormals and carries alike. Exponents stay below 2^9, so
-  // that 32 bits hold it.
+  // With the hidden bit, one addition makes normals, subnormals and carries alike. Exponents are below 2^9, so 32 bits
+  // suffice.
   U32 finite = reinterpret_cast<U32>(code + (normal << mantissa_bits));
   limit_to(finite, static_cast<uint32_t>(format.infinity));
-  d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is +0, always
+  d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is always +0
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Vectors of any instruction set, and what the loops do with them. The bodies are templates on the bytes of a vector
-// and are always inlined into the functions of a table (dispatch.cpp), which carry the name of the instruction set; the
-// compiler maps GNU vectors to whatever registers that has. Three habits keep the machine code good.
+// Vectors of any instruction set, and the operations of the loops on them. The bodies are templates over the bytes of a
+// vector and are always inlined into the functions of a table (dispatch.cpp), which are compiled for the instruction
+// set; the compiler maps GNU vectors to its registers. Three rules keep the machine code good.
 //
-//   1. What GNU vectors cannot say has a builtin, in a function of a few lines with plain C++ beside it that the
-//      baseline of x86-64 runs: multiply_pairs, shift_right, widen, sign_bits, and normalise (round.hpp). NEON, which
-//      every 64-bit ARM has, is the baseline there and has builtins of its own.
+//   1. Operations that GNU vectors cannot express use a builtin, in a short function with plain C++ beside it for the
+// baseline of x86-64: multiply_pairs, shift_right, widen, sign_bits, and normalise (round.hpp). NEON, which every
+// 64-bit ARM has, is the baseline there and has its own builtins.
 //   2. There are no branches on data.
-//   3. Comparisons choose between numbers, never between 0 and -1: that is the comparison itself, which GCC 12 takes
-//      apart, lane by lane.
+//   3. Comparisons select between numbers, never between 0 and -1: that would be the comparison itself, which GCC 12
+// splits lane by lane.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include "../../core/words.hpp"
 
 #if defined(__x86_64__) && !defined(__clang__)
-#include <immintrin.h>  // makes GCC know the builtins of instruction sets that this file is not compiled for
+#include <immintrin.h>  // declares the builtins of instruction sets for which this file is not compiled
 #define BITMMA_X86_BUILTINS 1
 #pragma GCC diagnostic ignored "-Wpsabi"  // templates that are only ever inlined pass no vectors
 #elif defined(__aarch64__)
@@ -30,22 +30,22 @@
 namespace bitmma::kernels {
 namespace {
 
-/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, a number
-/// can.)
+/// Vectors of `bytes` bytes, and of half as many. (A type with the attribute cannot be a template argument, but a
+/// number can.)
 template <int bytes>
 struct Vectors {
-  using I8 [[gnu::vector_size(bytes)]] = char;  // as the instructions have it
+  using I8 [[gnu::vector_size(bytes)]] = char;  // the element type of the builtins
   using I16 [[gnu::vector_size(bytes)]] = int16_t;
   using I32 [[gnu::vector_size(bytes)]] = int32_t;
   using U32 [[gnu::vector_size(bytes)]] = uint32_t;
-  using I64 [[gnu::vector_size(bytes)]] = long long;  // as the instructions have it
+  using I64 [[gnu::vector_size(bytes)]] = long long;  // the element type of the builtins
   using U64 [[gnu::vector_size(bytes)]] = unsigned long long;
-  using F32 [[gnu::vector_size(bytes)]] = float;  // as some instructions see them; nothing computes with it
+  using F32 [[gnu::vector_size(bytes)]] = float;  // the element type of some builtins; nothing computes with it
   using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
   using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
 };
 
-/// Whether there are 32 registers for vectors of this size, as AVX-512 and NEON have, or 16.
+/// Whether there are 32 vector registers of this size, as in AVX-512 and NEON, or 16.
 template <int bytes>
 #if BITMMA_NEON
 constexpr bool many_registers = true;
@@ -53,7 +53,7 @@ constexpr bool many_registers = true;
 constexpr bool many_registers = bytes == 64;
 #endif
 
-/// By reference, unlike that of core/words.hpp: no function that is compiled for the baseline may return such a vector.
+/// By reference, unlike the one in core/words.hpp: a function compiled for the baseline must not return such a vector.
 template <typename V>
 BITMMA_INLINE void load(V& vector, const void* from) {
   std::memcpy(&vector, from, sizeof vector);
@@ -195,7 +195,7 @@ BITMMA_INLINE void widen(const typename Vectors<bytes>::Half32& narrow, typename
   wide = __builtin_convertvector(narrow, typename Vectors<bytes>::I64);
 }
 
-/// The sign of every number as a bit.
+/// The sign of every number, as one bit.
 template <int bytes>
 BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 #if BITMMA_X86_BUILTINS
@@ -214,7 +214,7 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 }
 
 #if BITMMA_X86_BUILTINS
-/// Sums of two products of 8-bit numbers, in 16 bits; numbers of x are unsigned. Only AVX-512.
+/// Sums of two products of 8-bit numbers, in 16 bits; the numbers of x are unsigned. Only for AVX-512.
 template <int bytes>
 BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
                                   typename Vectors<bytes>::I16& sums) {
@@ -224,14 +224,14 @@ BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const t
                                           typename Vectors<bytes>::I16{}, ~uint32_t{0});
 }
 
-/// 16-bit numbers, shifted right arithmetically by counts of 0 or more. Only AVX-512.
+/// Shifts 16-bit numbers right arithmetically, by counts of 0 or more. Only for AVX-512.
 template <int bytes>
 BITMMA_INLINE void shift_right(typename Vectors<bytes>::I16& numbers, const typename Vectors<bytes>::I16& counts) {
   static_assert(bytes == 64);
   numbers = __builtin_ia32_psrav32hi_mask(numbers, counts, numbers, ~uint32_t{0});
 }
 
-/// Every byte below 16 -> the number of its bits.
+/// Replaces every byte below 16 by its number of set bits.
 template <int bytes>
 BITMMA_INLINE void look_up_nibbles(typename Vectors<bytes>::U32& words) {
   using I8 = typename Vectors<bytes>::I8;
@@ -245,7 +245,7 @@ BITMMA_INLINE void look_up_nibbles(typename Vectors<bytes>::U32& words) {
   else words = reinterpret_cast<U32>(__builtin_ia32_pshufb256(reinterpret_cast<I8>(counts), of));
 }
 
-/// Bytes -> sums of neighbours, in 16 bits.
+/// Sums of adjacent bytes, in 16 bits.
 template <int bytes>
 BITMMA_INLINE void add_byte_pairs(typename Vectors<bytes>::U32& words) {
   using I8 = typename Vectors<bytes>::I8;
@@ -258,7 +258,7 @@ BITMMA_INLINE void add_byte_pairs(typename Vectors<bytes>::U32& words) {
 }
 #endif
 
-/// Bits set, counted in every byte: neighbours added, pairs and then fours.
+/// Counts the set bits of every byte: adds neighbours, then pairs, then fours.
 template <typename V>
 BITMMA_INLINE void count_in_bytes(V& bits) {
 #if BITMMA_NEON
@@ -272,7 +272,7 @@ BITMMA_INLINE void count_in_bytes(V& bits) {
   bits = (bits + (bits >> 4)) & 0x0F0F0F0Fu;
 }
 
-/// Bits set in every word.
+/// Counts the set bits of every word.
 template <typename V>
 BITMMA_INLINE void count_bits(V& words) {
   count_in_bytes(words);

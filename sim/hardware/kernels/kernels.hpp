@@ -7,7 +7,7 @@
 
 namespace bitmma::kernels {
 
-/// What every generator is given.
+/// The input of every generator.
 struct Request {
   const Instruction& instruction;
   std::string mnemonic;
@@ -15,7 +15,7 @@ struct Request {
   FieldRules fields;
   KernelShape shape;
   std::string_view target;
-  PtxVersion version;  // that the instruction needs there
+  PtxVersion version;  // the lowest that has the instruction on the target
 };
 
 Kernel kernel_of(const Wgmma& instruction, const Request& request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mma.sync: one warp a case, everything in registers; the other threads of the CTA leave at once.
+// mma.sync: one warp per case, with everything in registers; the other threads of the CTA exit at once.
 #include <fmt/format.h>
 
 #include "parameters.hpp"
@@ -9,7 +9,7 @@ namespace bitmma::kernels {
 
 namespace {
 
-/// PTX wants registers of the type of f32 and f64; everything else is bits.
+/// PTX requires typed registers for f32 and f64; all other registers are .b32.
 std::string_view register_type(Format format) {
   return format == Format::f64 ? "f64" : format == Format::f32 ? "f32" : "b32";
 }

@@ -8,7 +8,7 @@
 namespace bitmma::kernels {
 namespace {
 
-/// The instruction's row for `field`, or nullptr where it has none.
+/// The instruction's row for `field`, or nullptr if it has none.
 const FieldRule* find_rule(const Request& request, Field field) {
   const auto found = std::ranges::find(request.fields, field, &FieldRule::field);
   return found == request.fields.end() ? nullptr : &*found;

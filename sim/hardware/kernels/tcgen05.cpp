@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.mma: its operands, in the frame that all tcgen05 instructions share.
+// tcgen05.mma: loads its operands, inside the frame that all tcgen05 instructions share.
 #include <fmt/format.h>
 
 #include "text.hpp"

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t line_width = 116;
 
-/// Points to this thread's registers.
+/// Computes the address of this thread's registers.
 std::string find_registers(std::string_view parameter, int bytes) {
   return fmt::format(
       "  ld.param.u64 pointer, [{}];\n"

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int chunk_columns = 32;  // of Tensor Memory, moved at a time
 
-/// Where operands of one number, and the lane masks, lie in the two parameters that collect them. An instruction uses
-/// some.
+/// The positions of single-number operands, and of the lane masks, in the two parameters that collect them. An
+/// instruction uses some of them.
 struct Word {
   Field field;
   int index;
@@ -45,13 +45,13 @@ std::string place_of(Field field, int index = 0) {
   return {};
 }
 
-/// All threads of the CTA, or of both CTAs of the pair, before and after.
+/// Synchronises all threads of the CTA, or of both CTAs of the pair.
 std::string barrier(int cta_group) {
   if (cta_group == 1) return "  bar.sync 0;\n";
   return "  barrier.cluster.arrive.release.aligned;\n  barrier.cluster.wait.acquire.aligned;\n";
 }
 
-/// Issues the statement by one thread of the pair; every thread waits for it.
+/// One thread of the pair issues the statement; every thread waits for it.
 std::string issue_by_one_thread(const std::string& statement, int ctas) {
   std::string text = fmt::format(
       "  setp.eq.u32 issuer, thread, 0;\n"
@@ -80,7 +80,7 @@ std::string issue_by_one_thread(const std::string& statement, int ctas) {
          "  tcgen05.fence::after_thread_sync;\n";
 }
 
-/// Issues the statement by the warp that the case names.
+/// The warp that the case names issues the statement.
 std::string issue_by_one_warp(const std::string& statement, const std::string& after, int ctas) {
   return fmt::format(
       "  ld.global.u32 flag, [{}];\n"
@@ -144,7 +144,7 @@ std::string drain_tmem(int columns) {
 
 /// The bits of a descriptor that hold the start address.
 uint64_t start_address_mask(Target target) {
-  // ptxas may be asked about targets that have no such descriptor.
+  // A caller may ask ptxas about targets that have no such descriptor.
   const bool has_descriptor = info(target).smem_descriptor >= SmemDescriptorVersion::sm_100;
   for (const DescriptorField& field : smem_descriptor_fields(has_descriptor ? target : Target::sm_100a)) {
     if (field.bits.name == "start_address") return field.bits.mask();
@@ -152,7 +152,7 @@ uint64_t start_address_mask(Target target) {
   return 0;
 }
 
-/// Where a pair counts columns from must be one number: the instruction has one address for both CTAs.
+/// Both CTAs of a pair must count columns from the same number: the instruction has one address for both.
 std::string check_pair() {
   return "  xor.b32 position, rank, 1;\n"
          "  add.u32 address, control, 8;\n"
@@ -162,10 +162,10 @@ std::string check_pair() {
          "  @done trap;\n";
 }
 
-/// Up to the first instruction.
+/// The kernel's text up to the first instruction.
 std::string head_text(const Kernel& kernel, const Request& request, int columns) {
   const int ctas = kernel.ctas;
-  // 8.6 brought tcgen05, 8.8 the block scales whose size is written, or left out, as .block16 and .block32 say it.
+  // PTX 8.6 introduced tcgen05; 8.8 introduced the spelling of block scales with .block16, .block32 or neither.
   const bool has_scales = is_mma(request.instruction) && mma_of(request.instruction).scale_count > 0;
   const PtxVersion version = std::max(request.version, has_scales ? PtxVersion{8, 8} : PtxVersion{8, 6});
   std::string text = fmt::format(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.ld, .ld.red, .st, .cp and .shift, in the frame that all tcgen05 instructions share. A warp issues ld and st,
-// with its registers; one thread the others.
+// tcgen05.ld, .ld.red, .st, .cp and .shift, inside the frame that all tcgen05 instructions share. A warp issues ld and
+// st, with its registers; one thread issues the others.
 #include <fmt/format.h>
 
 #include "text.hpp"
@@ -9,7 +9,7 @@
 namespace bitmma::kernels {
 namespace {
 
-/// Points to this thread's registers: [32, count] words of a case, which has bytes_per_case in all.
+/// Computes the address of this thread's registers: [32, count] words of a case of bytes_per_case bytes in all.
 std::string find_registers(const KernelParameter& parameter, int count, int64_t first_byte = 0) {
   return fmt::format(
              "  ld.param.u64 pointer, [{}];\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// wgmma: a CTA of one warpgroup a case. The image goes to shared memory and its address into the descriptors, then
-// fence, the instruction, commit, wait, and D is stored.
+// wgmma: one CTA with one warpgroup per case. The kernel puts the image into shared memory and its address into the
+// descriptors. Then come fence, the instruction, commit, wait, and the store of D.
 #include <fmt/format.h>
 
 #include "parameters.hpp"
@@ -9,10 +9,10 @@
 namespace bitmma::kernels {
 namespace {
 
-/// PTX wants accumulators in registers of the type of D; two f16 share a .b32.
+/// PTX requires accumulator registers of D's type; two f16 share a .b32.
 std::string_view accumulator_type(Format d) { return d == Format::f32 ? "f32" : "b32"; }
 
-/// Loads a descriptor and adds the image's address to its start field, inside the field.
+/// Loads a descriptor and adds the image's address within its start field.
 std::string load_descriptor(std::string_view name) {
   return fmt::format(
       "  ld.param.u64 pointer, [{0}_in];\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fields of mma.sync, by name.
+// The named fields of mma.sync.
 #include "../field.hpp"
 
 namespace bitmma::family {

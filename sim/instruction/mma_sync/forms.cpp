@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mma.sync: which rows of the form table are its own, what else must hold, every mnemonic.
+// mma.sync: its rows of the form table, its further rules, and every mnemonic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,7 +44,7 @@ std::string print_kind(const std::optional<MmaKind>& kind) {
 
 int m_of(const Form& form) { return form.shapes.front().m.front(); }
 
-/// How many properties a row and an instruction share. A property with more weight is more likely intended.
+/// Counts the properties that a row and an instruction share. A property with more weight is more likely intended.
 struct Property {
   std::string_view field;
   int weight = 1;
@@ -107,7 +107,7 @@ constexpr auto properties = std::to_array<Property>({
      }},
 });
 
-/// The rows of the family that have most in common with the instruction.
+/// The family's rows that share most properties with the instruction.
 std::vector<const Form*> nearest_rows(const MmaSync& instruction) {
   std::vector<const Form*> nearest;
   int most = 0;
@@ -127,7 +127,7 @@ bool fits(const Form& form, const MmaSync& instruction) {
   return std::ranges::all_of(properties, [&](const Property& one) { return one.fits(form, instruction); });
 }
 
-/// Every property in which the instruction differs from the row that is nearest, with what such rows have there.
+/// Refuses every property in which the instruction differs from the nearest row, with the values of such rows.
 void refuse_misfits(Checker& check, const MmaSync& instruction, std::span<const Form* const> nearest) {
   for (const Property& wrong : properties) {
     if (wrong.fits(*nearest.front(), instruction)) continue;
@@ -233,7 +233,7 @@ std::vector<Violation> violations(const MmaSync& instruction, Target) {
 
 namespace {
 
-/// The parts of a mnemonic beside types and shape, in every combination that the form has.
+/// The parts of a mnemonic other than types and shape, in every legal combination of the form.
 std::vector<MmaSync> with_qualifiers(const Form& form, const MmaSync& plain) {
   std::vector<MmaSync> all;
   for (const bool saturate : {false, true}) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// mma.sync and mma.sp: one warp, everything in registers, no descriptors and no Tensor Memory.
+// mma.sync and mma.sp: one warp, all operands in registers, without descriptors and Tensor Memory.
 //
 //   m16n8k16 f16   A 4 registers, B 2, C and D 4 (f32) or 2 (f16)
-//   block scales   of A in lanes 4 (m % 8) + 2 thread_id_a + m / 8, of B in 4 n + thread_id_b
-//   m8n8k4 f16     four products, one a quad pair, stacked; see memory/fragment.hpp
+//   block scales   for A in lanes 4 (m % 8) + 2 thread_id_a + m / 8, for B in 4 n + thread_id_b
+//   m8n8k4 f16     four products, one per quad pair, stacked; see memory/fragment.hpp
 //
 // Sources: PTX ISA 9.7.14, CUTLASS for every lane and value.
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ Fragment b_fragment(const MmaSync& instruction) {
   return mma_b_fragment(mma.b_container_bits, mma.k);
 }
 
-/// C or D, by its format.
+/// The fragment of C or D, by its format.
 Fragment accumulator_fragment(const MmaSync& instruction, Format format) {
   return instruction.is_quad_pairs() ? quad_d_fragment(format) : mma_d_fragment(info(format).bits, instruction.m);
 }
@@ -46,7 +46,7 @@ Selection selection_of(const MmaSync& instruction, const State& state) {
                 instruction.ordered_metadata, instruction.a);
 }
 
-/// Pairs of fp4 elements: an H200, which decides what undefined metadata selects of other types, has none.
+/// True for pairs of fp4 elements: an H200, whose behaviour defines undefined metadata of other types, has none.
 bool selects_fp4_pairs(const MmaSync& instruction) {
   return instruction.sparse && instruction.a == Format::e2m1 && instruction.container_bits(instruction.a) == 4;
 }
@@ -56,7 +56,7 @@ bool is_padded(const MmaSync& instruction, Format format) {
   return format == Format::e2m1 && instruction.container_bits(format) == 8;
 }
 
-/// True when some of those bits are set. Then the codes are read as e2m3, otherwise as the e2m1 that they are.
+/// True if some of those bits are set. Then the codes are read as e2m3, otherwise as e2m1.
 bool counts_padding(const MmaSync& instruction, Format format, std::span<const uint32_t> registers) {
   constexpr uint32_t below_e2m1 = 0x03030303;
   return is_padded(instruction, format) &&
@@ -69,7 +69,7 @@ Matrix codes_in(std::span<const uint32_t> registers, const Fragment& fragment, c
   return codes_of(bitmma::gather(registers, fragment, read_as, name), fragment.element_bits);
 }
 
-/// Codes in their containers; padding bits that count are zero.
+/// Puts codes into their containers; padding bits that matter are zero.
 Matrix containers_for(const MmaSync& instruction, const Matrix& codes, int container_bits, RandomStream& filler) {
   if (!is_padded(instruction, codes.format())) return containers_of(codes, container_bits, filler);
   Matrix wider(Format::e2m3, codes.rows(), codes.cols());
@@ -90,7 +90,7 @@ FieldRule registers(Field field, const Fragment& fragment, Access access, std::s
           .meaning = meaning};
 }
 
-/// Words of registers into the state, two an element where registers have 64 bits.
+/// Stores the words of registers in the state, two per element for 64-bit registers.
 void set_registers(State& state, Field field, std::vector<uint32_t> words, const Fragment& fragment) {
   if (!fragment.is_wide()) return state.set(field, std::move(words), {warp, fragment.registers()});
   std::vector<uint64_t> elements(words.size() / 2);
@@ -101,7 +101,7 @@ void set_registers(State& state, Field field, std::vector<uint32_t> words, const
 }  // namespace
 
 Mma describe(const MmaSync& instruction) {
-  // Its only K is 4: four of any other number need not be an int, and are no product.
+  // Its only K is 4; for other values 4 * k could overflow an int, and there is no such product.
   const int products = instruction.is_quad_pairs() && instruction.k == 4 ? 4 : 1;
   Mma mma{.family = Family::mma_sync,
           .kind = instruction.kind,
@@ -287,7 +287,7 @@ State place(const MmaSync& instruction, const Placement&, const Operands& operan
     state.set(Field::scale_b, std::move(scale_b), {warp, 1});
   }
   if (!instruction.sparse) return state;
-  // Unread registers keep their filler.
+  // Registers that are not read keep their filler.
   const MetadataLayout layout = layout_of_metadata(mma);
   const auto per_chunk = static_cast<size_t>(layout.pattern.stored_per_chunk);
   std::vector<uint32_t> metadata = filled(warp, filler);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mma.sync and mma.sp as text. Sources: PTX ISA 9.7.14.3, 9.7.14.5.14 and 9.7.14.6.3; ptxas for what must be written.
+// mma.sync and mma.sp as text. Sources: PTX ISA 9.7.14.3, 9.7.14.5.14 and 9.7.14.6.3; ptxas for the mandatory words.
 #include <algorithm>
 
 #include "../text/syntax.hpp"
@@ -64,7 +64,7 @@ constexpr auto sizes = spellings_up_to<ScaleVec::block32>();
 bool has_scales(const MmaSync& i) { return i.has_scales(); }
 bool is_warp_kind(const MmaSync& i) { return !i.kind || *i.kind == MmaKind::f8f6f4 || i.has_scales(); }
 
-// One row a part or operand.
+// One row per part or operand.
 // clang-format off
 constexpr auto parts = std::to_array<Part>({
     {.kind = choice, .value = sparsity, .spellings = sparsities},
@@ -98,7 +98,7 @@ constexpr auto parts = std::to_array<Part>({
      .legal = ".rn, .rz, .rm or .rp for f64, and for no other"},
 });
 
-/// Registers of a matrix of `elements` elements in containers of so many bits; of 64 bits one each.
+/// The number of registers for `elements` elements in containers of this many bits; 64-bit elements have one each.
 int64_t registers_for(int64_t elements, int container_bits) {
   return std::max<int64_t>(1, elements * std::min(container_bits, 32) / 1024);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fields of tcgen05.mma, by name.
+// The named fields of tcgen05.mma.
 #include <fmt/format.h>
 
 #include "../field.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.mma: its instruction descriptor, which rows of the form table are its own, what else must hold, what is
-// unpublished, every mnemonic.
+// tcgen05.mma: its instruction descriptor, its rows of the form table, its further rules, its unpublished points, and
+// every mnemonic.
 //
 //   tcgen05.mma.cta_group::2.kind::f16  +  idesc 0x10100010  =  M 256, N 64, K 16, D f32, A and B f16
 //
-// Sources: PTX ISA 9.7.16; ptxas 13.0 for what stands in the mnemonic.
+// Sources: PTX ISA 9.7.16; ptxas 13.0 for the contents of the mnemonic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -76,7 +76,7 @@ bool is_numbered(const Tcgen05Mma& i) {
   return i.scale_vec == ScaleVec::x1 || i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::x4;
 }
 
-// What some targets of a form lack.
+// The parts that some targets of a form lack.
 constexpr auto parts_of_targets =
     std::to_array<TargetRow<Tcgen05Mma>>({
         {.what = ".scale_vec::NX",
@@ -96,8 +96,8 @@ constexpr auto parts_of_targets =
          .ptx = {9, 4},
          .source = "PTX ISA 9.4, 9.7.18.10.9.3 and Table 53",
          .applies = [](const Tcgen05Mma& i) { return is_fp4(i) && i.sparse && i.sparsity_version == 1; }},
-        // A dense A has no metadata: NVIDIA's compiler writes 0 and CUTLASS's descriptors begin with 1. Others reserve
-        // the bit.
+        // A dense A has no metadata: NVIDIA's compiler writes 0, while CUTLASS's descriptors start with 1. Other kinds
+        // reserve the bit.
         {.what = "bit 12 of the instruction descriptor",
          .targets = rubin,
          .ptx = {9, 4},
@@ -122,7 +122,7 @@ constexpr auto parts_of_targets =
                return i.scale_type == Format::ue4m3 &&
                       (i.scale_vec == ScaleVec::x2 || i.scale_vec == ScaleVec::block32);
              }},
-        // The ISA's text has no such exception; ptxas 13.0 and 13.5 refuse it there.
+        // The ISA's text has no such exception; ptxas 13.0 and 13.5 reject it on this target.
         {.what = "scale-input-d",
          .targets = {Target::sm_100a, Target::sm_100f, Target::sm_103a, Target::sm_103f, Target::sm_107a,
                      Target::sm_107f},
@@ -137,7 +137,7 @@ constexpr auto parts_of_targets =
 
 int k_of(const Form& form, bool sparse) { return sparse ? form.k_sparse : form.k_dense; }
 
-/// The row of the kind with the instruction's K, or any, for what all of them share.
+/// The kind's row with the instruction's K, or else any row, for properties that they share.
 const Form* find_kind(const Tcgen05Mma& instruction) {
   const Form* found = nullptr;
   for (const Form& form : forms()) {
@@ -170,7 +170,7 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
   auto shape = std::ranges::find_if(form.shapes, [&](const LegalShape& row) { return is_of_form(row) && has_m(row); });
   if (shape == form.shapes.end()) {
     shape = std::ranges::find_if(form.shapes, is_of_form);
-    if (shape == form.shapes.end()) return;  // .ws with two CTAs or with scales: refused by check_qualifiers
+    if (shape == form.shapes.end()) return;  // .ws with two CTAs or with scales: check_qualifiers refuses it
     std::vector<int> legal;
     for (const LegalShape& row : form.shapes) {
       if (!is_of_form(row)) continue;
@@ -193,7 +193,7 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
     check.refuse("K", std::to_string(instruction.k), print_k(instruction),
                  instruction.k == 96 ? "K = 96 goes with the dense mxf4 kinds" : "", syntax);
   } else if (!form.a.contains(instruction.a) || !form.b.contains(instruction.b)) {
-    // The descriptor takes the types with the kind's usual K. CUTLASS's DSL accepts narrow types with K = 64 of f8f6f4.
+    // The descriptor takes the types with the kind's usual K. CUTLASS's DSL accepts narrow types for K = 64 of f8f6f4.
     if (instruction.kind == MmaKind::f8f6f4 && instruction.k == k_of_code(instruction.kind, instruction.sparse, 1)) {
       check.refuse("types", fmt::format("{} x {}", info(instruction.a).name, info(instruction.b).name),
                    fmt::format("e4m3 or e5m2 with K = {}", instruction.k),
@@ -293,7 +293,7 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
   }
   for (const auto& [name, id] :
        {std::pair("scale_a_id", instruction.scale_a_id), std::pair("scale_b_id", instruction.scale_b_id)}) {
-    const bool is_byte = id >= 0 && id <= 3;  // the descriptor refuses others
+    const bool is_byte = id >= 0 && id <= 3;  // the descriptor cannot encode others
     if (!is_byte || (id % row->id_step == 0 && id <= row->last_id)) continue;
     check.refuse(name, std::to_string(id), row->id_step == 4 ? "0 with four scales" : "0 or 2",
                  "it is the byte of the cell that holds the first scale", source);
@@ -324,7 +324,7 @@ const Form* find(const Tcgen05Mma& instruction) {
     const bool fits = form.family == Family::tcgen05 && form.kind == instruction.kind && form.d == instruction.d &&
                       form.a.contains(instruction.a) && form.b.contains(instruction.b);
     if (!fits) continue;
-    // A longer K has rows of its own; any K that no row has belongs to the ordinary one.
+    // A longer K has its own rows; a K without a row falls under the ordinary one.
     if (k_of(form, instruction.sparse) == instruction.k) return &form;
     if (!found) found = &form;
   }
@@ -336,8 +336,8 @@ std::span<const TargetRow<Tcgen05Mma>> target_rows(const Tcgen05Mma&) {
   return parts_of_targets;
 }
 
-/// Whether the instruction descriptor might refuse a value that the checks above do not look at. Encoding it to find
-/// out costs as much as a small product, so it is asked only then.
+/// Whether the instruction descriptor might reject a value that the checks above do not cover. Encoding it to find out
+/// takes as long as a small product, so it is done only then.
 bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
   const auto is_id = [](int id) { return id >= 0 && id <= 3; };
   return !find(instruction) || (info(instruction.kind).input == Format::f16 && instruction.a != instruction.b) ||
@@ -362,7 +362,7 @@ std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   check_operands(instruction, check);
   std::vector<Violation> of_form = check.take();
   if (of_form.empty() && !descriptor_might_refuse(instruction, *form)) return of_form;
-  // First the values that the descriptor cannot hold: types, signs, numbers that do not fit.
+  // First the values that the descriptor cannot encode: types, signs, numbers that do not fit.
   std::vector<Violation> found;
   try {
     static_cast<void>(idesc_of(instruction));
@@ -389,7 +389,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const 
   const int k_code = k_code_of(instruction.kind, instruction.sparse, instruction.k);
   const bool is_longer = k_code == 2 || (k_code == 1 && (mma.sparse || !info(instruction.kind).is_fp4));
   bool has_base_offset = false, has_wide_rows = false, has_other_absolute_rows = false;
-  // Of an illegal instruction K may be anything.
+  // K of an illegal instruction may be any number.
   const auto row_bits_of = [](int64_t k, int bits) {
     return static_cast<int>(std::clamp<int64_t>(k * bits, 0, 1 << 20));
   };
@@ -403,7 +403,7 @@ std::vector<Choice> choices(const Tcgen05Mma& instruction, Target target, const 
     has_wide_rows |= is_wider_than_swizzle(major, info(descriptor.swizzle), row_bits, 1);
     has_other_absolute_rows |= descriptor.leading_dim_absolute && row_bits != 48 * 8;
   }
-  // Layout C, D of a sparse M = 128 over two CTAs, is TVM's and the ISA's; what CUTLASS lacks there is not our choice.
+  // Layout C, D of a sparse M = 128 over two CTAs, comes from TVM and the ISA; CUTLASS's lack of it is not our choice.
   const std::pair<bool, Choice> rows[]{
       {mma.sparse, Choice::sparse_as_dense_tcgen05},
       {mma.scale_input_d != 0, Choice::scale_input_d_exact},
@@ -447,7 +447,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
   for (const LegalScales& row : form.scales) sizes.push_back(row.scale_vec);
   if (sizes.empty()) sizes.push_back(ScaleVec::unwritten);
   const Format input = info(*form.kind).input;
-  // ws, sp, cta_group::2 and .ashift in every combination; illegal ones are removed below.
+  // All combinations of ws, sp, cta_group::2 and .ashift; illegal ones are removed below.
   const std::array<std::optional<CollectorOperation>, 5> of_b{std::nullopt, CollectorOperation::fill,
                                                               CollectorOperation::use, CollectorOperation::lastuse,
                                                               CollectorOperation::discard};
@@ -473,7 +473,7 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
                          .ashift = ashift,
                          .collector = collector,
                          .collector_b = collector_b};
-          // Where the collector or K is sm_107a's, so are its metadata.
+          // If only sm_107a has the collector or K, its metadata version applies.
           one.sparsity_version = has_versions && targets_of(Instruction(one)).empty() ? 1 : 0;
           // A combination that is illegal without a collector of B is illegal with one.
           if (!violations(one, form.targets.first()).empty()) break;
@@ -502,7 +502,7 @@ std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instructio
   return found;
 }
 
-/// One draw, legal or not.
+/// One random instruction, legal or not.
 Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& random) {
   Tcgen05Mma one = mnemonic;
   one.a = one_of(rows_of(form.a), random).id;
@@ -545,7 +545,7 @@ Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& ran
 
 Instruction vary(const Tcgen05Mma& mnemonic, Target target, int64_t, RandomStream& random) {
   const Form& form = *find(mnemonic);
-  constexpr int draws = 64;  // some shapes refuse some types: a few draws find a legal one
+  constexpr int draws = 64;  // some shapes reject some types: a few draws find a legal combination
   for (int i = 0; i < draws; ++i) {
     const Tcgen05Mma one = drawn(mnemonic, form, random);
     if (violations_of(one, target).empty()) return one;

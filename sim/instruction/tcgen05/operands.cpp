@@ -10,8 +10,8 @@
 namespace bitmma::family {
 namespace {
 
-/// Table 54: tf32 in MN-major has only the mode with 32-byte atoms, the other types every other mode. An absolute
-/// leading dimension goes with the plain 128B mode, K-major, without base offset.
+/// Table 54: tf32 in MN-major has only the mode with 32-byte atoms; the other types have every other mode. An absolute
+/// leading dimension requires the plain 128B mode, K-major, without base offset.
 void require_layout(const Tcgen05Mma& instruction, std::string_view operand, const SmemMatrix& matrix) {
   constexpr std::string_view table_54 = "PTX ISA 9.7.16.10, Table 54";
   const bool tf32 = instruction.kind == MmaKind::tf32, packed_fp4 = matrix.element_bits == 4;

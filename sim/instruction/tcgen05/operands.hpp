@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where tcgen05.mma's operands are: A (of one CTA's rows) and B (of one CTA's columns, with those before a column
-// shift) in shared memory; D, A, metadata and scales in Tensor Memory. Each throws Error for what the instruction
-// cannot have.
+// Where tcgen05.mma's operands are: A (rows of one CTA) and B (columns of one CTA, including those before a column
+// shift) in shared memory; D, A, metadata and scales in Tensor Memory. Each function throws Error for operands that are
+// illegal for the instruction.
 #pragma once
 
 #include "bitmma/descriptor/zero_column_mask.hpp"
@@ -20,7 +20,7 @@ TmemMetadata metadata_in_tmem(const Tcgen05Mma& instruction, uint32_t metadata_t
 TmemScales scale_a_in_tmem(const Tcgen05Mma& instruction, uint32_t scale_a_tmem);
 TmemScales scale_b_in_tmem(const Tcgen05Mma& instruction, uint32_t scale_b_tmem);
 
-/// The mask descriptor, checked against the form and the shift that the instruction descriptor allows.
+/// The mask descriptor, checked against the form and the shift in the instruction descriptor.
 ZeroColumnMask mask_of(const Tcgen05Mma& instruction, const State& state);
 
 /// The index of a cell in a buffer of `columns` columns.
@@ -32,7 +32,7 @@ inline size_t cell_index(const TmemPlace& place, int columns) {
 
 /// Whether the output in this lane of this CTA is disabled.
 bool is_disabled(std::span<const uint32_t> disable_output_lane, const TmemPlace& place);
-/// Whether the form has disable-output-lane registers: neither .ws nor block-scaled kinds have them.
+/// Whether the form has disable-output-lane registers: .ws and block-scaled kinds do not.
 bool has_lane_masks(const Tcgen05Mma& instruction);
 
 }  // namespace bitmma::family

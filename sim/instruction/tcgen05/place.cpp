@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Laying the operands of a tcgen05.mma out: images of both CTAs, descriptors, and D, A, metadata and scales one after
-// the other in Tensor Memory, all copies filled.
+// Places the operands of a tcgen05.mma: images of both CTAs, descriptors, and D, A, metadata and scales one after
+// another in Tensor Memory, with all copies filled.
 #include <algorithm>
 #include <bit>
 
@@ -14,12 +14,12 @@
 namespace bitmma::family {
 namespace {
 
-/// Tensor Memory as it is handed out, and then as it is filled.
+/// Allocates Tensor Memory, and then fills it.
 class TmemPlan {
  public:
   TmemPlan(int ctas, const StateNumbers& given) : ctas_(ctas), given_(given) {}
 
-  /// The address of an operand whose last column is end_of(address) - 1: the given one, or the next free one.
+  /// The address of an operand whose last column is end_of(address) - 1: the given address, or the next free one.
   template <typename EndOf>
   uint32_t take(Field field, const EndOf& end_of) {
     const auto given = std::ranges::find(given_, field, &StateNumbers::value_type::first);
@@ -29,7 +29,7 @@ class TmemPlan {
     next_column_ = std::max<int>(next_column_, end_of(address));
     return address;
   }
-  /// Everything is filler at first. Columns come in powers of two, 32 and more, as alloc gives them.
+  /// Initially everything is filler. The number of columns is a power of two, at least 32, as for alloc.
   void allocate(RandomStream& filler) {
     columns_ = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(32, next_column_))));
     words_ = filled(int64_t{ctas_} * tmem_lanes * columns_, filler);
@@ -72,7 +72,7 @@ void place_images(const Tcgen05Mma& instruction, const Placement& placement, con
       const SmemMatrix& a = plan.matrix(0);
       bitmma::scatter(block_of(operands.a, cta * a.rows, a.rows, 0, a.cols), SmemMap(a), image, "A");
     }
-    Matrix stored = bitmma::gather(image, SmemMap(b), instruction.b, "B");  // what stays filler
+    Matrix stored = bitmma::gather(image, SmemMap(b), instruction.b, "B");  // keeps filler
     for (int col = 0; col < b_columns; ++col) {
       const int of_d = cta * b_columns + col;
       if (!zeroed[static_cast<size_t>(of_d)]) {
@@ -94,7 +94,7 @@ State place(const Tcgen05Mma& instruction, const Placement& placement, const Ope
   if (placement.zero_column_mask) state.set(Field::zero_column_mask, *placement.zero_column_mask);
   place_images(instruction, placement, operands, state, filler);
 
-  // D, A, metadata, scales of A and of B, from column 0. The addresses are known before anything is allocated.
+  // D, A, metadata, scales of A and of B, from column 0. All addresses are known before the allocation.
   TmemPlan tmem(mma.cta_group, placement.numbers);
   const auto take = [&](Field field, const auto& end_of) { state.set(field, tmem.take(field, end_of)); };
   take(Field::d_tmem, [&](uint32_t address) {

@@ -4,9 +4,9 @@
 //   D[m x n] = A[m x k] * B[k x n] (+ D * 2^-scale_input_d)
 //
 // With cta_group::2 each CTA of the pair holds its half of the rows of A and of the columns of B, under the same
-// descriptor values, its own scales of A and metadata, and all scales of B. Several parts of D may read copies of A,
-// metadata and scales of their own; D is cut into tiles that read the same ones, usually a single
-// tile. Evidence: PTX ISA 9.7.16.10, CUTLASS; no Blackwell GPU was measured for this project.
+// descriptor values, its own scales of A and metadata, and all scales of B. Several parts of D may read their own
+// copies of A, metadata and scales; D is split into tiles that read the same copies, usually a single tile. Evidence:
+// PTX ISA 9.7.16.10, CUTLASS; no Blackwell GPU was measured for this project.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ bool reads(CollectorOperation operation) {
   return operation == CollectorOperation::use || operation == CollectorOperation::lastuse;
 }
 
-/// Calls body(row, col, count, place) for every run of columns of a block of D that lie side by side in one lane:
-/// TmemD::place_of, with the divisions outside.
+/// Calls body(row, col, count, place) for every run of adjacent columns of a block of D in one lane; the same as
+/// TmemD::place_of, with the divisions hoisted.
 template <typename Body>
 void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int cols, const Body& body) {
   const int columns = map.columns(), rows_per_cta = map.layout.rows_per_cta;
@@ -113,13 +113,13 @@ class Reader {
     return scales;
   }
 
-  /// Scales of B as the rows of D see them that share a CTA and 32 lanes with `row`.
+  /// Scales of B as read by the rows of D that share a CTA and 32 lanes with `row`.
   Matrix scale_b(int row) const {
     const TmemScales map = scale_b_in_tmem(instruction_, state_.word(Field::scale_b_tmem));
     const TmemD d{.layout = layout_of(instruction_), .n = mma_.n};
     const TmemPlace of_d = d.place_of(row, 0);
     Matrix scales(mma_.scale_type, mma_.scale_count, mma_.n);
-    for (int lane = 0; lane < 32; ++lane) {  // columns n and n + 32 are neighbours in a lane
+    for (int lane = 0; lane < 32; ++lane) {  // columns n and n + 32 are adjacent in a lane
       for (int col = lane; col < mma_.n; col += 32) {
         take_scales(map, col, of_d.lane / 32 % map.replicas(), of_d.cta,
                     [&](int j, uint32_t code) { scales(j, col) = code; });
@@ -149,7 +149,7 @@ class Reader {
     return whole;
   }
 
-  /// All scales of one row or column: four stand in a cell, which is looked up once. put(j, code) takes them.
+  /// All scales of one row or column: a cell has four of them and is looked up once. Calls put(j, code).
   template <typename Put>
   void take_scales(const TmemScales& map, int row, int replica, int cta, const Put& put) const {
     uint32_t word = 0;
@@ -367,7 +367,7 @@ std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, cons
 Operands gather_whole(const Tcgen05Mma& instruction, const State& state) {
   std::vector<Tile> tiles = gather(instruction, state, nullptr);
   if (tiles.size() == 1) return std::move(tiles.front().operands);
-  // Copies differ: A, metadata and scales as the first rows and columns of D see them, B and C whole.
+  // If copies differ: A, metadata and scales as the first rows and columns of D read them, B and C as a whole.
   const Reader reader(instruction, state);
   Selection selection = reader.selection(0);
   Operands operands = std::move(tiles.front().operands);
@@ -386,7 +386,7 @@ void scatter(const Tcgen05Mma& instruction, const Tile& tile, const Matrix& d, S
   const std::vector<uint32_t> disabled(state.words(Field::disable_output_lane).begin(),
                                        state.words(Field::disable_output_lane).end());
   const std::span<uint32_t> tmem = state.writable_words(Field::tmem);
-  // f16 results replace the lower half of a cell and keep the upper one (model choice: no source says).
+  // f16 results replace the lower half of a cell and keep the upper one (model choice: no source specifies it).
   const uint32_t kept = ~static_cast<uint32_t>(low_mask(info(instruction.d).bits));
   for_each_run(map, tile.row, d.rows(), tile.col, d.cols(), [&](int row, int col, int count, const TmemPlace& place) {
     if (is_disabled(disabled, place)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.mma as text. Shape, types and signs stand in the instruction descriptor, not here. Sources: PTX
-// ISA 9.7.16.10.9; ptxas 13.0 for what must and may be written.
+// tcgen05.mma as text. Shape, types and signs are in the instruction descriptor, not here. Sources: PTX ISA
+// 9.7.16.10.9; ptxas 13.0 for mandatory and optional words.
 #include <fmt/format.h>
 
 #include "../text/syntax.hpp"
@@ -17,7 +17,7 @@ constexpr auto sizes = spellings_up_to<ScaleVec::block32>();
 constexpr std::array<std::string_view, 5> buffers{"a", "b0", "b1", "b2", "b3"};
 constexpr std::array<std::string_view, 4> operations{"::fill", "::use", "::lastuse", "::discard"};
 
-/// None, and behind it all buffers with all operations.
+/// First none, then all buffers with all operations.
 consteval auto collector_spellings() {
   std::array<Spelling, 1 + buffers.size() * operations.size()> all{};
   for (size_t i = 1; i < all.size(); ++i) {
@@ -84,7 +84,7 @@ std::string collector_text(const Tcgen05Mma& i) {
   return fmt::format("collector::{}::fill, use, lastuse or discard", i.weight_stationary ? "b0..b3" : "a");
 }
 
-// One row a part or operand.
+// One row per part or operand.
 // clang-format off
 constexpr auto parts = std::to_array<Part>({
     {.kind = literal, .word = "mma", .in_name = true, .field = "instruction",
@@ -149,7 +149,7 @@ constinit const Grammar tcgen05_grammar{
     },
     .source = [](const Instruction&) -> std::string { return "PTX ISA 9.7.16.10.9"; },
     .end = [](const Instruction&) -> std::string { return "nothing more here"; },
-    // Built anew, so that shape and types, which the mnemonic does not have, follow from what it has.
+    // Rebuilt, so that shape and types, which the mnemonic does not contain, follow from the parsed fields.
     .finish = [](const Instruction& instruction, std::vector<Violation>&) -> Instruction {
       const Tcgen05Mma& read = std::get<Tcgen05Mma>(instruction);
       return Tcgen05Mma{.kind = read.kind,
@@ -160,7 +160,7 @@ constinit const Grammar tcgen05_grammar{
                         .ashift = read.ashift,
                         .collector = read.collector,
                         .collector_b = read.collector_b,
-                        // only sm_107a has both collector::b and sparse fp4, with its own metadata.
+                        // only sm_107a has both collector::b and sparse fp4 with its own metadata
                         .sparsity_version = read.collector_b && read.sparse && info(read.kind).is_fp4 ? 1 : 0};
     },
 };

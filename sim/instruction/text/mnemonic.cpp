@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads and prints a mnemonic by the parts of its grammar.
+// Parses and prints a mnemonic by the parts of its grammar.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace bitmma::syntax {
 namespace {
 
-/// The words of a mnemonic, which dots part.
+/// The words of a mnemonic, separated by dots.
 class Words {
  public:
   explicit Words(std::string_view text) : left_(text) {}
@@ -21,7 +21,7 @@ class Words {
   bool done() const { return !left_; }
   std::string_view left() const { return left_.value_or(std::string_view{}); }
   std::string_view peek() const { return left().substr(0, left().find('.')); }
-  /// The next word, and the one behind it when that begins with `joins`.
+  /// The next word; joined with the following one if that begins with `joins`.
   std::string_view peek(std::string_view joins) const {
     const size_t dot = left().find('.');
     if (joins.empty() || dot == std::string_view::npos || !left().substr(dot + 1).starts_with(joins)) return peek();
@@ -45,7 +45,7 @@ class Words {
   std::optional<std::string_view> left_;
 };
 
-/// Decimal digits as they are printed.
+/// Decimal digits without leading zeros, as they are printed.
 std::optional<int> decimal(std::string_view digits) {
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -75,7 +75,7 @@ class Reader {
     words_.take(grammar.head);
   }
 
-  /// Reads part by part, in the order of PTX's grammar.
+  /// Parses part by part, in the order of PTX's grammar.
   Instruction read() {
     for (const Part& part : grammar_.parts) {
       if (stopped_) break;
@@ -85,17 +85,17 @@ class Reader {
     return finished();
   }
 
-  /// Reads word by word: behind the name ptxas takes qualifiers in any order, as long as types and the like keep
-  /// theirs. Nothing when a part is missing: then the order in which they should stand says best what is wrong.
+  /// Parses word by word: after the name ptxas accepts qualifiers in any order, as long as types and similar parts keep
+  /// their order. Nothing if a part is missing: then the grammar's order gives the best error.
   std::optional<Instruction> read_in_any_order() {
     for (const Part& part : grammar_.parts) {
       if (part.in_name) read(part);
     }
     for (; !words_.done(); words_.skip()) left_.push_back(words_.peek());
-    constexpr size_t most = 64;  // no mnemonic has as many words
+    constexpr size_t most = 64;  // more than the words of any mnemonic
     if (!violations_.empty() || left_.size() > most) return std::nullopt;
     place_.resize(grammar_.parts.size());
-    // The meaning of a word may depend on later words, such as the kind. So repeat until no further word is read.
+    // The meaning of a word may depend on later words, such as the kind. So repeat until no further word is parsed.
     for (bool progress = true; std::exchange(progress, false);) {
       for (size_t i = 0; i < left_.size();) {
         const bool taken = std::ranges::any_of(grammar_.parts, [&](const Part& part) { return takes(part, i); });
@@ -127,7 +127,7 @@ class Reader {
 
   const char*& place_of(const Part& part) { return place_[static_cast<size_t>(&part - grammar_.parts.data())]; }
 
-  /// Reads the part where word `i` of those that are left begins, and takes its words away. False when it is not there.
+  /// Parses the part that begins at remaining word `i`, and removes its words. False if the part is not there.
   bool takes(const Part& part, size_t i) {
     const char* const here = left_[i].data();
     if (part.in_name || place_of(part)) return false;
@@ -143,7 +143,7 @@ class Reader {
     const size_t rest = words_.done() ? 0 : words_.left().size() + 1;  // with a dot; more than the text if none is read
     const std::string_view taken = text.substr(0, text.size() - std::min(rest, text.size()));
     const auto end = left_.begin() + static_cast<ptrdiff_t>(i) + 1 + std::ranges::count(taken, '.');
-    // A word that another part took may stand between two: then they are not one spelling.
+    // Another part may have taken a word between two words: then they are not one spelling.
     const bool together = end <= left_.end() && std::prev(end)->data() + std::prev(end)->size() == here + taken.size();
     if (!violations_.empty() || rest > text.size() || !together) {
       violations_.clear();
@@ -156,7 +156,7 @@ class Reader {
     return true;
   }
 
-  /// A word that no part took, when all parts are there.
+  /// Reports a word that no part took, after all parts were found.
   void refuse_left(std::string_view word) {
     const std::span<const Part> parts = grammar_.parts;
     const auto wrong = std::ranges::find_if(
@@ -188,7 +188,7 @@ class Reader {
     if (part.spellings.empty() && !part.word.empty()) legal.push_back(fmt::format(".{}", part.word));
     refuse(part.field, seen, std::move(expected), std::move(legal));
   }
-  /// The word begins as the part's spellings do: "kind::f17", "and" without ".popc".
+  /// The word starts like a spelling of the part: "kind::f17", "and" without ".popc".
   static bool begins_like(const Part& part, std::string_view word) {
     if (part.kind == PartKind::literal || word.empty()) return false;
     if (!part.word.empty()) return word.starts_with(part.word);
@@ -204,8 +204,8 @@ class Reader {
       return;
     }
     refuse(part, seen);
-    // What stands behind a word that is not understood cannot be told from what should stand there: one mistake, one
-    // message.
+    // Words after a word that is not understood cannot be judged: report one message per
+    // mistake.
     if (part.miss == Miss::skip || begins_like(part, seen)) words_.take(seen);
     else stopped_ = true;
   }
@@ -278,10 +278,10 @@ class Reader {
   Words words_;
   Instruction instruction_;
   std::vector<Violation> violations_;
-  std::vector<std::string_view> left_;  // words that no part took yet
-  std::vector<const char*> place_;      // of the words of each part
+  std::vector<std::string_view> left_;  // words that no part has taken
+  std::vector<const char*> place_;      // positions of the words of each part
   bool stopped_ = false;
-  bool unsure_ = false;  // a part was not understood, so what follows from it is not known
+  bool unsure_ = false;  // a part was not understood, so its consequences are unknown
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads and makes operands by the rows of a grammar.
+// Parses and creates operands by the rows of a grammar.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace bitmma::syntax {
 namespace {
 
-/// statement_of names no more registers than this, whatever n an illegal instruction has.
+/// statement_of creates at most this many registers, whatever n an illegal instruction has.
 constexpr int64_t most_registers = 4096;
 
 bool has(const OperandRow& row, const Instruction& instruction) { return !row.when || row.when(instruction); }
@@ -50,16 +50,16 @@ std::string expected_text(const OperandRow& row, const Instruction& instruction)
   return fmt::format("{{{}, {}}}", range_text(row.immediates[0]), range_text(row.immediates[1]));
 }
 
-/// How well a text serves as an operand, best first.
+/// How well a text matches an operand, best first.
 enum class Fit : uint8_t {
   right,
-  number,  // which may stand where a register does
-  near,    // right in form, wrong in detail: too few registers, out of range
-  name,    // where only a number may stand
+  number,  // a number in place of a register
+  near,    // the right form with a wrong detail: too few registers, out of range
+  name,    // a name in place of a number
   other,   // another form: braces, brackets or none
 };
 
-/// What stands between the first and the last character.
+/// The text between the first and the last character.
 std::string_view inside(std::string_view text) { return text.size() < 2 ? "" : text.substr(1, text.size() - 2); }
 
 /// A register, a variable or a number, perhaps with an offset.
@@ -139,7 +139,7 @@ class Reader {
     return row.written.get ? row.written.get(instruction_) == row.written_value : has(row, instruction_);
   }
 
-  /// "the operands are d, a-desc, b-desc, scale-d", once.
+  /// "the operands are d, a-desc, b-desc, scale-d", only once.
   std::string list_text() {
     if (std::exchange(listed_, true)) return "";
     std::string text = "the operands are ";
@@ -153,11 +153,11 @@ class Reader {
     return text;
   }
 
-  /// The text of every row: texts keep their order, and mismatches weigh least. A text that no row takes is one too
-  /// many. So a wrong statement is told what it lacks, and by name what it should not have.
+  /// Assigns texts to rows: texts keep their order, and mismatches are minimal. A text without a row is superfluous. So
+  /// the error for a wrong statement names missing operands, and superfluous ones by name.
   std::vector<std::optional<size_t>> align() const {
     constexpr int lacks = 4, too_many = 4, never = 1000;
-    constexpr size_t most = 64;  // no statement has as many; texts behind them are too many in any case
+    constexpr size_t most = 64;  // more than any statement; texts beyond them are superfluous anyway
     const std::span<const OperandRow> rows = grammar_.operands;
     const size_t texts = std::min(texts_.size(), most);
     const auto cost_of = [&](const OperandRow& row, std::string_view text) {
@@ -223,7 +223,7 @@ class Reader {
 
   void read_registers(const OperandRow& row, std::string_view text) {
     std::vector<std::string>& names = operands_.back().registers;
-    // The braces have partners, but the last character need not be one of them: "{a} b".
+    // The braces match, but the last character need not be one of them: "{a} b".
     const bool in_braces = text.starts_with('{');
     const auto pieces = split_list(in_braces ? inside(text) : text);
     const bool whole = pieces && (!in_braces || text.ends_with('}'));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PTX text as tables. A family lists the parts of its mnemonic and the operands behind them, one row each; the same
-// rows read and print, so printed text can be read back.
+// PTX text as tables. A family lists the parts of its mnemonic and the operands after them, one row each; the same rows
+// parse and print, so that printed text can be parsed again.
 //
 //   tcgen05.mma.ws.cta_group::1.kind::f16    [d-tmem], a-desc, b-desc, idesc, enable-input-d
 //   |       |   |  |            choice       |         descriptors            predicate
@@ -36,7 +36,7 @@ using Test = bool (*)(const Instruction&);
 using Count = int64_t (*)(const Instruction&);
 using Text = std::string (*)(const Instruction&);
 
-// What makes them of members, functions and lambdas, so that a row names only the family's own type:
+// Makes them from members, functions and lambdas, so that a row names only the family's own type:
 //   .value = member<&TmemMove::ldst, &LdSt::num>      .when = on<can_negate>      .when = on<&Wgmma::sparse>
 template <class T, class Owner>
 Owner owner_of(T Owner::*);
@@ -80,7 +80,7 @@ inline constexpr Member member{
           target = static_cast<std::remove_reference_t<decltype(target)>>(value);
         }};
 
-/// How a value is written: `word` and what follows it directly. An empty word: by not being written.
+/// The spelling of a value: `word` and the text that follows directly. An empty word: the value of an absent word.
 struct Spelling {
   std::string_view word = {};
   std::string_view rest = {};
@@ -91,7 +91,7 @@ constexpr Spelling spelled(std::string_view word, auto value) {
   return {.word = word, .value = static_cast<int64_t>(value)};
 }
 
-/// The rows of a table that have an id and a name.
+/// Spellings from the rows of a table with id and name.
 template <const auto& table>
 consteval auto spellings_of() {
   std::array<Spelling, std::size(table)> all{};
@@ -99,7 +99,7 @@ consteval auto spellings_of() {
   return all;
 }
 
-/// The enumerators from 0 to `last` as print() writes them, but for the dot.
+/// Spellings of the enumerators from 0 to `last`, as print() writes them without the dot.
 template <auto last>
 consteval auto spellings_up_to() {
   std::array<Spelling, static_cast<size_t>(last) + 1> all{};
@@ -111,40 +111,40 @@ consteval auto spellings_up_to() {
 }
 
 enum class PartKind : uint8_t {
-  literal,  // a word that must be there
-  flag,     // a word that may be there: its member is true
-  implied,  // a word that must be there or must not, by what stands before it
+  literal,  // a mandatory word
+  flag,     // an optional word: sets its member to true
+  implied,  // a word that must or must not be present, depending on the parts before it
   choice,   // one of the spellings
   number,   // decimal digits
   format,   // the name of a number format
   shape,    // mMnNkK
 };
 
-/// Where reading goes on after a refusal: at the same word, behind it, or nowhere. It always goes on behind a word that
-/// begins as the part does.
+/// Where parsing continues after a refusal: at the same word, after it, or nowhere. It always continues after a word
+/// that begins like the part.
 enum class Miss : uint8_t { stay, skip, stop };
 
 struct Part {
   PartKind kind = PartKind::literal;
-  std::string_view word = {};  // of a choice or a number: what stands before the spelling or the digits, "kind::"
+  std::string_view word = {};  // of a choice or a number: the text before the spelling or the digits, "kind::"
   Member value = {};
   std::array<Member, 3> shape = {};  // m, n, k
   std::span<const Spelling> spellings = {};
-  std::string_view joins = {};   // choice: the word behind belongs to the spelling when it begins like this
-  Test when = nullptr;           // only then is there such a part; of an implied one: must the word be there
-  Test allows = nullptr;         // asked after the value is set
-  bool in_name = false;          // it comes first, in the place that it has here
-  bool behind_previous = false;  // it stands behind the part before it. The order of the others does not matter
-  bool repeats = false;          // a format that is written a second time
+  std::string_view joins = {};   // for a choice: the next word belongs to the spelling if it begins with this
+  Test when = nullptr;           // the part exists only if true; for an implied part: the word must be present
+  Test allows = nullptr;         // called after the value is set
+  bool in_name = false;          // comes first, in the order of the rows
+  bool behind_previous = false;  // follows the part before it. The order of the other parts is free
+  bool repeats = false;          // a format that is written twice
   Miss miss = Miss::stay;
-  std::string_view field = "qualifier";  // of messages
+  std::string_view field = "qualifier";  // name of the field in messages
   std::string_view legal = {};
-  Text legal_of = nullptr;  // instead of `legal`
+  Text legal_of = nullptr;  // in place of `legal`
 };
 
 /// An integer constant that sets a member.
 struct Immediate {
-  std::string_view name = {};  // empty: that of the operand
+  std::string_view name = {};  // empty: the operand's name
   Member value = {};
   int64_t first = 0, last = 1, step = 1;
 };
@@ -163,18 +163,18 @@ inline constexpr Immediate sign{
 struct OperandRow {
   std::string_view name = {};  // in PTX's words
   OperandKind kind = OperandKind::registers;
-  std::string_view as = {};  // what statement_of calls it
-  Test when = nullptr;       // PTX has it in such a statement
-  /// How it is written says where it is: reading it sets the member to `written_value`, and it is printed then only.
+  std::string_view as = {};  // its name in statement_of
+  Test when = nullptr;       // PTX has it only in such statements
+  /// The operand's form tells its place: parsing sets the member to `written_value`, and only then is it printed.
   Member written = {};
   int64_t written_value = 0;
-  bool optional = false;  // may be left out. statement_of leaves out immediates that are 0, and writes the others
-  bool bare = false;      // one register, which needs no braces
+  bool optional = false;  // may be omitted. statement_of omits immediates that are 0, and writes the others
+  bool bare = false;      // a single register, which needs no braces
   Count count = nullptr;  // of registers; nullptr: one
-  /// Of immediates one, or two that stand in braces. Of predicates the one that may stand in their place.
+  /// For immediates one, or two in braces. For predicates the immediate that may replace it.
   std::array<Immediate, 2> immediates = {};
   std::string_view absent = {};  // why an instruction may have none: "without .sp"
-  std::string_view fix = {};     // a hint for wrong ones
+  std::string_view fix = {};     // a hint for mistakes
 };
 
 /// The grammar of a family.
@@ -184,9 +184,9 @@ struct Grammar {
   std::span<const Part> parts = {};
   std::span<const OperandRow> operands = {};
   Text form = nullptr;    // the whole mnemonic, for messages
-  Text source = nullptr;  // where PTX describes it
-  Text end = nullptr;     // what may stand behind the last part
-  /// Builds the value that the parts describe; nullptr: the parts set it themselves. May add violations.
+  Text source = nullptr;  // its PTX section
+  Text end = nullptr;     // the text that may follow the last part
+  /// Builds the value from the parsed parts; nullptr: the parts set it themselves. May add violations.
   Instruction (*finish)(const Instruction& read, std::vector<Violation>& violations) = nullptr;
 };
 
@@ -195,12 +195,12 @@ extern const Grammar wgmma_grammar, mma_sync_grammar, tcgen05_grammar, tmem_move
 std::string print_mnemonic(const Grammar& grammar, const Instruction& instruction);
 /// Appends to `violations`; the returned value is valid only if there are none.
 Instruction parse_mnemonic(const Grammar& grammar, std::string_view mnemonic, std::vector<Violation>& violations);
-/// True if the second word of the mnemonic is the first of the grammar.
+/// True if the mnemonic's second word is the first word of the grammar after the head.
 bool begins(const Grammar& grammar, std::string_view mnemonic);
 
 std::vector<StatementOperand> operands_of(const Grammar& grammar, const Instruction& instruction);
-/// Reads operands, a text each, and sets what they say in `instruction`. With `may_have_register_ids`, immediates that
-/// stand in braces may be registers, which leave the instruction as it is.
+/// Parses operands, one per text, and applies them to `instruction`. With `may_have_register_ids`, immediates in braces
+/// may be registers, which leave the instruction unchanged.
 std::vector<StatementOperand> parse_operands(const Grammar& grammar, std::span<const std::string_view> texts,
                                              Instruction& instruction, std::vector<Violation>& violations,
                                              bool may_have_register_ids = false);

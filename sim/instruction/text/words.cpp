@@ -24,7 +24,7 @@ std::string_view trimmed(std::string_view text) {
 
 std::string shown(std::string_view text) {
   if (text.empty()) return "(nothing)";
-  std::string shown(text.substr(0, 100));  // more than is left of it
+  std::string shown(text.substr(0, 100));  // more than the final limit
   std::ranges::replace_if(shown, is_space, ' ');
   return shortened(shown);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fields of tcgen05.ld, .st, .cp, .shift and .ld.red, by name.
+// The named fields of tcgen05.ld, .st, .cp, .shift and .ld.red.
 #include <fmt/format.h>
 
 #include "../field.hpp"
@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, 5> moves{"ld", "st", "cp", "shift", "ld.r
 constexpr std::array<std::string_view, 3> source_formats{"", "b4x16_p64", "b6x16_p32"};
 static_assert(static_cast<int>(MoveKind::ld_red) + 1 == moves.size());
 
-/// "32x32b" of ld and st, "64x128b.warpx2::02_13" of cp.
+/// "32x32b" for ld and st, "64x128b.warpx2::02_13" for cp.
 constexpr Field<TmemMove> shape{
     .name = "shape",
     .meaning = "ld, ld.red and st: the block that a warp moves; cp: the block that is copied, with .multicast",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.ld, .ld.red, .st, .cp and .shift: rules beyond the form table, what is unpublished, every
+// tcgen05.ld, .ld.red, .st, .cp and .shift: rules beyond the form table, unpublished points, and every
 // mnemonic.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace bitmma::family {
 namespace {
 
-/// What ld.red has and the other moves have not.
+/// Checks the fields that only ld.red has.
 void check_reduction(const TmemMove& move, Checker& check) {
   constexpr std::string_view source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
   const LoadReduction& reduction = move.reduction;
@@ -31,7 +31,7 @@ void check_reduction(const TmemMove& move, Checker& check) {
   check.require(!reduction.propagate_nan, ".NaN", "present", "absent but for .f32", "", source);
 }
 
-/// Every reduction that there is.
+/// Every legal reduction.
 std::vector<LoadReduction> reductions() {
   std::vector<LoadReduction> all;
   for (const auto operation : {ReduceOperation::min, ReduceOperation::max}) {
@@ -106,7 +106,7 @@ std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
   }
   const LoadReduction& reduction = instruction.reduction;
   if (instruction.kind != MoveKind::ld_red || reduction.type != Format::f32) return {};
-  // PTX says what .NaN does, and nothing of the rest.
+  // PTX defines the effect of .NaN, but not the other cases.
   std::vector<Choice> found;
   if (!reduction.propagate_nan) {
     found.push_back(Choice::redval_ignores_nan);

@@ -13,7 +13,7 @@ bool is_nan(const LoadReduction& reduction, uint32_t word) {
   return reduction.type == Format::f32 && decode(Format::f32, word).number == NumberClass::nan;
 }
 
-/// A number that is less where the value is, -0 less than +0. The word is no NaN.
+/// A number in the order of the values, with -0 below +0. The word is not NaN.
 uint32_t order_of(Format type, uint32_t word) {
   if (type == Format::u32) return word;
   if (type == Format::s32) return word ^ sign;

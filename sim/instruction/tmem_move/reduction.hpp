@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tcgen05.ld.red adds to a load: redval, the least or largest of the registers of one thread.
+// The addition of tcgen05.ld.red to a load: redval, the least or largest of the registers of one thread.
 //
 //   .min.f32        1, -2, NaN  ->  -2      .min.abs.f32     1, -2, NaN  ->  1
 //   .min.NaN.f32    1, -2, NaN  ->  NaN     .max.s32         1, -2       ->  1
@@ -14,7 +14,7 @@
 
 namespace bitmma::family {
 
-/// redval of the words that one thread loads; one or more.
+/// redval for the words that one thread loads; at least one.
 uint32_t reduced(const LoadReduction& reduction, std::span<const uint32_t> words);
 
 }  // namespace bitmma::family

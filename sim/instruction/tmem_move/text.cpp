@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tcgen05.ld, .ld.red, .st, .cp and .shift as text. Sources: PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0 for what must be
-// written.
+// tcgen05.ld, .ld.red, .st, .cp and .shift as text. Sources: PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.0 for the
+// mandatory words.
 #include <limits>
 
 #include "../text/syntax.hpp"
@@ -44,7 +44,7 @@ bool has_cta_group(const TmemMove& i) { return i.cta_group == 1 || i.cta_group =
 bool has_split(const TmemMove& i) { return i.has_registers() && i.ldst.shape == LdStShape::s16x32bx2; }
 int64_t count(const TmemMove& i) { return i.ldst.registers(); }
 
-/// What stands behind .num, and between the group of CTAs and the end.
+/// The text after .num, and between the CTA group and the end.
 std::string end_text(const TmemMove& i) {
   switch (i.kind) {
     case MoveKind::ld: return "{.pack::16b}.b32 at the end";
@@ -61,7 +61,7 @@ constexpr std::string_view sync_aligned = ".sync.aligned after the name",
                            elsewhere = "there: .ld has it before the address, .st behind",
                            num_fix = ".num registers, twice as many for 16x128b and four times for 16x256b";
 
-// One row a part or operand.
+// One row per part or operand.
 // clang-format off
 constexpr auto parts = std::to_array<Part>({
     {.kind = choice, .value = member<&TmemMove::kind>, .spellings = kinds, .joins = "red", .in_name = true,
@@ -89,7 +89,7 @@ constexpr auto parts = std::to_array<Part>({
      .allows = on<has_cta_group>, .miss = Miss::stop,
      .legal_of = on<cta_group_text>},
     {.kind = literal, .word = "down", .when = on<is<MoveKind::shift>>, .miss = Miss::stop, .legal_of = on<end_text>},
-    // Where a shape has no multicast, none may follow.
+    // If a shape has no multicast, none may follow.
     {.kind = choice, .value = member<&TmemMove::cp_shape>, .spellings = cp_shape_spellings, .joins = "warpx",
      .when = on<is<MoveKind::cp>>, .miss = Miss::stop, .field = "shape",
      .legal = "128x256b, 128x128b, 4x256b, 64x128b.warpx2::02_13, 64x128b.warpx2::01_23 or 32x128b.warpx4"},
@@ -136,7 +136,7 @@ constinit const Grammar tmem_move_grammar{
                                           : "PTX ISA 9.7.16.8";
     }>,
     .end = on<end_text>,
-    // Built anew, so that the offset follows from the shape where no operand says it.
+    // Rebuilt, so that the offset follows from the shape if no operand gives it.
     .finish = [](const Instruction& instruction, std::vector<Violation>& violations) -> Instruction {
       const TmemMove& read = std::get<TmemMove>(instruction);
       try {

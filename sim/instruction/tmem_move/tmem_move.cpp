@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What tcgen05.ld, .ld.red, .st, .cp and .shift do: registers of one warp <-> its 32 lanes, shared memory -> Tensor
-// Memory, and lanes down by one. Sources: PTX ISA 9.7.16.8 and 9.7.16.9, CUTLASS, TVM. No Blackwell GPU was measured
+// Executes tcgen05.ld, .ld.red, .st, .cp and .shift: registers of one warp <-> its 32 lanes, shared memory -> Tensor
+// Memory, and lanes shifted by one. Sources: PTX ISA 9.7.16.8 and 9.7.16.9, CUTLASS, TVM. No Blackwell GPU was measured
 // for this project.
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ std::string_view section(MoveKind kind) {
                                     : "PTX ISA 9.7.16.8";
 }
 
-/// Cells that the registers of an ld or st belong to.
+/// The cells of the registers of an ld or st.
 class RegisterCells {
  public:
   RegisterCells(const TmemMove& move, const State& state)
@@ -143,7 +143,7 @@ void store(const TmemMove& move, State& state) {
   }
 }
 
-/// Sixteen packed codes as sixteen bytes: where A in Tensor Memory wants them (model choice, see container_shift).
+/// Unpacks sixteen packed codes into bytes, as A in Tensor Memory needs them (model choice, see container_shift).
 std::array<uint8_t, 16> unpacked(CpSourceFormat format, const std::array<uint8_t, 16>& packed) {
   if (format == CpSourceFormat::none) return packed;
   const int code_bits = format == CpSourceFormat::b4x16_p64 ? 4 : 6, shift = code_bits == 4 ? 2 : 0;
@@ -195,7 +195,7 @@ void shift_down(const TmemMove& move, State& state) {
   const int columns = state.columns();
   const std::span<uint32_t> tmem = state.writable_words(Field::tmem);
   for (int cta = 0; cta < move.cta_group; ++cta) {
-    // Upwards, so that a lane is read before it is written.
+    // Ascending, so that a lane is read before it is written.
     for (int lane = base.lane; lane < base.lane + partition_lanes; ++lane) {
       for (int column = base.column; column < base.column + shift_columns; ++column) {
         tmem[static_cast<size_t>((cta * tmem_lanes + lane) * columns + column)] =
@@ -303,7 +303,7 @@ std::vector<Violation> warnings(const TmemMove& instruction, Target target, cons
 }
 
 Places places(const TmemMove& instruction, const State&, Role) {
-  if (instruction.loads()) {  // redval counts as the register behind the last
+  if (instruction.loads()) {  // redval counts as the register after the last
     return [](int row, int col) { return Place(RegisterPlace{.thread = row, .reg = col, .bit = 0}); };
   }
   return [](int row, int col) {

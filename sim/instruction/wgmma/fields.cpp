@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The fields of wgmma.mma_async, by name.
+// The named fields of wgmma.mma_async.
 #include "../field.hpp"
 #include "bitmma/instruction/form.hpp"
 
 namespace bitmma::family {
 namespace {
 
-/// True where the types have the immediate: `form.negate`, `form.transpose`.
+/// True if the types allow the immediate: `form.negate`, `form.transpose`.
 bool may_negate(const Wgmma& one) {
   const Form* form = find_form(one);
   return !form || form->negate;

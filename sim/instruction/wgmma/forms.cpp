@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// wgmma.mma_async: which rows of the form table are its own, what else must hold, every mnemonic.
+// wgmma.mma_async: its rows of the form table, its further rules, and every mnemonic.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +20,7 @@ Format only(const FormatSet& set) {
   return std::ranges::find_if(formats, [&](const FormatInfo& format) { return set.contains(format.id); })->id;
 }
 
-/// The type triples that share the most with what was asked, for a message.
+/// The legal type triples nearest to the given one, for a message.
 std::string legal_types_near(const Wgmma& instruction) {
   std::vector<std::string> near, all;
   for (const Form& form : forms()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// wgmma.mma_async as text. Sources: PTX ISA 9.7.15.5.2 and 9.7.15.6.3; ptxas 13.0 for what must and may be written.
+// wgmma.mma_async as text. Sources: PTX ISA 9.7.15.5.2 and 9.7.15.6.3; ptxas 13.0 for mandatory and optional words.
 #include <algorithm>
 
 #include "../text/syntax.hpp"
@@ -10,13 +10,13 @@ namespace {
 using enum PartKind;
 using enum OperandKind;
 
-/// wgmma knows no f64. Types that are wrong only where they stand are left to require_legal.
+/// wgmma has no f64. require_legal checks types that are illegal only in their position.
 template <auto type>
 constexpr auto not_f64 = on<[](const Wgmma& i) { return i.*type != Format::f64; }>;
 constexpr std::string_view types = "f16, bf16, tf32, f32, e4m3, e5m2, s8, u8, b1 or s32";
 constexpr auto bit_operations = spellings_up_to<BitOperation::xor_popc>();
 
-// One row a part or operand.
+// One row per part or operand.
 // clang-format off
 constexpr auto parts = std::to_array<Part>({
     {.kind = literal, .word = "mma_async", .in_name = true, .field = "instruction", .legal = ".mma_async after wgmma"},
@@ -36,11 +36,11 @@ constexpr auto parts = std::to_array<Part>({
     {.kind = flag, .word = "satfinite", .value = member<&Wgmma::saturate>},
 });
 
-/// A register of D has two f16 or one f32 or s32; also where n is not legal.
+/// A register of D has two f16 or one f32 or s32; also if n is illegal.
 int64_t d_registers(const Wgmma& i) { return std::max(1, i.n / (info(i.d).bits == 16 ? 4 : 2)); }
 bool has_a_desc(const Wgmma& i) { return i.a_source != OperandSource::registers; }
 bool can_negate(const Wgmma& i) { return info(i.a).kind == NumberKind::floating; }
-/// Immediates that the types have not are printed where they are set, for ptxas to judge.
+/// Immediates that the types do not have are printed if they are set, so that ptxas can judge them.
 bool can_transpose_b(const Wgmma& i) {
   return (info(i.a).bits == 16 && info(i.b).bits == 16) || i.transpose_a || i.transpose_b;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// wgmma.mma_async: the value, its buffers, and the way from them to D and back.
+// wgmma.mma_async: its description, its buffers, and the conversion of operands and D.
 #include "wgmma.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ Selection selection_of(const Wgmma& instruction, const State& state) {
                 instruction.sparsity_selector);
 }
 
-/// The operands of D^T, gathered as they are multiplied; see Operands::swapped.
+/// The operands of D^T, gathered in multiplication order; see Operands::swapped.
 Operands gather_swapped(const Wgmma& instruction, const State& state) {
   const std::span<const uint8_t> smem = state.bytes(Field::smem);
   Operands operands{.a = gather(smem, SmemMap(b_matrix(instruction, state)), instruction.b, "B"),

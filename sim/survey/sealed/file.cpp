@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sealed predictions and answers as JSON. A case is a line: its number, the results that the known answers give, and
-// for each answer the letter of its result:
+// Sealed predictions and answers as JSON. Each case is one line: its number, the results of the known answers, and for
+// each answer the letter of its result:
 //
 //   {"case": 7, "d": ["1d0c4a2e", "90ab33f1"], "answers": "abba"}
 #include "bitmma/files/file.hpp"
@@ -25,7 +25,7 @@ using survey::end_of, survey::most_depth;
 
 constexpr std::string_view sealed_format = "bitmma-sealed-1", answers_format = "bitmma-sealed-answers-1";
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-/// More than any file that is made; a reader takes no more.
+/// Limits for readers, above those of any file that bitmma writes.
 constexpr int64_t most_points = 1000, most_cases = 10'000, most_answers = 1000;
 
 [[noreturn]] void refuse(const std::string& field, std::string seen, std::string expected) {

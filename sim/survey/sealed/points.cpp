@@ -19,16 +19,16 @@ namespace {
 
 using namespace survey;
 
-constexpr int outputs_compared = 256;  // of a rule's case: rows of D, others in every case
+constexpr int outputs_compared = 256;  // outputs compared in a case of a rule: rows of D, different ones in each case
 
-/// One value of a fact of a rule of addition.
+/// One value of a fact about a rule of addition.
 struct Fact {
   std::string text = {};
   std::function<void(AccumulatorModel&)> set;
 };
 using Facts = std::vector<Fact>;
 
-/// One for each value; `text` has a place for it.
+/// One fact for each value; `text` has a placeholder for it.
 template <typename Set>
 Facts facts_of(std::initializer_list<int> values, std::string_view text, Set set) {
   Facts facts;
@@ -102,7 +102,7 @@ Facts groups(std::initializer_list<int> values) {
                   [](AccumulatorModel& model, int terms) { model.group_terms = terms; });
 }
 
-/// How terms are aligned.
+/// The ways to align terms.
 Facts alignments() {
   return {{"terms are truncated", [](AccumulatorModel&) {}},
           {"exponents of products are normalised",
@@ -113,8 +113,8 @@ Facts alignments() {
           {"C is added exactly", [](AccumulatorModel& model) { model.overrides.c_after_sum = true; }}};
 }
 
-/// Removes facts that no operand can show: a floor that no term's exponent lies below, or at which nothing is dropped;
-/// f32 on the way to f16 where it holds every sum.
+/// Removes facts that no operands can reveal: a floor that is below every exponent, or at which nothing is dropped;
+/// rounding to f32 before f16 if f32 holds every sum.
 AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
   const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d), &scale = info(mma.scale_type);
   const bool scaled = mma.scale_count > 0;
@@ -124,7 +124,7 @@ AccumulatorModel without_idle_facts(AccumulatorModel model, const Mma& mma) {
                             d.min_exponent() - d.mantissa_bits);
   if (model.floor_exponent <= lowest || *model.floor_exponent - model.fraction_bits <= unit)
     model.floor_exponent.reset();
-  constexpr int bits_above_largest = 8;  // of a sum, above the exponent of its largest term
+  constexpr int bits_above_largest = 8;  // sum bits above the exponent of the largest term
   if (model.fraction_bits + bits_above_largest <= info(Format::f32).mantissa_bits + 1)
     model.overrides.f16_through_f32 = false;
   return model;
@@ -138,13 +138,13 @@ RuleRows rows_of_case(const Instruction& instruction, uint64_t number) {
                  std::clamp(outputs_compared / mma.n, 1, mma.m));
 }
 
-/// The operands of the rows that are compared.
+/// The operands of the compared rows.
 Operands compared_operands(const Asked& asked, uint64_t number) {
   const RuleRows rows = rows_of_case(asked.instruction, number);
   return block_of(operands_of(asked), rows.first, rows.count, 0, mma_of(asked.instruction).n);
 }
 
-/// D of the rows that are compared, from their operands.
+/// Computes D of the compared rows from their operands.
 using Product = std::function<Matrix(const Operands&)>;
 
 Rival rival_of(std::string text, Product product) {
@@ -157,7 +157,7 @@ Rival rival_of(std::string text, const AccumulatorModel& model) {
   return rival_of(std::move(text), [model](const Operands& operands) { return multiply_accumulate(model, operands); });
 }
 
-/// D with another word for some codes.
+/// D with some codes replaced.
 Rival rival_of(std::string text, const AccumulatorModel& model, std::function<uint32_t(uint32_t)> change) {
   return rival_of(std::move(text), [model, change = std::move(change)](const Operands& operands) {
     Matrix d = multiply_accumulate(model, operands);
@@ -166,7 +166,7 @@ Rival rival_of(std::string text, const AccumulatorModel& model, std::function<ui
   });
 }
 
-/// D where a C is put into the sum as `read` decodes it. Operands are finite.
+/// D if the sum uses C as `read` decodes it. Operands are finite.
 Rival rival_of_c(std::string text, const AccumulatorModel& model, std::function<Decoded(Decoded)> read) {
   return rival_of(std::move(text), [model, read = std::move(read)](const Operands& operands) {
     Matrix d(model.output, operands.a.rows(), operands.b.cols());
@@ -187,7 +187,7 @@ class Points {
  public:
   explicit Points(Target target) : target_(target) {}
 
-  /// What adds by a rule: every combination of the facts. Those that no operand can tell apart are there once.
+  /// A point for a rule: every combination of the facts. Combinations that no operands can separate occur once.
   void add_rule(std::string_view what, const Instruction& instruction, const std::vector<Facts>& axes) {
     if (!violations_of(instruction, target_).empty()) return;
     const Mma mma = mma_of(instruction);
@@ -222,7 +222,7 @@ class Points {
     points_.push_back(std::move(point));
   }
 
-  /// The word of NaN and the sign of zero.
+  /// A point for the NaN word and the sign of zero.
   void add_words(const Instruction& instruction) {
     if (!violations_of(instruction, target_).empty()) return;
     const AccumulatorModel& row = model_for(instruction, target_);
@@ -245,7 +245,7 @@ class Points {
     points_.push_back(std::move(point));
   }
 
-  /// Subnormal C beside products that are as small.
+  /// A point for a subnormal C with products of similar size.
   void add_subnormal_c(const Instruction& instruction) {
     if (!violations_of(instruction, target_).empty()) return;
     const AccumulatorModel& row = model_for(instruction, target_);
@@ -274,8 +274,8 @@ class Points {
     points_.push_back(std::move(point));
   }
 
-  /// The floor of exact groups: a positive group around D's smallest number, a negative one so far below it that the
-  /// floor decides whether anything of it is left. Nothing else: any C has a larger exponent.
+  /// A point for the floor of exact groups: a positive group near D's smallest number, and a negative one so far below
+  /// it that the floor decides whether it contributes. There is no other term: any C has a larger exponent.
   void add_floor_of_groups(const Instruction& instruction, const Facts& floors) {
     const size_t before = points_.size();
     add_rule("floor", instruction, {floors});
@@ -304,7 +304,7 @@ class Points {
     };
   }
 
-  /// Sums that leave 32 bits.
+  /// A point for sums that exceed 32 bits.
   void add_overflow(const Instruction& instruction) {
     if (!violations_of(instruction, target_).empty()) return;
     const AccumulatorModel& row = model_for(instruction, target_);
@@ -345,7 +345,7 @@ class Points {
   std::vector<Point> take() { return std::move(points_); }
 
  private:
-  /// Only the probes of floors.
+  /// A case of the floor probe.
   static RuleCase floor_case(uint64_t number) {
     constexpr uint64_t kinds = 10, floor = 3;
     return {.seed = sealed_seed, .case_index = number * kinds + floor};
@@ -355,7 +355,7 @@ class Points {
     return {instruction, target, rule_state({.instruction = instruction}, operands, sealed_seed, number)};
   }
 
-  /// Without answers. Probes know formats, and nothing of a row.
+  /// A point without answers. Its probes use the formats only, not the row.
   Point rule_point(std::string_view what, const Instruction& instruction) const {
     Point point{
         .name = fmt::format("{}: {}", what, name_of(instruction)), .instruction = instruction, .target = target_};
@@ -371,7 +371,7 @@ class Points {
     return point;
   }
 
-  /// The mnemonic, and the types that only a descriptor says.
+  /// The mnemonic, and the types that only a descriptor states.
   static std::string name_of(const Instruction& instruction) {
     if (!shape_and_types_of(instruction)) return print(instruction);
     const Mma mma = mma_of(instruction);
@@ -410,7 +410,7 @@ void add_hopper(Points& points) {
     points.add_overflow(Wgmma{.d = Format::s32, .a = Format::s8, .b = Format::s8, .saturate = saturate});
 }
 
-/// Kinds and types of tcgen05.mma, over one CTA, M = 128.
+/// Kinds and types of tcgen05.mma in one CTA, M = 128.
 void add_tcgen05(Points& points) {
   const auto floors_of_f16 = floors({-20, -21, -22}), floors_of_f32 = floors({-126, -132, -133, -134}),
              floors_of_groups = floors({-133, -138, -139, -140});
@@ -478,7 +478,7 @@ void add_tcgen05(Points& points) {
     points.add_overflow(Tcgen05Mma{.kind = MmaKind::i8, .n = 16, .saturate = saturate});
 }
 
-/// mma.sync of consumers' Blackwell.
+/// mma.sync of consumer Blackwell.
 void add_consumer(Points& points) {
   const auto floors_of_f32 = floors({-126, -132, -133, -134}), floors_of_groups = floors({-133, -138, -139, -140});
   const MmaSync f8{.kind = MmaKind::f8f6f4}, f8_to_f16{.kind = MmaKind::f8f6f4, .d = Format::f16},
@@ -500,7 +500,7 @@ void add_consumer(Points& points) {
                   {fraction_bits({13, 24, 25, 26}), steps({0, 16})});
   points.add_rule("sparse A: F and steps", MmaSync{.kind = MmaKind::mxf4nvf4, .sparse = true},
                   {fraction_bits({34, 35, 36}), steps({0, 32})});
-  for (const MmaSync& mma : {MmaSync{}, f8_to_f16, mxf8}) points.add_words(mma);  // groups of ue4m3 have no -0
+  for (const MmaSync& mma : {MmaSync{}, f8_to_f16, mxf8}) points.add_words(mma);  // ue4m3 groups have no -0
   for (const MmaSync& mma : {bf16, mxf8}) points.add_subnormal_c(mma);
 }
 

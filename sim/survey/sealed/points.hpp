@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The points of a sealed prediction: their cases, and the state that every known answer would leave.
+// The points of a sealed prediction: their cases, and the state that each known answer produces.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ struct Point {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_100a;
   std::function<Asked(uint64_t number)> draw = {};
-  /// The compared words of a state that a device left.
+  /// The compared words of a device's state.
   std::function<std::vector<uint8_t>(const Asked&, uint64_t number, const State& after)> left = {};
   std::vector<Rival> rivals = {};  // the first is the model's behaviour
 };
 
-/// Those of the target. Made anew.
+/// The points of the target, built on each call.
 std::vector<Point> points_of(Target target);
 
-/// 32 bits of a hash.
+/// A 64-bit hash folded to 32 bits.
 uint32_t hash_of(const std::vector<uint8_t>& left);
 
 /// Seed of all cases: the year.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A sealed prediction on a GPU: every point in a process of its own, as in a survey.
+// Runs a sealed prediction on a GPU: every point in its own process, as in a survey.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ SealedAnswers run_sealed_point(std::string_view point, const std::string& path, 
 
 SealedRun run_sealed(const SealedOptions& options, const std::function<void(int64_t done, int64_t points)>& progress) {
   std::optional<SealedFile> given;
-  if (!options.path.empty()) given = read_sealed_file(options.path);  // refused before a GPU is looked for
+  if (!options.path.empty()) given = read_sealed_file(options.path);  // reject a bad file before looking for a GPU
   SealedAnswers who = ask_who(options);
   SealedFile file = given ? std::move(*given) : built_in_sealed(who.target);
   if (file.target != who.target)

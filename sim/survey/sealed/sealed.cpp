@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Making a sealed prediction, asking a device, and comparing.
+// Makes a sealed prediction, runs it on a device, and compares the answers.
 #include "bitmma/survey/sealed.hpp"
 
 #include <fmt/format.h>
@@ -19,9 +19,9 @@ namespace {
 
 using sealed::Point;
 
-constexpr size_t first_cases = 32;       // of every point
-constexpr int least_differing = 3;       // cases in which any two answers differ
-constexpr uint64_t most_numbers = 4000;  // that are tried
+constexpr size_t first_cases = 32;       // for every point
+constexpr int least_differing = 3;       // number of cases in which any two answers must differ
+constexpr uint64_t most_numbers = 4000;  // limit of case numbers to try
 
 Point point_named(Target target, std::string_view name) {
   for (Point& point : sealed::points_of(target)) {
@@ -37,12 +37,12 @@ std::vector<uint32_t> hashes_of(const Point& point, uint64_t number) {
   return hashes;
 }
 
-/// Pairs of answers, and how many cases tell each apart.
+/// For each pair of answers, the number of cases that separate it.
 class Pairs {
  public:
   explicit Pairs(size_t answers) : answers_(answers), differing_(answers * answers) {}
 
-  /// True when the case tells a pair apart that too few others do.
+  /// True if the case separates a pair that needs more cases.
   bool needs(const std::vector<uint32_t>& d) const {
     return any_pair([&](size_t x, size_t y) { return d[x] != d[y] && at(x, y) < least_differing; });
   }
@@ -54,7 +54,7 @@ class Pairs {
   bool all_differ() const {
     return !any_pair([&](size_t x, size_t y) { return at(x, y) < least_differing; });
   }
-  /// Two that are hardest to tell apart.
+  /// The pair with the fewest separating cases.
   std::pair<size_t, size_t> worst() const {
     std::pair<size_t, size_t> found{0, 1};
     for (size_t x = 0; x < answers_; ++x) {
@@ -81,7 +81,7 @@ class Pairs {
   std::vector<int> differing_;
 };
 
-/// Numbers of cases that tell all answers apart. A case has as many results as JSON has letters for.
+/// Case numbers that separate all answers. A case has at most as many results as JSON has letters.
 std::vector<uint64_t> chosen_cases(const Point& point) {
   constexpr size_t most_results = 62;
   Pairs pairs(point.rivals.size());

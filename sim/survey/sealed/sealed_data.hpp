@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// data/sealed, built in: a program has no data folder. CMake makes the definition.
+// The contents of data/sealed, compiled in: an installed program has no data folder. CMake generates the definition.
 #pragma once
 
 #include <span>
