@@ -57,8 +57,8 @@ enum class RowReduction : uint8_t { sum, mean, amax, argmax };
 struct ReduceOptions {
   RowReduction what = RowReduction::sum;
   std::optional<Format> to = {};  // f32 of sums and means; default: the type of x
-  bool over_rows = false;     // dim = 0: one result a column. RowsOf is of no matter then
-  int multiprocessors = 132;  // of the GPU: few rows of many columns are cut into parts by it
+  bool over_rows = false;         // dim = 0: one result a column. RowsOf is of no matter then
+  int multiprocessors = 132;      // of the GPU: few rows of many columns are cut into parts by it
   RowsOf of = {};
   int threads = 1;
 };

@@ -1,0 +1,109 @@
+"""Operators give what PyTorch gave on an H100 and an H200, in every bit of the recorded rows."""
+from __future__ import annotations
+
+import importlib.util
+import json
+import tarfile
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import bitmma
+from bitmma import operators
+
+from conftest import DATA, ROOT
+
+spec = importlib.util.spec_from_file_location("check_operators", ROOT / "tools" / "check_operators.py")
+check_operators = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(check_operators)
+
+# The least number of calls of each that are packed.
+FAMILIES = {
+    "attention": (["attention"], 100), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 140),
+    "reductions": (["sum", "mean", "amax", "argmax", "mean_f32", "cross_entropy"], 150), "layers": (["llama"], 4),
+    "elementwise": (None, 80),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """(about, call, tensors) of every packed call."""
+    folder = tmp_path_factory.mktemp("operators")
+    with tarfile.open(DATA / "operators" / "recorded.tar.xz") as packed:
+        packed.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else packed.extractall(folder)
+    calls = []
+    for path in sorted(folder.glob("*/*.safetensors")):
+        about, tensors = check_operators.read_safetensors(path)
+        calls.append((about, json.loads(about["call"]), tensors))
+    return calls
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recorded_calls_agree_in_every_bit(recorded, family):
+    named, least = FAMILIES[family]
+    others = {op for ops, _ in FAMILIES.values() if ops for op in ops}
+    count, gpus = 0, set()
+    for about, call, tensors in recorded:
+        if call["op"] not in named if named else call["op"] in others:
+            continue
+        found = check_operators.computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
+        assert found is not None, call
+        for name, words in tensors.items():
+            if not name.endswith(".rows"):
+                mine = np.ascontiguousarray(found[name]).view(words.dtype).reshape(words.shape)
+                assert np.array_equal(mine, words), (call, name, int((mine != words).sum()))
+        count += 1
+        gpus.add(about["gpu"])
+    assert count >= least
+    assert gpus == {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}
+
+
+def test_a_wrong_order_is_seen(recorded):
+    """The recorded rows tell orders apart: softmax of the columns in another order has other bits."""
+    differing = 0
+    for about, call, tensors in recorded:
+        if call["op"] == "softmax" and call["shape"][1] > 500 and call["dtype"] == call["to"] == "f32":
+            x = check_operators.rows_of(call, 0, int(about["seed"]), tensors["out.rows"])
+            backwards = np.ascontiguousarray(operators.softmax(np.ascontiguousarray(x[:, ::-1]))[:, ::-1])
+            differing += not np.array_equal(backwards.view(np.uint32), tensors["out"])
+    assert differing >= 5
+
+
+def test_threads_and_torch_change_no_bit():
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((2, 4, n, 64)).astype(np.float16) for n in (70, 300, 300))
+    one = operators.attention(q, k, v, is_causal=True)
+    assert np.array_equal(one.view(np.uint16), operators.attention(q, k, v, is_causal=True, threads=3).view(np.uint16))
+    x = rng.standard_normal((5, 3000)).astype(ml_dtypes.bfloat16)
+    for f in (operators.softmax, operators.rms_norm, operators.sum):
+        assert np.array_equal(f(x).view(np.uint16), f(x, threads=2).view(np.uint16))
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    made = operators.softmax(torch.from_numpy(q))
+    assert made.dtype == torch.float16 and np.array_equal(made.numpy().view(np.uint16), operators.softmax(q).view(np.uint16))
+
+
+@pytest.mark.parametrize("call, field", [
+    (lambda x: operators.attention(x[0, 0, 0], x, x), "q"),
+    (lambda x: operators.attention(x.astype(np.float32), x, x), "q"),
+    (lambda x: operators.attention(x, x[:, :1], x), "v"),
+    (lambda x: operators.attention(x, x, x, backend="math"), "backend"),
+    (lambda x: operators.attention(x, x, x, window=3), "window"),
+    (lambda x: operators.attention(x, x, x, splits=0), "splits"),
+    (lambda x: operators.attention(x, x, x, backend="efficient", window=(1, 1)), "window or splits"),
+    (lambda x: operators.attention(x[..., :7], x[..., :7], x[..., :7]), "head_size"),
+    (lambda x: operators.softmax(np.zeros((2, 0), np.float32)), "x"),
+    (lambda x: operators.softmax(x, dtype=np.float64), "dtype"),
+    (lambda x: operators.layer_norm(x, x[0, 0]), "weight"),
+    (lambda x: operators.layer_norm(np.zeros((1, 4), np.float32), None, np.zeros(4, np.float32)), "bias"),
+    (lambda x: operators.sum(x, dim=0), "dim"),
+    (lambda x: operators.elementwise("slu", x), "function"),
+    (lambda x: operators.elementwise("add", x), "y"),
+    (lambda x: operators.elementwise("exp", x, x), "y"),
+    (lambda x: operators.cross_entropy(x[0, 0][None], np.array([9])), "target"),
+    (lambda x: bitmma.layers.llama(x, {}, heads=1, kv_heads=1), "x"),
+])  # fmt: skip
+def test_what_does_not_fit_is_refused(call, field):
+    with pytest.raises(bitmma.Error) as error:
+        call(np.ones((1, 2, 3, 8), np.float16))
+    assert error.value.violations[0].field == field
