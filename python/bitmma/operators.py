@@ -42,7 +42,7 @@ def _rows(value: Any, name: str, like_format: str | None = None) -> tuple[str, n
     return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
 
 
-def _result(reference: Any, codes: np.ndarray, format: str, shape: tuple[int, ...]) -> Any:
+def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
     return like(reference, codes.view(dtype_of("s32" if format == "s32" else format)).reshape(shape))
 
 
@@ -149,7 +149,7 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -
         if codes is not None and codes.shape != (1, array.shape[-1]):
             raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
         given.append(None if codes is None else (format, codes))
-    out, mean, rstd = _core.norm((format, words), *given, number_of(eps, "eps"), rms, threads_of(threads))
+    out, mean, rstd = _core.norm((format, words), given[0], given[1], number_of(eps, "eps"), rms, threads_of(threads))
     rest = (*array.shape[:-1], 1)
     return (_result(x, out, format, array.shape), None if mean is None else _result(x, mean, "f32", rest), _result(x, rstd, "f32", rest))
 
