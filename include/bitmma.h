@@ -305,8 +305,8 @@ bitmma_status bitmma_instruction_field_at(const bitmma_instruction* instruction,
 
 // Sets a number: a descriptor, an address, a warp.
 bitmma_status bitmma_state_set_number(bitmma_state* state, const char* field, uint64_t number);
-// Sets an array of elements of `element_bytes` bytes: 1 for smem, 8 for registers of f64, otherwise 4. `rank` is 1 to
-// 4. The function copies the elements.
+// Sets an array of elements of `element_bytes` bytes: 1 for smem, 8 for registers of f64, otherwise 4. `rank` is at
+// most 4. The function copies the elements.
 bitmma_status bitmma_state_set_array(bitmma_state* state, const char* field, const void* elements, size_t element_bytes,
                                      size_t rank, const int64_t* extents);
 // The same without a copy: `elements` must exist unchanged as long as the state is read. They are aligned to 4 bytes

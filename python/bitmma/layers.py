@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import public, unchecked
+from ._arguments import public
 from ._arrays import dtype_of, format_of, like, to_numpy
 from ._errors import count_of, number_of, refuse
 from ._gemm import gemm
 from .operators import attention, elementwise, mean
 
-__all__ = ["llama"]
+__all__ = ["llama", "llama_norm"]
 
 _products = ("q", "k", "v", "o", "gate", "up", "down")
 
@@ -32,13 +32,18 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     return array
 
 
-def _norm(x: np.ndarray, weight: np.ndarray, eps: float, threads: int) -> np.ndarray:
-    """LlamaRMSNorm of transformers: f32, rounded before the weight."""
-    wide = x.astype(np.float32)
+@public
+def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> Any:
+    """LlamaRMSNorm of transformers, written out in PyTorch's operators: x [..., hidden] and weight [hidden] in bfloat16. It rounds to
+    bfloat16 before the weight; `bitmma.operators.rms_norm` is torch's own, which does not."""
+    given = to_numpy(x, "x")
+    array = _bf16(given, "x", (None,) * given.ndim)
+    scale = _bf16(weight, "weight", (array.shape[-1],))
+    wide = array.astype(np.float32)
     squares = mean(elementwise("square", wide), keepdim=True, threads=threads)
-    scale = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, eps)))
-    scaled = elementwise("mul", wide, np.broadcast_to(scale, wide.shape)).astype(x.dtype)
-    return elementwise("mul", np.broadcast_to(weight, x.shape), scaled, threads=threads)
+    inverse = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, number_of(eps, "eps"))))
+    scaled = elementwise("mul", wide, np.broadcast_to(inverse, wide.shape)).astype(array.dtype)
+    return like(x, elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
 
 
 def _turned(x: np.ndarray, position: int, theta: float, threads: int) -> np.ndarray:
@@ -52,7 +57,7 @@ def _turned(x: np.ndarray, position: int, theta: float, threads: int) -> np.ndar
     return elementwise("add", elementwise("mul", x, cos), elementwise("mul", rotated, sin), threads=threads)
 
 
-@public(k=unchecked)
+@public
 def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
           eps: float = 1e-5, theta: float = 10000.0, plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
     """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2, SwiGLU, residuals,
@@ -97,7 +102,7 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
         return np.ascontiguousarray(t.reshape(tokens, n, size).swapaxes(0, 1))
 
     s: dict[str, np.ndarray] = {}
-    s["norm"] = _norm(x, w["norm"], eps, threads)
+    s["norm"] = llama_norm(x, w["norm"], eps=eps, threads=threads)
     for name in ("q", "k", "v"):
         s[name] = linear(name, s["norm"])
     s["q_turned"] = _turned(split(s["q"], heads), position, theta, threads)
@@ -108,7 +113,7 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     s["attention"] = attention(s["q_turned"], keys, values, is_causal=tokens > 1, threads=threads)
     s["o"] = linear("o", np.ascontiguousarray(s["attention"].swapaxes(0, 1)).reshape(tokens, heads * size))
     s["mid"] = elementwise("add", x, s["o"], threads=threads)
-    s["norm2"] = _norm(s["mid"], w["norm2"], eps, threads)
+    s["norm2"] = llama_norm(s["mid"], w["norm2"], eps=eps, threads=threads)
     s["gate"], s["up"] = linear("gate", s["norm2"]), linear("up", s["norm2"])
     s["silu"] = elementwise("silu", s["gate"], threads=threads)
     s["product"] = elementwise("mul", s["silu"], s["up"], threads=threads)

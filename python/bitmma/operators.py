@@ -173,7 +173,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5, *, threads: int = 1)
     """torch.nn.functional.rms_norm over the last dimension; `weight` as in `layer_norm`. torch's default of eps is the
     epsilon of the type; here it is given.
 
-    >>> rms_norm(np.array([[3, 3, 3, 3]], np.float32), eps=0)
+    >>> rms_norm(np.array([[2, 2, 2, 2]], np.float32), eps=0)
     array([[1., 1., 1., 1.]], dtype=float32)
     """
     return _norm(x, weight, None, eps, True, threads)[0]
