@@ -156,7 +156,7 @@ def test_reprs_of_instructions_give_the_instruction_back():
 def test_names_are_those_that_users_import():
     for name in bitmma.__all__:
         one = getattr(bitmma, name)
-        assert name in ("datasets", "layout", "math", "testing") or one.__module__ == "bitmma", name
+        assert name in ("datasets", "layers", "layout", "math", "operators", "testing") or one.__module__ == "bitmma", name
     assert pickle.loads(pickle.dumps(bitmma.evidence(WGMMA))) == bitmma.evidence(WGMMA)
 
 
