@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arguments import public
 from ._arrays import dtype_of, format_of, like, to_numpy
-from ._errors import count_of, number_of, refuse
+from ._errors import count_of, number_of, refuse, shown
 from ._gemm import gemm
 from .operators import attention, elementwise, mean
 
@@ -46,27 +46,38 @@ def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> A
     return like(x, elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
 
 
-def _turned(x: np.ndarray, position: int, theta: float, threads: int) -> np.ndarray:
+def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) -> np.ndarray:
     """Rotary embedding of [heads, tokens, head size]."""
-    heads, tokens, size = x.shape
-    angle = np.arange(position, position + tokens)[:, None] * theta ** (-np.arange(0, size, 2) / size)[None, :]
-    cos, sin = (np.broadcast_to(np.concatenate((f(angle), f(angle)), -1).astype(x.dtype), x.shape) for f in (np.cos, np.sin))
+    size = x.shape[-1]
+    cos, sin = (np.broadcast_to(one, x.shape) for one in rotary)
     negative = x[..., size // 2:].copy()
     negative.view(np.uint16)[...] ^= 0x8000
     rotated = np.concatenate((negative, x[..., :size // 2]), -1)
     return elementwise("add", elementwise("mul", x, cos), elementwise("mul", rotated, sin), threads=threads)
 
 
+def _rotary(given: Any, tokens: int, size: int, position: int, theta: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    if given is not None:
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise refuse("rotary", shown(given), "(cos, sin)")
+        return _bf16(given[0], "cos", (tokens, size)), _bf16(given[1], "sin", (tokens, size))
+    angle = np.arange(position, position + tokens)[:, None] * theta ** (-np.arange(0, size, 2) / size)[None, :]
+    cos, sin = (np.concatenate((f(angle), f(angle)), -1).astype(dtype) for f in (np.cos, np.sin))
+    return cos, sin
+
+
 @public
 def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
-          eps: float = 1e-5, theta: float = 10000.0, plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
+          eps: float = 1e-5, theta: float = 10000.0, rotary: tuple[Any, Any] | None = None, plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
     """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2, SwiGLU, residuals,
-    as transformers' LlamaDecoderLayer has them with sdpa attention.
+    in the order of transformers' LlamaDecoderLayer with sdpa attention.
 
     x         [tokens, hidden]
     weights   norm [hidden], q [heads * size, hidden], k and v [kv_heads * size, hidden], o [hidden, heads * size], norm2 [hidden],
               gate and up [intermediate, hidden], down [hidden, intermediate]
     position  of the first token; with a cache: the tokens that it has
+    theta     base of the rotary embedding; cos and sin are computed in f64 and rounded to bfloat16
+    rotary    (cos, sin) instead, [tokens, size]: transformers computes the angles in f32, whose roundings differ at far positions
     cache     (k, v) of earlier tokens, [kv_heads, tokens, size], keys turned already. A single token sees all of them
     plans     how cuBLAS computed a product: {"down": plan}, a name of `bitmma.catalogue()`, a plan, or the name of the kernel as the
               profiler shows it, as {"down": {"kernel": name}}. Default: "flat", one chain over K
@@ -74,6 +85,13 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     Returns every step by name, in order: norm, q, k, v, q_turned, k_turned, attention, o, mid, norm2, gate, up, silu, product,
     down, out; q_turned, k_turned and attention are [heads, tokens, size], the others [tokens, ...].
     """
+    for name, value in (("weights", weights), ("plans", plans)):
+        if not isinstance(value, dict) and (name == "weights" or value is not None):
+            raise refuse(name, shown(value), "a dictionary")
+    if cache is not None and (not isinstance(cache, tuple) or len(cache) != 2):
+        raise refuse("cache", shown(cache), "(k, v)")
+    if rotary is not None and (position or theta != 10000.0):
+        raise refuse("position, theta", "given beside rotary", "one of them: rotary has the positions")
     reference, given = x, dict(plans or {})
     for name in given:
         if name not in _products:
@@ -87,11 +105,16 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     w = {"norm": _bf16(weights["norm"], "norm", (hidden,)), "norm2": _bf16(weights["norm2"], "norm2", (hidden,)),
          "q": _bf16(weights["q"], "q", (None, hidden))}
     size = w["q"].shape[0] // heads
-    inter = to_numpy(weights["gate"], "gate").shape[0]
+    if size * heads != w["q"].shape[0] or size % 2:
+        raise refuse("q", f"shape {w['q'].shape}", f"rows for {heads} heads of an even size")
+    inter = _bf16(weights["gate"], "gate", (None, hidden)).shape[0]
     for name, shape in {"k": (kv_heads * size, hidden), "v": (kv_heads * size, hidden), "o": (hidden, heads * size), "gate": (inter, hidden),
                         "up": (inter, hidden), "down": (hidden, inter)}.items():
         w[name] = _bf16(weights[name], name, shape)
-    eps, theta = number_of(eps, "eps"), number_of(theta, "theta")
+    position = count_of(position, "position", 0)
+    if number_of(theta, "theta") <= 0:
+        raise refuse("theta", theta, "a number above 0")
+    turns = _rotary(rotary, tokens, size, position, theta, x.dtype)
 
     def linear(name: str, source: np.ndarray) -> np.ndarray:
         plan = given.get(name, "flat")
@@ -105,8 +128,8 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     s["norm"] = llama_norm(x, w["norm"], eps=eps, threads=threads)
     for name in ("q", "k", "v"):
         s[name] = linear(name, s["norm"])
-    s["q_turned"] = _turned(split(s["q"], heads), position, theta, threads)
-    s["k_turned"] = _turned(split(s["k"], kv_heads), position, theta, threads)
+    s["q_turned"] = _turned(split(s["q"], heads), turns, threads)
+    s["k_turned"] = _turned(split(s["k"], kv_heads), turns, threads)
     keys, values = s["k_turned"], split(s["v"], kv_heads)
     if cache is not None:
         keys, values = (np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1) for one, new in zip(cache, (keys, values)))

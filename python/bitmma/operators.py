@@ -17,7 +17,7 @@ import numpy as np
 from . import _core
 from ._arguments import public, unchecked
 from ._arrays import codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import count_of, flag_of, number_of, refuse, threads_of
+from ._errors import count_of, flag_of, number_of, refuse, shown, threads_of
 
 __all__ = ["amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "layer_norm", "log_softmax", "mean",
            "rms_norm", "softmax", "sum"]
@@ -40,6 +40,27 @@ def _rows(value: Any, name: str, like_format: str | None = None) -> tuple[str, n
     if array.ndim == 0 or array.size == 0:
         raise refuse(name, f"shape {array.shape}", "one element or more")
     return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
+
+
+def _format_of_result(dtype: Any, format: str) -> str:
+    """Of `dtype`, NumPy's or torch's: that of x, or f32."""
+    if dtype is None:
+        return format
+    name = getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
+    found = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
+    if found not in (format, "f32"):
+        raise refuse("dtype", shown(dtype), f"float32, or {dtype_of(format)} as x has")
+    return found
+
+
+def _numbers(rows: Any, count: int) -> list[int] | None:
+    """Numbers of rows of a larger matrix."""
+    if rows is None:
+        return None
+    numbers = np.asarray(rows)
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
+        raise refuse("rows", shown(rows), f"{count} whole numbers, one for each row of x")
+    return [int(one) for one in numbers]
 
 
 def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
@@ -73,8 +94,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
 
     q           [..., heads, queries, head size], float16 or bfloat16; head sizes are multiples of 8 up to 256
     k, v        [..., heads or a divisor of them, keys, head size], of the same type
-    is_causal   query i sees the keys up to i + keys - queries
-    scale       default 1 / sqrt(head size)
+    is_causal   query i sees the keys up to i + keys - queries: FlashAttention's rule where their numbers differ
+    scale       above 0; default 1 / sqrt(head size)
     window      (left, right): keys that a query sees before and after its own; -1: all
     splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
                 1 is the kernel of sequences of several lengths
@@ -110,16 +131,16 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
 
 def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool) -> Any:
     format, words, array = _rows(x, "x")
-    to = format if dtype is None else _format(np.empty(0, dtype), "dtype", (format, "f32"))
-    numbers = None if rows is None else [count_of(row, "rows") for row in rows]
-    return _result(x, _core.softmax((format, words), to, logarithm, numbers, whole, threads_of(threads)), to, array.shape)
+    to = _format_of_result(dtype, format)
+    made = _core.softmax((format, words), to, logarithm, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads))
+    return _result(x, made, to, array.shape)
 
 
 @public(rows=unchecked)
 def softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.softmax(x, -1).
 
-    dtype    of the result: that of x, or float32
+    dtype    of the result: that of x, or float32, NumPy's or torch's
     rows     where x has some rows of a larger matrix: the number of each there. Where rows begin in memory decides bits of
              rows whose bytes are no multiple of 16
     whole    rows of that matrix
@@ -158,7 +179,7 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, return_moments: bool = False, threads: int = 1) -> Any:
     """torch.nn.functional.layer_norm over the last dimension.
 
-    weight, bias    one number a column, of the type of x; both or none
+    weight, bias    one number a column, of the type of x; a bias needs a weight
     return_moments  True: (out, mean, rstd), float32 [..., 1]
 
     >>> layer_norm(np.array([[1, 3]], np.float32), eps=0)
@@ -181,14 +202,16 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5, *, threads: int = 1)
 
 def _reduced(x: Any, what: str, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int) -> Any:
     format, words, array = _rows(x, "x")
-    if dim not in (None, -1, array.ndim - 1) and not (dim in (0, -2) and array.ndim == 2):
-        raise refuse("dim", dim, "-1, None for all elements, or 0 of a matrix", "other dimensions are not measured")
-    to = format if dtype is None else _format(np.empty(0, dtype), "dtype", (format, "f32"))
+    is_whole = dim is None or type(dim) is int
+    if not is_whole or dim not in (None, -1, array.ndim - 1) and not (dim in (0, -2) and array.ndim == 2):
+        raise refuse("dim", repr(dim), "-1, None for all elements, or 0 of a matrix", "other dimensions are not measured")
+    to = _format_of_result(dtype, format)
     over_rows = array.ndim == 2 and dim in (0, -2)
+    if (dim is None or over_rows) and (rows is not None or whole):
+        raise refuse("rows, whole", "given", "none: all rows are there where the result is not one of each row")
     if dim is None:
         words = words.reshape(1, -1)
-    numbers = None if rows is None else [count_of(row, "rows") for row in rows]
-    made = _core.reduce((format, words), what, to, over_rows, numbers, whole, threads_of(threads))
+    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads))
     shape = () if dim is None else (array.shape[1],) if over_rows else array.shape[:-1]
     if flag_of(keepdim, "keepdim"):
         shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
@@ -243,22 +266,27 @@ def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int 
 def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
     """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
 
-    reduction  "mean", "sum", or "none": one loss a row
+    reduction  "mean" of fewer than 720 rows, or "none": one loss a row. More rows take more threads, which were not compared with a GPU
 
     >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
     array([-0.], dtype=float32)
     """
+    given = to_numpy(x, "x")
+    if given.ndim != 2:
+        raise refuse("x", f"shape {given.shape}", "[rows, classes]")
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
     classes = to_numpy(target, "target")
-    if logarithms.ndim != 2 or classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
-        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}: x is [rows, classes]")
+    if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
+        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one a row")
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
         raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
-    if reduction not in ("mean", "sum", "none"):
-        raise refuse("reduction", repr(reduction), "mean, sum or none")
+    if reduction not in ("mean", "none"):
+        raise refuse("reduction", repr(reduction), "mean or none", "no sum was compared with a GPU")
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
         return like(x, -picked)
+    if len(picked) >= 720:
+        raise refuse("rows", len(picked), "fewer than 720 for a mean", 'reduction="none" has the loss of each row')
     # A warp: each lane takes every 32nd row, and shuffles join the lanes.
     lanes, half = np.zeros(32, np.float32), 16
     for first in range(0, len(picked), 32):
@@ -266,8 +294,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         lanes[:len(part)] -= part
     while half:
         lanes, half = lanes[:half] + lanes[half:2 * half], half // 2
-    loss = lanes[0] / np.float32(len(picked)) if reduction == "mean" else lanes[0]
-    return like(x, np.asarray(loss, np.float32).astype(logarithms.dtype))
+    return like(x, np.asarray(lanes[0] / np.float32(len(picked))).astype(logarithms.dtype))
 
 
 @public

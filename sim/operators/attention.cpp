@@ -12,12 +12,11 @@
 #include <limits>
 
 #include "../arithmetic/chain.hpp"
-#include "../formats/sixteen_bits.hpp"
 #include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/math/c_function.hpp"
-#include "bitmma/math/math_instruction.hpp"
+#include "row_lanes.hpp"
 
 namespace bitmma {
 namespace {
@@ -25,8 +24,7 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F;
 constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 
-float value(uint32_t word) { return std::bit_cast<float>(word); }
-uint32_t word(float value) { return std::bit_cast<uint32_t>(value); }
+using operators::narrow, operators::value, operators::word;
 
 /// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
 struct TileRow {
@@ -88,9 +86,27 @@ void require_shape(const AttentionShape& shape) {
           "a divisor of the heads of Q");
   require(shape.queries >= 1, "queries", shape.queries, "1 or more");
   require(shape.keys >= 1, "keys", shape.keys, "1 or more");
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  require(int64_t{shape.heads} * shape.queries <= most && int64_t{shape.kv_heads} * shape.keys <= most, "heads",
+          shape.heads, "at most 2^31 - 1 queries and keys of all heads");
   require(shape.head_size >= 8 && shape.head_size <= 256 && shape.head_size % 8 == 0, "head_size", shape.head_size,
           "a multiple of 8 up to 256");
   if (!violations.empty()) throw Error(std::move(violations));
+}
+
+void require_plan(const AttentionPlan& plan) {
+  const auto require = [](bool good, std::string_view field, std::string seen, std::string_view expected) {
+    if (!good) throw Error({.field = std::string(field), .seen = std::move(seen), .expected = std::string(expected)});
+  };
+  require(plan.tile_queries >= 1 && plan.tile_queries <= 128, "tile_queries", std::to_string(plan.tile_queries),
+          "1 to 128");
+  require(plan.tile_keys >= 32 && plan.tile_keys <= 256 && plan.tile_keys % 32 == 0, "tile_keys",
+          std::to_string(plan.tile_keys), "a multiple of 32 up to 256");
+  require(plan.splits >= 1 && plan.splits <= 128, "splits", std::to_string(plan.splits), "1 to 128");
+  require(std::isfinite(plan.scale) && plan.scale > 0, "scale", fmt::format("{}", plan.scale),
+          "a number above 0: no other was compared with a GPU");
+  for (const int window : {plan.window_left, plan.window_right})
+    require(window >= -1 && window <= 1 << 30, "window", std::to_string(window), "-1, all keys, to 2^30");
 }
 
 void require_matrix(std::string_view name, const Matrix& matrix, Format format, int rows, int cols) {
@@ -104,38 +120,27 @@ void require_matrix(std::string_view name, const Matrix& matrix, Format format, 
                  .expected = fmt::format("{} x {}", rows, cols)});
 }
 
-const CFunction& function(std::string_view name) { return parse_c_function(name); }
-
 /// exp2f of every word.
 void exp2_all(std::span<uint32_t> words) {
-  static const CFunction& exp2f = function("exp2f@cuda_13");
+  static const CFunction& exp2f = parse_c_function("exp2f@cuda_13");
   compute(exp2f, words, {}, words);
 }
 uint32_t exp2_of(float x) {
-  static const CFunction& exp2f = function("exp2f@cuda_13");
+  static const CFunction& exp2f = parse_c_function("exp2f@cuda_13");
   return compute(exp2f, word(x));
 }
 /// CUDA's __logf: lg2.approx * ln 2.
 float fast_log(float x) {
-  static const CFunction& logf = function("__logf@cuda_13");
+  static const CFunction& logf = parse_c_function("__logf@cuda_13");
   return value(compute(logf, word(x)));
 }
 float exp_of(float x) {
-  static const CFunction& expf = function("expf@cuda_13");
+  static const CFunction& expf = parse_c_function("expf@cuda_13");
   return value(compute(expf, word(x)));
 }
 float log_of(float x) {
-  static const CFunction& logf = function("logf@cuda_13");
+  static const CFunction& logf = parse_c_function("logf@cuda_13");
   return value(compute(logf, word(x)));
-}
-
-/// f32 words rounded to the type of `to`.
-void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> to) {
-  const auto each = [&](const auto& function) {
-    for (size_t i = 0; i < from.size(); ++i) to[i] = function(from[i]);
-  };
-  if (format == Format::bf16) each(bf16_code);
-  else each(f16_code);
 }
 
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
@@ -368,10 +373,8 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   }
 }
 
-}  // namespace
-
-AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
-  require_shape(shape);
+/// Inside an IeeeEnvironment.
+[[gnu::noinline]] AttentionPlan plan_of(const AttentionShape& shape, const AttentionOptions& options) {
   AttentionPlan plan{.kernel = options.kernel,
                      .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(shape.head_size)))};
   if (options.kernel == AttentionKernel::memory_efficient) {
@@ -400,18 +403,26 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
   const int key_tiles = ceil_div(shape.keys, row.split_keys);
   plan.splits =
       options.splits.value_or(splits_for(heads * ceil_div(queries, split_queries), options.multiprocessors, key_tiles));
-  if (plan.splits < 1 || plan.splits > 128)
-    throw Error({.field = "splits",
-                 .seen = std::to_string(plan.splits),
-                 .expected = "1 to 128",
-                 .source = std::string(source)});
   if (plan.splits > 1) plan.tile_queries = split_queries, plan.tile_keys = row.split_keys;
+  return plan;
+}
+
+}  // namespace
+
+AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
+  require_shape(shape);
+  if (options.multiprocessors < 1)
+    throw Error({.field = "multiprocessors", .seen = std::to_string(options.multiprocessors), .expected = "1 or more"});
+  const math::IeeeEnvironment environment;
+  AttentionPlan plan = plan_of(shape, options);
+  require_plan(plan);
   return plan;
 }
 
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                     const Matrix& v, int threads) {
   require_shape(shape);
+  require_plan(plan);
   if (q.format() != Format::f16 && q.format() != Format::bf16)
     throw Error({.field = "type of Q", .seen = std::string(info(q.format()).name), .expected = "f16 or bf16"});
   require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);

@@ -117,7 +117,7 @@ Norm norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, 
         {.field = "bias", .seen = "no weight", .expected = "a weight with the bias: without it nothing was measured"});
   const std::vector<float> weights = weight ? row_of(*weight, 0) : std::vector<float>{},
                            biases = bias ? row_of(*bias, 0) : std::vector<float>{};
-  const bool in_vectors = x.cols() % 4 == 0;
+  const bool in_vectors = x.cols() % 4 == 0 && x.cols() <= 1 << 24;
   Norm result{.out = Matrix(x.format(), x.rows(), x.cols()), .rstd = Matrix(Format::f32, x.rows(), 1)};
   if (!rms) result.mean = Matrix(Format::f32, x.rows(), 1);
   for_each_row(x.rows(), threads, [&](int row) {

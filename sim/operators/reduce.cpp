@@ -20,7 +20,6 @@ constexpr int64_t most_threads = 512, warp = 32;
 int64_t power_below(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Threads of a block along x and y, blocks of an output, and whether each of them shares one output's elements.
 struct Spread {
@@ -152,11 +151,12 @@ Matrix reduce(const Matrix& given, const ReduceOptions& options) {
   const Matrix& x = over_rows ? turned : given;
   const RowsOf of = over_rows ? RowsOf{} : options.of;
   require_rows(of, x);
+  if (options.multiprocessors < 1)
+    throw Error({.field = "multiprocessors", .seen = std::to_string(options.multiprocessors), .expected = "1 or more"});
   const bool adds = options.what == RowReduction::sum || options.what == RowReduction::mean;
   const int64_t bytes = x.format() == Format::f32 ? 4 : 2;
   const int64_t vector = adds && bytes == 2 ? 8 : 4, outputs = std::max<int64_t>(of.whole, x.rows());
   const Spread spread = spread_of(outputs, x.cols(), !over_rows, vector, options.multiprocessors);
-  const float factor = static_cast<float>(outputs) / static_cast<float>(outputs * x.cols());
   const bool is_index = options.what == RowReduction::argmax;
   const Format to = options.to.value_or(x.format());
   if (to != x.format() && !(adds && to == Format::f32))
@@ -170,10 +170,11 @@ Matrix reduce(const Matrix& given, const ReduceOptions& options) {
       out(row, 0) = static_cast<uint32_t>(first_largest(values));
       return;
     }
-    const int64_t shift = number_of(of, row) * x.cols() * bytes % (vector * bytes) / bytes;
+    const int64_t shift = misalignment(number_of(of, row), x.cols(), bytes, vector * bytes) / bytes;
     float result = adds ? reduced(values, spread, shift, 0, add)
                         : reduced(values, spread, shift, -std::numeric_limits<float>::infinity(), larger);
-    if (options.what == RowReduction::mean) result *= factor;
+    if (options.what == RowReduction::mean)
+      result *= static_cast<float>(outputs) / static_cast<float>(outputs * x.cols());
     store_row(out, row, std::span(&result, 1));
     if (options.what == RowReduction::amax && result != result) out(row, 0) = code_of_nan(x.format(), word(result));
   });

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "../formats/sixteen_bits.hpp"
 #include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
@@ -34,14 +37,19 @@ std::vector<float> row_of(const Matrix& x, int row) {
   return values;
 }
 
-void store_row(Matrix& out, int row, std::span<const float> values) {
-  const std::span<uint32_t> to = out.row(row);
-  const auto narrow = [&](const auto& function) {
-    for (std::size_t i = 0; i < values.size(); ++i) to[i] = function(word(values[i]));
+void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> to) {
+  const auto each = [&](const auto& function) {
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = function(from[i]);
   };
-  if (out.format() == Format::f32) narrow(math::canonical);
-  else if (out.format() == Format::bf16) narrow(bf16_code);
-  else narrow(f16_code);
+  if (format == Format::f32) each(math::canonical);
+  else if (format == Format::bf16) each(bf16_code);
+  else each(f16_code);
+}
+
+void store_row(Matrix& out, int row, std::span<const float> values) {
+  std::vector<uint32_t> words(values.size());
+  std::ranges::transform(values, words.begin(), word);
+  narrow(words, out.format(), out.row(row));
 }
 
 void require_rows(const RowsOf& of, const Matrix& x) {
@@ -50,10 +58,14 @@ void require_rows(const RowsOf& of, const Matrix& x) {
     throw Error(
         {.field = "rows", .seen = std::to_string(of.rows.size()), .expected = fmt::format("{}, as x has", rows)});
   for (const int64_t row : of.rows) {
-    if (row < 0) throw Error({.field = "rows", .seen = std::to_string(row), .expected = "0 or more"});
+    if (row < 0 || (of.whole != 0 && row >= of.whole))
+      throw Error({.field = "rows",
+                   .seen = std::to_string(row),
+                   .expected = of.whole == 0 ? "0 or more" : fmt::format("0 to {}", of.whole - 1)});
   }
-  if (of.whole != 0 && of.whole < x.rows())
-    throw Error({.field = "whole", .seen = std::to_string(of.whole), .expected = fmt::format("{} or more", rows)});
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  if (of.whole != 0 && (of.whole < x.rows() || of.whole > most))
+    throw Error({.field = "whole", .seen = std::to_string(of.whole), .expected = fmt::format("{} to {}", rows, most)});
 }
 
 void for_each_row(int rows, int threads, const std::function<void(int)>& body) {

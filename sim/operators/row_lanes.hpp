@@ -30,6 +30,16 @@ void store_row(Matrix& out, int row, std::span<const float> values);
 inline int64_t number_of(const RowsOf& of, int row) {
   return of.rows.empty() ? row : of.rows[static_cast<std::size_t>(row)];
 }
+/// f32 words rounded to a type of f32, f16 or bf16; a NaN becomes the type's own.
+void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> to);
+
+/// Bytes between the last address that is a multiple of `unit` bytes, a power of two, and the first of a row.
+inline int64_t misalignment(int64_t row, int64_t cols, int64_t bytes, int64_t unit) {
+  return row % unit * (cols % unit) * bytes % unit;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// Throws Error when there are other rows than the matrix has.
 void require_rows(const RowsOf& of, const Matrix& x);
 

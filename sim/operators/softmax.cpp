@@ -27,14 +27,14 @@ struct Threads {
 constexpr int64_t shared_bytes = 49152;
 
 Threads threads_for(int64_t cols, int64_t bytes, int64_t row, bool half_to_float) {
-  const int64_t count = std::min<int64_t>((cols + 31) / 32 * 32, 1024), width = 16 / bytes;
+  const int64_t count = std::min<int64_t>(ceil_div(cols, 32) * 32, 1024), width = 16 / bytes;
   // cunn_SoftMaxForwardReg: up to nine elements a thread, in registers.
-  if (!half_to_float && (cols + count - 1) / count < 10) return {.count = count, .vectors = cols};
+  if (!half_to_float && ceil_div(cols, count) < 10) return {.count = count, .vectors = cols};
   // cunn_SoftMaxForwardSmem.
   if (cols < (shared_bytes - count / 32 * 4) / bytes && cols % width == 0)
     return {.count = count, .vectors = cols, .width = width};
   // cunn_SoftMaxForward.
-  const int64_t shift = row * cols * bytes % 16 / bytes;
+  const int64_t shift = misalignment(row, cols, bytes, 16) / bytes;
   const int64_t head = shift == 0 ? 0 : count - shift, rest = cols - head;
   return {.count = count, .head = head, .shift = shift, .vectors = rest - rest % (width * count), .width = width};
 }

@@ -143,10 +143,17 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
   CHECK_THROWS_AS(attention_plan({}, {.splits = 129}), Error);
   CHECK_THROWS_AS(attention_plan({.head_size = 192}, {.kernel = AttentionKernel::memory_efficient}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.kernel = AttentionKernel::memory_efficient, .window_left = 3}), Error);
+  CHECK_THROWS_AS(attention_plan({}, {.scale = 0.0F}), Error);
+  CHECK_THROWS_AS(attention_plan({}, {.window_left = -2}), Error);
+  CHECK_THROWS_AS(attention_plan({}, {.multiprocessors = 0}), Error);
+  CHECK_THROWS_AS(attention_plan({.heads = 65536, .queries = 65536}), Error);
   const AttentionShape shape{.queries = 2, .keys = 3, .head_size = 8};
   const AttentionPlan plan = attention_plan(shape);
   const Matrix q = random_matrix(2, 8, 7), k = random_matrix(3, 8, 8);
   CHECK_NOTHROW(attention(plan, shape, q, k, k));
+  for (const AttentionPlan& wrong : {AttentionPlan{.tile_queries = 0}, AttentionPlan{.tile_keys = 0},
+                                     AttentionPlan{.tile_keys = 33}, AttentionPlan{.splits = 0}})
+    CHECK_THROWS_AS(attention(wrong, shape, q, k, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, q, q, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, Matrix(Format::f32, 2, 8), k, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, q, k, Matrix(Format::bf16, 3, 8)), Error);

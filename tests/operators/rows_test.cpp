@@ -113,6 +113,10 @@ TEST_CASE("row operators refuse other types, shapes and names") {
   CHECK_THROWS_AS(softmax(x, {.of = {.rows = {1}}}), Error);
   CHECK_THROWS_AS(softmax(x, {.of = {.rows = {0, -1}}}), Error);
   CHECK_THROWS_AS(softmax(x, {.of = {.whole = 1}}), Error);
+  CHECK_THROWS_AS(softmax(x, {.of = {.rows = {0, 5}, .whole = 5}}), Error);
+  CHECK_THROWS_AS(reduce(x, {.of = {.whole = int64_t{1} << 61}}), Error);
+  CHECK_THROWS_AS(reduce(x, {.multiprocessors = 0}), Error);
+  CHECK_NOTHROW(softmax(x, {.of = {.rows = {0, std::numeric_limits<int64_t>::max()}}}));
   CHECK_THROWS_AS(layer_norm(x, &x, nullptr, 1e-5F), Error);
   const Matrix weight = random_rows(1, 8, 4);
   CHECK_THROWS_AS(layer_norm(x, nullptr, &weight, 1e-5F), Error);

@@ -100,8 +100,22 @@ def test_threads_and_torch_change_no_bit():
     (lambda x: operators.elementwise("slu", x), "function"),
     (lambda x: operators.elementwise("add", x), "y"),
     (lambda x: operators.elementwise("exp", x, x), "y"),
-    (lambda x: operators.cross_entropy(x[0, 0][None], np.array([9])), "target"),
+    (lambda x: operators.cross_entropy(x[0, 0][:1], np.array([9])), "target"),
+    (lambda x: operators.cross_entropy(x[0, 0], np.zeros(3, np.int32), reduction="sum"), "reduction"),
+    (lambda x: operators.cross_entropy(np.zeros((720, 2), np.float32), np.zeros(720, np.int32)), "rows"),
+    (lambda x: operators.attention(x, x, x, scale=-1.0), "scale"),
+    (lambda x: operators.attention(x, x, x, scale=float("inf")), "scale"),
+    (lambda x: operators.softmax(x[0, 0], rows=[0, 1]), "rows"),
+    (lambda x: operators.softmax(x[0, 0], rows=5), "rows"),
+    (lambda x: operators.softmax(x[0, 0], rows=[0, 1, 9], whole=5), "rows"),
+    (lambda x: operators.softmax(x, dtype="bogus"), "dtype"),
+    (lambda x: operators.mean(x[0, 0], whole=2**61), "whole"),
+    (lambda x: operators.sum(x[0, 0], 0, rows=[0, 1, 2]), "rows, whole"),
+    (lambda x: operators.sum(x[0, 0], True), "dim"),
+    (lambda x: operators.cross_entropy(x, np.zeros(3, np.int32)), "x"),
     (lambda x: bitmma.layers.llama(x, {}, heads=1, kv_heads=1), "x"),
+    (lambda x: bitmma.layers.llama(x, 5, heads=1, kv_heads=1), "weights"),
+    (lambda x: bitmma.layers.llama(x, {}, heads=1, kv_heads=1, cache=(x,)), "cache"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(call, field):
     with pytest.raises(bitmma.Error) as error:

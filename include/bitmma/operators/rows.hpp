@@ -33,7 +33,7 @@ struct SoftmaxOptions {
   std::optional<Format> to = {};  // f32, f16 or bf16; default: the type of x
   bool logarithm = false;         // log_softmax
   RowsOf of = {};
-  int threads = 1;  // 0: all cores; no bit depends on it
+  int threads = 1;  // no bit depends on it
 };
 
 /// softmax or log_softmax over the columns. Throws Error for other types than f32, f16, bf16.
@@ -67,7 +67,7 @@ struct ReduceOptions {
 Matrix reduce(const Matrix& x, const ReduceOptions& options = {});
 
 /// "exp", "silu", "add": a function of each element. `y` has the shape and the type of x, for functions of two. Throws
-/// Error, with the nearest names, for another name, and when `y` is missing or not read.
+/// Error, which lists the names, for another name, and when `y` is missing or not read.
 Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y = nullptr, int threads = 1);
 
 struct ElementwiseFunction {
