@@ -69,7 +69,7 @@ def whole_tensor(call, stream, shape, seed, gain=None):
 
 def attention(call, seed, tensors):
     """The outputs of the heads that the file samples."""
-    if call["api"] not in ("flash", "flash_window", "flash_varlen", "efficient") or call["dtype"] == "f32":
+    if call["api"] not in ("flash", "flash_window", "flash_varlen", "efficient"):
         return None
     heads, d, queries, keys = call["heads"], call["d"], call["queries"], call["keys"]
     if call["api"] == "flash_varlen":

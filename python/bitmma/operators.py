@@ -10,6 +10,7 @@ docs/operators.md tells what was compared with a GPU.
 """
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,12 @@ def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> 
     return like(reference, codes.view(dtype_of("s32" if format == "s32" else format)).reshape(shape))
 
 
-def _heads(value: Any, name: str, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
+def _heads(value: Any, name: str, has_f32: bool, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
     """(format, codes as a matrix of the last axis, the array): [..., heads, n, head size]."""
     array = to_numpy(value, name)
     if array.ndim < 2 or array.size == 0:
         raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size], with one element or more")
-    found = _format(array, name, ("f16", "bf16"))
+    found = _format(array, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"))
     if format is not None and found != format:
         raise refuse(name, found, f"{format}, as q")
     return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
@@ -92,7 +93,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
               splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
     """softmax(q @ k.T * scale) @ v as scaled_dot_product_attention gives it.
 
-    q           [..., heads, queries, head size], float16 or bfloat16; head sizes are multiples of 8 up to 256
+    q           [..., heads, queries, head size], float16 or bfloat16, float32 for "efficient"; head sizes are multiples of 8 up
+                to 256
     k, v        [..., heads or a divisor of them, keys, head size], of the same type
     is_causal   query i sees the keys up to i + keys - queries: FlashAttention's rule where their numbers differ
     scale       above 0; default 1 / sqrt(head size)
@@ -110,19 +112,20 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     >>> attention(q, q, q)[0, 0]
     array([1., 1., 1., 1., 1., 1., 1., 1.], dtype=float16)
     """
-    format, q_words, q_array = _heads(q, "q")
-    _, k_words, k_array = _heads(k, "k", format)
-    _, v_words, v_array = _heads(v, "v", format)
+    if backend not in ("flash", "efficient"):
+        raise refuse("backend", repr(backend), "flash or efficient: torch's FLASH_ATTENTION and EFFICIENT_ATTENTION")
+    is_efficient = backend == "efficient"
+    format, q_words, q_array = _heads(q, "q", is_efficient)
+    _, k_words, k_array = _heads(k, "k", is_efficient, format)
+    _, v_words, v_array = _heads(v, "v", is_efficient, format)
     if k_array.shape != v_array.shape:
         raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, as k")
     *lead, queries, head_size = q_array.shape
     if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
         raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
-    if backend not in ("flash", "efficient"):
-        raise refuse("backend", repr(backend), "flash or efficient: torch's FLASH_ATTENTION and EFFICIENT_ATTENTION")
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, backend == "efficient",
+    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, is_efficient,
                                   flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
                                   None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
     made = _result(q, out, format, q_array.shape)
@@ -266,7 +269,7 @@ def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int 
 def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
     """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
 
-    reduction  "mean" of fewer than 720 rows, or "none": one loss a row. More rows take more threads, which were not compared with a GPU
+    reduction  "mean", "sum", or "none": one loss a row
 
     >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
     array([-0.], dtype=float32)
@@ -280,21 +283,22 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one a row")
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
         raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
-    if reduction not in ("mean", "none"):
-        raise refuse("reduction", repr(reduction), "mean or none", "no sum was compared with a GPU")
+    if reduction not in ("mean", "sum", "none"):
+        raise refuse("reduction", repr(reduction), "mean, sum or none")
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
         return like(x, -picked)
-    if len(picked) >= 720:
-        raise refuse("rows", len(picked), "fewer than 720 for a mean", 'reduction="none" has the loss of each row')
-    # A warp: each lane takes every 32nd row, and shuffles join the lanes.
-    lanes, half = np.zeros(32, np.float32), 16
-    for first in range(0, len(picked), 32):
-        part = picked[first:first + 32].astype(np.float32)
-        lanes[:len(part)] -= part
-    while half:
-        lanes, half = lanes[:half] + lanes[half:2 * half], half // 2
-    return like(x, np.asarray(lanes[0] / np.float32(len(picked))).astype(logarithms.dtype))
+    # One block: each thread takes every `count`th row, and halves of the threads are added to the others until one is left.
+    count = min(max(1 << round(math.log2(max(len(picked) // 16, 1))), 32), 1024)
+    threads_have = np.zeros(count, np.float32)
+    for first in range(0, len(picked), count):
+        part = picked[first:first + count].astype(np.float32)
+        threads_have[:len(part)] -= part
+    while len(threads_have) > 1:
+        half = len(threads_have) // 2
+        threads_have = threads_have[:half] + threads_have[half:]
+    loss = threads_have[0] / np.float32(len(picked)) if reduction == "mean" else threads_have[0]
+    return like(x, np.asarray(loss).astype(logarithms.dtype))
 
 
 @public

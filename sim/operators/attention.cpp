@@ -143,6 +143,36 @@ float log_of(float x) {
   return value(compute(logf, word(x)));
 }
 
+/// K of f32 operands as CUTLASS' OpMultiplyAddFastF32 multiplies them: an f32 number is a tf32 number toward zero and
+/// the tf32 number nearest to the rest, halves away from zero. Every 8 of K become 24: small * big, big * small, big *
+/// big.
+enum class Side : uint8_t { a, b };
+constexpr int split_k = 8;
+
+uint32_t big_part(uint32_t x) { return x & 0xFFFFE000; }
+uint32_t small_part(uint32_t x) { return (word(value(x) - value(big_part(x))) + 0x1000) & 0xFFFFE000; }
+
+/// Rows with K in three parts.
+[[gnu::noinline]] Matrix split_rows(const Matrix& x, Side side) {
+  const int groups = static_cast<int>(operators::ceil_div(x.cols(), split_k));
+  Matrix parts(Format::tf32, x.rows(), 3 * split_k * groups);
+  for (int row = 0; row < x.rows(); ++row) {
+    for (int k = 0; k < x.cols(); ++k) {
+      const uint32_t big = big_part(x(row, k)), small = small_part(x(row, k));
+      const int at = 3 * split_k * (k / split_k) + k % split_k;
+      parts(row, at) = side == Side::a ? small : big;
+      parts(row, at + split_k) = side == Side::a ? big : small;
+      parts(row, at + 2 * split_k) = big;
+    }
+  }
+  return parts;
+}
+
+/// The operand as the instructions of the kernel read it.
+Matrix operand_a(const Matrix& x) { return x.format() == Format::f32 ? split_rows(x, Side::a) : x; }
+Matrix operand_b(const Matrix& x) {
+  return x.format() == Format::f32 ? transposed(split_rows(transposed(x), Side::b)) : x;
+}
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
 struct Row {
   float largest = minus_infinity;
@@ -168,9 +198,8 @@ class Tile {
         first_(first_query),
         count_(std::min(plan.tile_queries, shape.queries - first_query)),
         model_(*find_accumulator_model(Target::sm_90a, Family::mma_sync, q.format(), q.format(), Format::f32)),
-        rows_(static_cast<size_t>(count_)) {
-    head_updates_ = updates_of(shape.head_size);
-  }
+        type_(v.format()),
+        rows_(static_cast<size_t>(count_)) {}
 
   /// Tiles of keys [first, last) of those that the mask leaves.
   TileResult run(int first_tile, int last_tile) {
@@ -187,18 +216,17 @@ class Tile {
  private:
   void take(int tile) {
     const int first_key = tile * plan_.tile_keys, keys = std::min(plan_.tile_keys, shape_.keys - first_key);
-    const Matrix scores = chain(
-        model_,
+    const Matrix scores = added(
         {.a = q_, .b = kt_, .row = head_ * shape_.queries + first_, .rows = count_, .col = first_key, .cols = keys},
-        head_updates_, 16, {});
+        {});
     Matrix p(Format::f32, count_, plan_.tile_keys);
     std::vector<float> rescale(static_cast<size_t>(count_), 1);
     for (int i = 0; i < count_; ++i)
       weigh(scores.row(i), p.row(i), i, first_key, keys, rescale[static_cast<size_t>(i)]);
     exp2_all(p.words());
     for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
-    Matrix rounded(q_.format(), count_, keys);
-    for (int i = 0; i < count_; ++i) narrow(p.row(i).first(static_cast<size_t>(keys)), q_.format(), rounded.row(i));
+    Matrix rounded(type_, count_, keys);
+    for (int i = 0; i < count_; ++i) narrow(p.row(i).first(static_cast<size_t>(keys)), type_, rounded.row(i));
     std::optional<Matrix> c;
     if (!is_first_) {
       for (int i = 0; i < count_; ++i) {
@@ -206,18 +234,33 @@ class Tile {
       }
       c = std::move(out_);
     }
-    const Matrix values = block_of(v_, first_key, keys, 0, shape_.head_size);
-    out_ = chain(model_, {.a = rounded, .b = values, .rows = count_, .cols = shape_.head_size}, updates_of(keys),
-                 step(), std::move(c));
+    const Matrix weights = operand_a(rounded), values = operand_b(block_of(v_, first_key, keys, 0, shape_.head_size));
+    out_ = added({.a = weights, .b = values, .rows = count_, .cols = shape_.head_size}, std::move(c));
     is_first_ = false;
   }
 
   /// K of the instructions: m16n8k16, and m16n8k8 in the memory-efficient kernel.
   int step() const { return is_flash() ? 16 : 8; }
-  std::vector<ChainUpdate> updates_of(int k) const {
+  std::vector<ChainUpdate> updates_of(int first, int last) const {
     std::vector<ChainUpdate> updates;
-    for (int at = 0; at < k; at += step()) updates.push_back({at, std::min(step(), k - at)});
+    for (int at = first; at < last; at += step()) updates.push_back({at, std::min(step(), last - at)});
     return updates;
+  }
+
+  /// C plus the product of the block. Of f32 operands CUTLASS adds up tiles of 32 of K in an accumulator of their own,
+  /// which the next tile's first 8 still go into, and then adds that to C.
+  Matrix added(const ChainBlock& block, std::optional<Matrix> c) const {
+    const int k = block.a.cols();
+    if (type_ != Format::f32) return chain(model_, block, updates_of(0, k), step(), std::move(c));
+    Matrix sum = c ? std::move(*c) : Matrix(Format::f32, block.rows, block.cols);
+    constexpr int group = 3 * split_k, tile = 4 * group;
+    for (int first = 0, last = group; first < k; first = last, last += tile) {
+      const Matrix part = chain(model_, block, updates_of(first, std::min(last, k)), step(), {});
+      const std::span<uint32_t> to = sum.words();
+      const std::span<const uint32_t> from = part.words();
+      for (size_t i = 0; i < to.size(); ++i) to[i] = word(value(to[i]) + value(from[i]));
+    }
+    return sum;
   }
   bool is_flash() const { return plan_.kernel == AttentionKernel::flash_2; }
   /// The key at the place of a query: causal masks end there.
@@ -311,7 +354,7 @@ class Tile {
   const Matrix &q_, &kt_, &v_;
   int head_, first_, count_;
   const AccumulatorModel& model_;
-  std::vector<ChainUpdate> head_updates_;
+  Format type_;  // of Q, K and V
   std::vector<Row> rows_;
   Matrix out_;
   bool is_first_ = true;
@@ -369,7 +412,7 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   for (int i = 0; i < tile.out.rows(); ++i) {
     const int query = first_query + i, row = head * shape.queries + query;
     result.lse(head, query) = math::canonical(word(tile.lse[static_cast<size_t>(i)]));
-    narrow(tile.out.row(i), q.format(), result.out.row(row));
+    narrow(tile.out.row(i), v.format(), result.out.row(row));
   }
 }
 
@@ -423,15 +466,20 @@ Attention attention(const AttentionPlan& plan, const AttentionShape& shape, cons
                     const Matrix& v, int threads) {
   require_shape(shape);
   require_plan(plan);
-  if (q.format() != Format::f16 && q.format() != Format::bf16)
-    throw Error({.field = "type of Q", .seen = std::string(info(q.format()).name), .expected = "f16 or bf16"});
+  const bool is_flash = plan.kernel == AttentionKernel::flash_2;
+  if (q.format() != Format::f16 && q.format() != Format::bf16 && (is_flash || q.format() != Format::f32))
+    throw Error({.field = "type of Q",
+                 .seen = std::string(info(q.format()).name),
+                 .expected = is_flash ? "f16 or bf16; the memory-efficient kernel takes f32" : "f16, bf16 or f32"});
   require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);
   require_matrix("K", k, q.format(), shape.kv_heads * shape.keys, shape.head_size);
   require_matrix("V", v, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  const math::IeeeEnvironment environment;
+  const Matrix q_operand = operand_a(q);
   std::vector<Matrix> kt(static_cast<size_t>(shape.kv_heads)), values(kt.size());
   for (size_t i = 0; i < kt.size(); ++i) {
     const int first = static_cast<int>(i) * shape.keys;
-    kt[i] = transposed(block_of(k, first, shape.keys, 0, shape.head_size));
+    kt[i] = operand_b(transposed(block_of(k, first, shape.keys, 0, shape.head_size)));
     values[i] = block_of(v, first, shape.keys, 0, shape.head_size);
   }
   Attention result{.out = Matrix(q.format(), q.rows(), q.cols()),
@@ -442,8 +490,8 @@ Attention attention(const AttentionPlan& plan, const AttentionShape& shape, cons
     const auto kv = static_cast<size_t>(head / shared);
     // The last tiles see the most keys: first come those that take long.
     const int tile = tiles_of_head - 1 - static_cast<int>(i) % tiles_of_head;
-    const math::IeeeEnvironment environment;
-    write_tile(plan, shape, q, kt[kv], values[kv], head, tile * plan.tile_queries, result);
+    const math::IeeeEnvironment environment_of_thread;
+    write_tile(plan, shape, q_operand, kt[kv], values[kv], head, tile * plan.tile_queries, result);
   });
   return result;
 }

@@ -155,6 +155,11 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
                                      AttentionPlan{.tile_keys = 33}, AttentionPlan{.splits = 0}})
     CHECK_THROWS_AS(attention(wrong, shape, q, k, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, q, q, k), Error);
+  // Only the memory-efficient kernel has f32.
+  const Matrix wide(Format::f32, 2, 8), wide_keys(Format::f32, 3, 8);
+  CHECK_THROWS_AS(attention(plan, shape, wide, wide_keys, wide_keys), Error);
+  const AttentionPlan efficient = attention_plan(shape, {.kernel = AttentionKernel::memory_efficient});
+  CHECK(attention(efficient, shape, wide, wide_keys, wide_keys).out == wide);
   CHECK_THROWS_AS(attention(plan, shape, Matrix(Format::f32, 2, 8), k, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, q, k, Matrix(Format::bf16, 3, 8)), Error);
 }

@@ -71,7 +71,8 @@ struct Attention {
 /// Throws Error when the shape is none of the kernel's: head sizes are multiples of 8 up to 256.
 AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
 
-/// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16. The same bits for
+/// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16, or with the
+/// memory-efficient kernel all f32. The same bits for
 /// any number of threads. Throws Error when shapes or types do not agree.
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                     const Matrix& v, int threads = 1);
