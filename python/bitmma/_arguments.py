@@ -159,7 +159,7 @@ def public(function: Any = None, **own: Check) -> Any:
             raise
         except (TypeError, AttributeError, OverflowError, UnicodeError, RecursionError, ValueError, KeyError,
                 IndexError) as error:
-            raise misuse(function.__qualname__, signature, args, kwargs, error) from error
+            raise misuse(called.__module__, function.__qualname__, signature, args, kwargs, error) from error
     return called
 
 
@@ -175,7 +175,7 @@ _words_of_others = {
 }
 
 
-def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
+def misuse(module: str, name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
            error: Exception) -> Exception:
     """The mistake of a call that Python rejected: wrong names, number of arguments, or type of a value."""
     legal = [one for one in signature.parameters if one != "self"]
@@ -183,7 +183,7 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
     for given in kwargs:
         if given not in legal and not is_open:
             meant = _words_of_others.get((name, given)) or near(given, legal)
-            return no_such_argument(given, f"bitmma.{name}", legal, meant)
+            return no_such_argument(given, f"{module}.{name}", legal, meant)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as wrong:

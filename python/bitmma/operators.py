@@ -28,7 +28,7 @@ def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
     found = format_of(array)
     found = "f32" if found == "tf32" else found
     if found not in formats:
-        raise refuse(name, array.dtype, " or ".join(str(dtype_of(one)) for one in formats), f"{name}.astype(np.float32)")
+        raise refuse(name, array.dtype, ", ".join(str(dtype_of(one)) for one in formats), f"{name}.astype({dtype_of(formats[0])})")
     return found
 
 
