@@ -132,6 +132,9 @@ nb::object from_json(const std::string& text);
 nb::object from_report(const Report& report);
 nb::list to_list(const std::vector<Violation>& violations);
 
+/// A fresh array of a matrix's codes: unsigned integers of 1, 2 or 4 bytes.
+nb::object array_of(const Matrix& matrix);
+
 void bind_instruction(nb::module_& module);
 void bind_gemm(nb::module_& module);
 void bind_quantize(nb::module_& module);

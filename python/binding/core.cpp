@@ -174,6 +174,13 @@ nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
   return nb::module_::import_("numpy").attr("empty")(nb::tuple(extents), dtype);
 }
 
+nb::object array_of(const Matrix& matrix) {
+  constexpr const char* dtypes[] = {"", "uint8", "uint16", "", "uint32"};
+  nb::object array = numpy_array({matrix.rows(), matrix.cols()}, dtypes[code_bytes(matrix.format())]);
+  write_codes(matrix, Buffer(array, "codes", true).data());
+  return array;
+}
+
 nb::object from_json(const std::string& text) { return nb::module_::import_("json").attr("loads")(text); }
 
 nb::object from_report(const Report& report) { return from_json(to_json(report)); }

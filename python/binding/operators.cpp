@@ -14,11 +14,11 @@ namespace {
 
 using namespace nb::literals;
 
-/// The matrix as an array of `extents`.
-nb::object array_of(const Matrix& matrix, const Extents& extents) {
-  nb::object array = numpy_array(extents, code_bytes(matrix.format()) == 2 ? "uint16" : "uint32");
-  write_codes(matrix, Buffer(array, "codes", true).data());
-  return array;
+/// `run` without the interpreter's lock.
+template <typename Run>
+auto unlocked(const Run& run) {
+  const nb::gil_scoped_release release;
+  return run();
 }
 
 nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_heads, bool efficient, bool causal,
@@ -38,25 +38,12 @@ nb::tuple attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_hea
                              .window_left = window_left,
                              .window_right = window_right,
                              .splits = splits});
-  const Attention result = [&] {
-    const nb::gil_scoped_release release;
-    return attention(plan, shape, q_matrix, k_matrix, v_matrix, threads);
-  }();
-  return nb::make_tuple(array_of(result.out, {q_matrix.rows(), q_matrix.cols()}),
-                        array_of(result.lse, {heads, shape.queries}), plan.splits);
+  const Attention result = unlocked([&] { return attention(plan, shape, q_matrix, k_matrix, v_matrix, threads); });
+  return nb::make_tuple(array_of(result.out), array_of(result.lse));
 }
-
-nb::object array_of(const Matrix& matrix) { return array_of(matrix, {matrix.rows(), matrix.cols()}); }
 
 RowsOf rows_of_whole(std::optional<std::vector<int64_t>> rows, int64_t whole) {
   return {.rows = std::move(rows).value_or(std::vector<int64_t>{}), .whole = whole};
-}
-
-/// `run` without the interpreter's lock.
-template <typename Run>
-auto unlocked(const Run& run) {
-  const nb::gil_scoped_release release;
-  return run();
 }
 
 nb::object softmax_rows(nb::handle x, std::string_view to, bool logarithm, std::optional<std::vector<int64_t>> rows,

@@ -10,13 +10,6 @@ namespace {
 
 using namespace nb::literals;
 
-nb::object array_of(const Matrix& matrix) {
-  constexpr const char* dtypes[] = {"", "uint8", "uint16", "", "uint32"};
-  nb::object array = numpy_array({matrix.rows(), matrix.cols()}, dtypes[code_bytes(matrix.format())]);
-  write_codes(matrix, Buffer(array, "codes", true).data());
-  return array;
-}
-
 nb::tuple quantize_matrix(nb::handle x, std::string_view name, std::optional<std::string_view> device, int threads) {
   const QuantizeRecipe& recipe = recipe_named(name);
   const Matrix matrix = required_matrix_in(x, "x");

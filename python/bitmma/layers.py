@@ -68,7 +68,8 @@ def _rotary(given: Any, tokens: int, size: int, position: int, theta: float, dty
 
 @public
 def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
-          eps: float = 1e-5, theta: float = 10000.0, rotary: tuple[Any, Any] | None = None, plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
+          eps: float = 1e-5, theta: float = 10000.0, rotary: tuple[Any, Any] | None = None,
+          plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
     """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2, SwiGLU, residuals,
     in the order of transformers' LlamaDecoderLayer with sdpa attention.
 

@@ -32,12 +32,13 @@ def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
     return found
 
 
-def _rows(value: Any, name: str, like_format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
-    """(format, codes as a matrix of the last axis, the array)."""
+def _rows(value: Any, name: str, formats: tuple[str, ...] = ("f32", "f16", "bf16"), format: str | None = None,
+          reference: str = "x") -> tuple[str, np.ndarray, np.ndarray]:
+    """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must have."""
     array = to_numpy(value, name)
-    found = _format(array, name, ("f32", "f16", "bf16"))
-    if like_format is not None and found != like_format:
-        raise refuse(name, found, f"{like_format}, as x")
+    found = _format(array, name, formats)
+    if format is not None and found != format:
+        raise refuse(name, found, f"{format}, as {reference}")
     if array.ndim == 0 or array.size == 0:
         raise refuse(name, f"shape {array.shape}", "one element or more")
     return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
@@ -65,18 +66,15 @@ def _numbers(rows: Any, count: int) -> list[int] | None:
 
 
 def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
-    return like(reference, codes.view(dtype_of("s32" if format == "s32" else format)).reshape(shape))
+    return like(reference, codes.view(dtype_of(format)).reshape(shape))
 
 
 def _heads(value: Any, name: str, has_f32: bool, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
-    """(format, codes as a matrix of the last axis, the array): [..., heads, n, head size]."""
-    array = to_numpy(value, name)
-    if array.ndim < 2 or array.size == 0:
-        raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size], with one element or more")
-    found = _format(array, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"))
-    if format is not None and found != format:
-        raise refuse(name, found, f"{format}, as q")
-    return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
+    """`_rows` of [..., heads, n, head size]."""
+    found, words, array = _rows(value, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"), format, "q")
+    if array.ndim < 2:
+        raise refuse(name, f"shape {array.shape}", "[..., heads, n, head size] or [n, head size]")
+    return found, words, array
 
 
 def _window(value: Any) -> tuple[int, int]:
@@ -125,9 +123,9 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
         raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    out, lse, _ = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, is_efficient,
-                                  flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
-                                  None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
+    out, lse = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, is_efficient,
+                               flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
+                               None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
     made = _result(q, out, format, q_array.shape)
     return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
 
@@ -169,7 +167,7 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -
     format, words, array = _rows(x, "x")
     given = []
     for name, one in (("weight", weight), ("bias", bias)):
-        codes = None if one is None else _rows(one, name, format)[1]
+        codes = None if one is None else _rows(one, name, format=format)[1]
         if codes is not None and codes.shape != (1, array.shape[-1]):
             raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
         given.append(None if codes is None else (format, codes))
@@ -314,7 +312,7 @@ def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
     format, words, array = _rows(x, "x")
     other = None
     if y is not None:
-        _, y_words, y_array = _rows(y, "y", format)
+        _, y_words, y_array = _rows(y, "y", format=format)
         if y_array.shape != array.shape:
             raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, as x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)

@@ -24,7 +24,7 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F;
 constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 
-using operators::narrow, operators::value, operators::word;
+using operators::ceil_div, operators::narrow, operators::value, operators::word;
 
 /// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
 struct TileRow {
@@ -49,8 +49,6 @@ int padded_head_size(int head_size) {
   }
   return 256;
 }
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 /// num_splits_heuristic of flash_api.cpp.
 int splits_for(int query_tiles, int multiprocessors, int key_tiles) {
@@ -154,8 +152,7 @@ uint32_t small_part(uint32_t x) { return (word(value(x) - value(big_part(x))) + 
 
 /// Rows with K in three parts.
 [[gnu::noinline]] Matrix split_rows(const Matrix& x, Side side) {
-  const int groups = static_cast<int>(operators::ceil_div(x.cols(), split_k));
-  Matrix parts(Format::tf32, x.rows(), 3 * split_k * groups);
+  Matrix parts(Format::tf32, x.rows(), 3 * split_k * ceil_div(x.cols(), split_k));
   for (int row = 0; row < x.rows(); ++row) {
     for (int k = 0; k < x.cols(); ++k) {
       const uint32_t big = big_part(x(row, k)), small = small_part(x(row, k));
@@ -173,6 +170,7 @@ Matrix operand_a(const Matrix& x) { return x.format() == Format::f32 ? split_row
 Matrix operand_b(const Matrix& x) {
   return x.format() == Format::f32 ? transposed(split_rows(transposed(x), Side::b)) : x;
 }
+
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
 struct Row {
   float largest = minus_infinity;
@@ -255,13 +253,11 @@ class Tile {
     Matrix sum = c ? std::move(*c) : Matrix(Format::f32, block.rows, block.cols);
     constexpr int group = 3 * split_k, tile = 4 * group;
     for (int first = 0, last = group; first < k; first = last, last += tile) {
-      const Matrix part = chain(model_, block, updates_of(first, std::min(last, k)), step(), {});
-      const std::span<uint32_t> to = sum.words();
-      const std::span<const uint32_t> from = part.words();
-      for (size_t i = 0; i < to.size(); ++i) to[i] = word(value(to[i]) + value(from[i]));
+      f32::add(sum, chain(model_, block, updates_of(first, std::min(last, k)), step(), {}));
     }
     return sum;
   }
+
   bool is_flash() const { return plan_.kernel == AttentionKernel::flash_2; }
   /// The key at the place of a query: causal masks end there.
   int place_of(int query) const { return query + (is_flash() ? shape_.keys - shape_.queries : 0); }
@@ -274,7 +270,6 @@ class Tile {
     const auto begin = static_cast<size_t>(plan_.window_left < 0 ? 0 : std::clamp(place - plan_.window_left, 0, keys));
     const auto end =
         static_cast<size_t>(plan_.window_right < 0 ? keys : std::clamp(place + plan_.window_right + 1, 0, keys));
-
     if (!is_flash()) {
       for (size_t j = begin; j < end; ++j) p[j] = word(value(scores[j]) * plan_.scale * log2_e);
       scores = p;
@@ -370,14 +365,12 @@ float weights_of(std::span<const float> lse, int head_size, std::span<float> wei
   if (largest == minus_infinity) largest = 0;
   std::array<float, 32> sums = {};
   for (size_t i = 0; i < splits; ++i) {
-    float& sum = sums[i % threads];
-    sum = i < threads ? exp_of(lse[i] - largest) : sum + exp_of(lse[i] - largest);
+    float& own = sums[i % threads];
+    own = i < threads ? exp_of(lse[i] - largest) : own + exp_of(lse[i] - largest);
   }
-  for (size_t half = threads / 2; half > 0; half /= 2) {
-    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-  }
-  const bool has_none = sums[0] == 0 || sums[0] != sums[0];
-  const float joined = has_none ? -minus_infinity : log_of(sums[0]) + largest;
+  const float sum = operators::shuffle_down(std::span<float>(sums), threads, operators::add);
+  const bool has_none = sum == 0 || sum != sum;
+  const float joined = has_none ? -minus_infinity : log_of(sum) + largest;
   for (size_t i = 0; i < splits; ++i) weights[i] = exp_of(lse[i] - joined);
   return joined;
 }

@@ -110,15 +110,12 @@ Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int 
   const bool keeps_nan = function.name == "relu";
   Matrix out(x.format(), x.rows(), x.cols());
   for_each_row(x.rows(), threads, [&](int row) {
-    const std::vector<float> given = row_of(x, row);
-    const Words a = words_of(given), b = y ? words_of(row_of(*y, row)) : Words{};
+    const Words a = words_of(row_of(x, row)), b = y ? words_of(row_of(*y, row)) : Words{};
     Words results(a.size());
     loop(a, b, results);
-    std::vector<float> values(a.size());
-    std::ranges::transform(results, values.begin(), value);
-    store_row(out, row, values);
-    for (std::size_t i = 0; keeps_nan && i < given.size(); ++i) {
-      if (given[i] != given[i]) out.row(row)[i] = x.row(row)[i];
+    narrow(results, out.format(), out.row(row));
+    for (std::size_t i = 0; keeps_nan && i < a.size(); ++i) {
+      if (value(a[i]) != value(a[i])) out.row(row)[i] = x.row(row)[i];
     }
   });
   return out;

@@ -10,12 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "../gemm/f32.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "bitmma/operators/rows.hpp"
 
 namespace bitmma::operators {
 
-inline float value(uint32_t word) { return std::bit_cast<float>(word); }
+using f32::value;
 inline uint32_t word(float value) { return std::bit_cast<uint32_t>(value); }
 
 /// Throws Error for other types than f32, f16 and bf16, and for a matrix without elements.
@@ -30,6 +31,7 @@ void store_row(Matrix& out, int row, std::span<const float> values);
 inline int64_t number_of(const RowsOf& of, int row) {
   return of.rows.empty() ? row : of.rows[static_cast<std::size_t>(row)];
 }
+
 /// f32 words rounded to a type of f32, f16 or bf16; a NaN becomes the type's own.
 void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> to);
 
@@ -38,7 +40,10 @@ inline int64_t misalignment(int64_t row, int64_t cols, int64_t bytes, int64_t un
   return row % unit * (cols % unit) * bytes % unit;
 }
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+template <typename A, typename B>
+constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
 
 /// Throws Error when there are other rows than the matrix has.
 void require_rows(const RowsOf& of, const Matrix& x);

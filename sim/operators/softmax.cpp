@@ -14,7 +14,7 @@ namespace {
 
 using namespace operators;
 
-/// The thread that adds element i of a row, for blocks of a row.
+/// How the threads of a block share the elements of a row.
 struct Threads {
   int64_t count = 0;
   int64_t head = 0;     // elements before the first address that is a multiple of 16 bytes, one a thread

@@ -68,7 +68,7 @@ struct Attention {
   bool operator==(const Attention&) const = default;
 };
 
-/// Throws Error when the shape is none of the kernel's: head sizes are multiples of 8 up to 256.
+/// Throws Error if the kernel does not take the shape: head sizes are multiples of 8 up to 256.
 AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
 
 /// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16, or with the
