@@ -41,18 +41,19 @@ from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sy
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
                      write)
+from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._sealed import SealedFinding, SealedReport, sealed
 from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 from .math import cvt
 
 __all__ = [
-    "Accuracy", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "TensorMap",
-    "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Violation", "accuracy",
-    "all_instructions", "catalogue", "codes", "compare", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
+    "Accuracy", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
+    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
+    "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
+    "all_instructions", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layers", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "kernel", "layers", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "replay", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

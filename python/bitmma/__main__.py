@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""python -m bitmma: runs the program in the wheel with the same arguments."""
+"""python -m bitmma: runs the program in the wheel with the same arguments. `replay` is computed by the package itself."""
 import os
 import shutil
 import subprocess
@@ -26,6 +26,10 @@ def program() -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["replay"]:
+        from ._replay_command import main as replay_main
+
+        sys.exit(replay_main(sys.argv[2:]))
     command = [program(), *sys.argv[1:]]
     if os.name == "nt":  # execv would return to the shell before the program ends
         sys.exit(subprocess.call(command))

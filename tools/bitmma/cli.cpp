@@ -27,6 +27,7 @@ void add_commands(Command& app, Context& context) {
   add_math(app, context);
   add_quantize(app, context);
   add_run(app, context);
+  add_replay(app, context);
   add_diagnose(app, context);
   add_ptx(app, context);
   add_gpu(app, context);

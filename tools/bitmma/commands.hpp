@@ -46,6 +46,7 @@ void add_gpu(Command& app, Context& context);
 void add_math(Command& app, Context& context);
 void add_quantize(Command& app, Context& context);
 void add_run(Command& app, Context& context);
+void add_replay(Command& app, Context& context);
 void add_survey(Command& app, Context& context);
 void add_bench(Command& app, Context& context);
 

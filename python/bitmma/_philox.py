@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""Philox4x32-10 (Salmon et al., 2011), the generator of recorded operands and, as cuRAND has it, of PyTorch on a GPU."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_low = np.uint64(0xFFFFFFFF)
+
+
+def philox(block: Any, stream: Any, seed: int) -> list[np.ndarray]:
+    """The four words, uint64 below 2^32, of each counter: `block` is its lower half, `stream` its upper one."""
+    block, stream = (np.asarray(one, np.uint64) for one in np.broadcast_arrays(block, stream))
+    c = [block & _low, block >> np.uint64(32), stream & _low, stream >> np.uint64(32)]
+    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(key[0]), p1 & _low, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(key[1]), p0 & _low]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def uniform_of_torch(count: int, seed: int, offset: int, multiprocessors: int) -> np.ndarray:
+    """float32 [count] in (0, 1]: the numbers that a kernel of PyTorch draws for the elements of a tensor, such as `exponential_`.
+    `offset` is that of the generator before the call (torch.cuda.default_generators[0].get_offset())."""
+    grid = min(8 * multiprocessors, -(-count // 256))  # blocks of 256 threads, 2,048 threads on a multiprocessor
+    stride, element = 256 * grid, np.arange(count)
+    loop, place = element // (4 * stride), element % (4 * stride)
+    words = np.stack(philox(loop + offset // 4, place % stride, seed))[place // stride, element]
+    return (words.astype(np.float32).astype(np.float64) * 2.0**-32 + 2.0**-33).astype(np.float32)

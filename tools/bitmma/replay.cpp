@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The Python package recomputes captures; this command hands its flags over.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "bitmma/core/error.hpp"
+#include "flags.hpp"
+#include "output.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct ReplayFlags {
+  Flag<std::string> capture, against;
+  Flag<std::vector<std::string>> weights;
+  Flag<int> rows = 0, threads = 0;
+  Flag<bool> end_to_end = false, no_explain = false, all = false, json = false;
+};
+
+// Exit code 1 means that an output differs; Python's own errors must not end with it.
+constexpr const char* python_program =
+    "import sys\n"
+    "try:\n"
+    "  from bitmma._replay_command import main\n"
+    "except ImportError as error:\n"
+    "  sys.exit(print(f'error: replay needs the Python package of bitmma (pip install): {error}', file=sys.stderr) or "
+    "2)\n"
+    "sys.exit(main(sys.argv[1:]))\n";
+
+/// The Python in the folder of this program, where pip has installed both, else the one in PATH.
+std::string python() {
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path beside = program.parent_path() / "python3";
+  return !failed && std::filesystem::exists(beside, failed) ? beside.string() : "python3";
+}
+
+void run_replay(Context& context, const ReplayFlags& flags) {
+  std::vector<std::string> words{python(), "-c", python_program, *flags.capture};
+  const auto add = [&](std::string name, std::string value) {
+    words.push_back(std::move(name));
+    words.push_back(std::move(value));
+  };
+  for (const std::string& one : flags.weights) add("--weights", one);
+  if (!flags.against.empty()) add("--against", *flags.against);
+  if (flags.rows != 0) add("--rows", std::to_string(flags.rows));
+  if (flags.threads != 0) add("--threads", std::to_string(flags.threads));
+  for (const auto& [flag, name] : {std::pair(&flags.end_to_end, "--end-to-end"),
+                                   {&flags.no_explain, "--no-explain"},
+                                   {&flags.all, "--all"},
+                                   {&flags.json, "--json"}}) {
+    if (*flag) words.emplace_back(name);
+  }
+  context.out().flush();
+  std::vector<char*> given;
+  for (std::string& word : words) given.push_back(word.data());
+  given.push_back(nullptr);
+  pid_t child = 0;
+  if (posix_spawnp(&child, given.front(), nullptr, nullptr, given.data(), environ) == 0) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    context.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_bad_request;
+    return;
+  }
+  throw Error({.code = ViolationCode::not_found,
+               .field = "python3",
+               .seen = "not in PATH",
+               .expected = "Python with the package bitmma, which recomputes captures",
+               .fix = "`pip install .` in a checkout of bitmma installs it"});
+}
+
+}  // namespace
+
+void add_replay(Command& app, Context& context) {
+  Command* command = app.add_command("replay", "recompute a model's captured operators and compare every bit");
+  const auto flags = std::make_shared<ReplayFlags>();
+  command->add_option("capture", flags->capture, "folder that tools/capture.py wrote")->required();
+  command->add_option("--weights", flags->weights,
+                      "safetensors file with the model's weights, or a folder of such files");
+  command->add_option("--against", flags->against, "second capture: names the first operator whose outputs differ");
+  command->add_option("--rows", flags->rows, "compare at most N rows of large tensors; default: all that are stored")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--end-to-end", flags->end_to_end, "give each operator the computed results of those before it");
+  command->add_flag("--no-explain", flags->no_explain, "do not search for what else gives the recorded bits");
+  command->add_flag("--all", flags->all, "print a line for each operator");
+  command->add_flag("--json", flags->json, "print the report as JSON");
+  command->add_speed_option("--threads", flags->threads, "threads; default: all cores")->check(CLI::PositiveNumber);
+  command->footer(
+      "Examples:\n"
+      "  bitmma replay captured                   # which operators give the recorded bits\n"
+      "  bitmma replay captured --weights model/  # with the model's safetensors files\n"
+      "  bitmma replay captured --end-to-end      # from the inputs alone\n"
+      "  bitmma replay captured --against other   # the first operator where two captures differ, and why");
+  command->callback([&context, flags] { run_replay(context, *flags); });
+}
+
+}  // namespace bitmma::cli

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Captures what a model computes, operator by operator, for `bitmma replay`. Needs PyTorch, and nothing else.
+
+    import capture
+    with torch.inference_mode(), capture.Capture("captured", model=model, rows=64):
+        model(x)
+
+`captured` is a folder: graph.json has every operator with its arguments, the kernels that it launched and the machine;
+tensors.safetensors has the tensors. A result of more than `whole` bytes is stored as `rows` of its rows, the last one and others drawn from `seed`. A row
+is what lies together in memory behind the first dimensions, as many of them as make at least `rows`: [1, 512, 32, 128] in memory has
+512, and results of equally many rows store the same ones. Weights of the model that are larger than `whole` are stored by name and
+SHA-256 alone. Inputs from outside, random numbers, and keys and values of attention are stored whole.
+
+Kernel names come from a CUDA graph into which each operator is captured before it runs: with them come the number of slices of a
+split-K product, which no profiler shows.
+
+What it does not see: the inside of torch.compile and of custom operators (they are recorded by name), and other processes.
+"""
+import ctypes
+import hashlib
+import json
+import os
+import random
+import struct
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+FORMAT = "bitmma-capture/1"
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8", torch.uint8: "U8",
+          torch.int32: "I32", torch.int64: "I64", torch.int16: "I16", torch.bool: "BOOL"}  # fmt: skip
+for _name, _code in (("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2")):
+    if hasattr(torch, _name):
+        DTYPES[getattr(torch, _name)] = _code
+KERNEL_NODE = 0
+
+
+class KernelNode(ctypes.Structure):  # CUDA_KERNEL_NODE_PARAMS_v2
+    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("params", ctypes.POINTER(ctypes.c_void_p)), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p),
+                ("context", ctypes.c_void_p)]  # fmt: skip
+
+
+class Kernels:
+    """Which kernels a call launches."""
+
+    def __init__(self):
+        self.cuda, self.stream = ctypes.CDLL("libcuda.so.1"), torch.cuda.Stream()
+        try:
+            self.demangle = getattr(ctypes.CDLL("libstdc++.so.6"), "__cxa_demangle")
+            self.demangle.restype = ctypes.c_void_p
+        except (OSError, AttributeError):
+            self.demangle = None
+
+    def readable(self, name):
+        status = ctypes.c_int(1)
+        made = self.demangle and name.startswith("_Z") and self.demangle(name.encode(), None, None, ctypes.byref(status))
+        return ctypes.string_at(made).decode() if made and status.value == 0 else name
+
+    def of(self, call):
+        """[{"name", "grid", "block"}, ...] and the slices of a split-K product; None if the call cannot be captured."""
+        cuda, stream, graph, count = self.cuda, ctypes.c_void_p(self.stream.cuda_stream), ctypes.c_void_p(), ctypes.c_size_t()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            if cuda.cuStreamBeginCapture_v2(stream, 2):
+                return None
+            try:
+                call()
+                failed = False
+            except RuntimeError:
+                failed = True
+            if cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) or failed:
+                return None
+        cuda.cuGraphGetNodes(graph, None, ctypes.byref(count))
+        nodes = (ctypes.c_void_p * count.value)()
+        cuda.cuGraphGetNodes(graph, nodes, ctypes.byref(count))
+        kernels, slices = [], None
+        for node in nodes:
+            kind, params, name = ctypes.c_int(), KernelNode(), ctypes.c_char_p()
+            if cuda.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)) or kind.value != KERNEL_NODE:
+                continue
+            if cuda.cuGraphKernelNodeGetParams_v2(ctypes.c_void_p(node), ctypes.byref(params)):
+                return None
+            get_name = cuda.cuFuncGetName if params.function else cuda.cuKernelGetName
+            if get_name(ctypes.byref(name), ctypes.c_void_p(params.function or params.kernel)):
+                return None
+            text = name.value.decode()
+            kernels.append({"name": self.readable(text), "grid": list(params.grid), "block": list(params.block)})
+            if "splitKreduce" in text:  # cublasSplitKParams: the eleventh word
+                slices = struct.unpack_from("<i", ctypes.string_at(params.params[0], 60), 40)[0]
+        cuda.cuGraphDestroy(graph)
+        return kernels, slices
+
+
+def machine():
+    about = {"torch": torch.__version__, "cuda": torch.version.cuda, "allow_tf32": torch.backends.cuda.matmul.allow_tf32}
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        about |= {"gpu": properties.name, "sm": f"{properties.major}{properties.minor}", "multiprocessors": properties.multi_processor_count}
+        try:
+            version = ctypes.CDLL(f"libcublasLt.so.{str(torch.version.cuda).split('.')[0]}").cublasLtGetVersion
+            version.restype = ctypes.c_size_t
+            about["cublaslt"] = version()
+        except (OSError, AttributeError):
+            pass
+    return about
+
+
+def bytes_of(tensor):
+    return tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+class Capture(TorchDispatchMode):
+    """model: its parameters and buffers are weights, with their names. sources: {name of a weight: anything that JSON can hold},
+    where a reader finds or makes it."""
+
+    def __init__(self, path, *, model=None, rows=64, whole=1 << 16, seed=0, sources=None):
+        super().__init__()
+        self.path, self.rows, self.whole, self.seed, self.sources = path, rows, whole, seed, sources or {}
+        self.names = {}
+        if model is not None:
+            for name, one in [*model.named_parameters(), *model.named_buffers()]:
+                self.names.setdefault(id(one), name)
+        self.tensors, self.stored, self.operators, self.changed = {}, {}, [], {}
+        self.kernels = Kernels() if torch.cuda.is_available() else None
+
+    # Tensors ---------------------------------------------------------------------------------------------------------
+
+    def store(self, number, tensor, whole=False):
+        about, tensor = self.tensors[number], tensor.detach()
+        about.pop("sampled", None)
+        if not whole and tensor.numel() * tensor.element_size() > self.whole:
+            order = sorted(range(tensor.dim()), key=lambda one: -tensor.stride(one)) if 0 not in tensor.stride() else range(tensor.dim())
+            in_memory, count, leading = tensor.permute(*order), 1, 0
+            while count < self.rows and leading < tensor.dim() - 1:
+                count *= in_memory.shape[leading]
+                leading += 1
+            if count > self.rows:
+                rows = sorted([*random.Random(f"{self.seed}:{count}").sample(range(count - 1), self.rows - 1), count - 1])
+                about["sampled"] = {"order": list(order), "leading": leading, "rows": rows}
+                tensor = in_memory.reshape(count, -1)[torch.tensor(rows, device=tensor.device)]
+        self.stored[number] = (DTYPES[tensor.dtype], list(tensor.shape), bytes_of(tensor))
+
+    def add(self, tensor, role, store=True, whole=True):
+        number = str(len(self.tensors))
+        self.tensors[number] = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "strides": list(tensor.stride()),
+                                "role": role}  # fmt: skip
+        tensor._bitmma_number = (self, number, len(self.operators))
+        if role == "weight":
+            name, data = self.names[id(tensor)], bytes_of(tensor)
+            self.tensors[number] |= {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
+            if name in self.sources:
+                self.tensors[number]["source"] = self.sources[name]
+            if len(data) <= self.whole:
+                self.stored[number] = (DTYPES[tensor.dtype], list(tensor.shape), data)
+        elif store:
+            self.store(number, tensor, whole)
+        return number
+
+    def number(self, tensor):
+        """Of an argument. A tensor whose memory another operator wrote since is a new one."""
+        owner, number, when = getattr(tensor, "_bitmma_number", (None, None, 0))
+        if owner is self and self.changed.get(tensor.untyped_storage().data_ptr(), -1) < when:
+            return number
+        if id(tensor) in self.names and owner is not self:
+            return self.add(tensor, "weight")
+        return self.add(tensor, "input" if owner is not self else "changed")
+
+    def written(self, value):
+        if isinstance(value, torch.Tensor):
+            return {"tensor": self.number(value)}
+        if isinstance(value, (list, tuple)):
+            return [self.written(one) for one in value]
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        return {"other": str(value).removeprefix("torch.")}
+
+    # Operators -------------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+            with self:  # inference mode hands such operators over as they are
+                made = func.decompose(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        schema = func._schema
+        is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+        is_random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func.name()
+        given = [self.written(one) for one in args], {name: self.written(one) for name, one in kwargs.items()}
+        launched = None
+        if self.kernels is not None and not is_view and not is_random:
+            launched = self.kernels.of(lambda: func(*args, **kwargs))
+        about = {"op": str(func), "args": given[0], "kwargs": given[1], "outputs": []}
+        if is_random and self.kernels is not None:
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            about["generator"] = {"seed": generator.initial_seed(), "offset": generator.get_offset()}
+        if launched is not None:
+            about["kernels"] = launched[0]
+            if launched[1]:
+                about["slices"] = launched[1]
+        if "attention" in about["op"]:
+            for one in args[1:3]:
+                self.store(self.number(one), one, whole=True)
+        result = func(*args, **kwargs)
+        self.operators.append(about)
+        for argument, value in zip(schema.arguments, args):
+            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor):
+                self.changed[value.untyped_storage().data_ptr()] = len(self.operators) - 1
+        outputs = result if isinstance(result, (list, tuple)) else [result]
+        for one in outputs:
+            is_tensor = isinstance(one, torch.Tensor)
+            about["outputs"].append(self.add(one, "value", store=not is_view, whole=is_random) if is_tensor and one.dtype in DTYPES else None)
+        return result
+
+    # The files -------------------------------------------------------------------------------------------------------
+
+    def __exit__(self, kind, error, trace):
+        super().__exit__(kind, error, trace)
+        if kind is None and self not in torch.utils._python_dispatch._get_current_dispatch_mode_stack():
+            self.save()
+
+    def save(self):
+        os.makedirs(self.path, exist_ok=True)
+        header, at = {"__metadata__": {"format": FORMAT}}, 0
+        for number, (dtype, shape, data) in self.stored.items():
+            header[number] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+            at += len(data)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(os.path.join(self.path, "tensors.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _, _, data in self.stored.values():
+                file.write(data)
+        graph = {"format": FORMAT, "machine": machine(), "seed": self.seed, "tensors": self.tensors, "operators": self.operators}
+        with open(os.path.join(self.path, "graph.json"), "w") as file:
+            json.dump(graph, file, separators=(",", ":"))
