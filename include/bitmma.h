@@ -68,7 +68,7 @@ enum {
   BITMMA_ERROR_INTERNAL = 3,  // a bug in this library, or no thread available. D may be partly written
 };
 
-// One problem. It prints as "field = seen: legal is ...; fix [source]". Texts may be empty, never NULL.
+// One problem. It prints as "field = seen: must be ...; fix [source]". Texts may be empty, never NULL.
 typedef struct bitmma_violation {
   const char* field;   // the checked item, in the terms of PTX or of this header
   const char* seen;    // the value of the item

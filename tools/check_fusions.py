@@ -34,7 +34,7 @@ def newest_version():
         answer = output_of(PTXAS, "-arch=sm_90a", path, "-o", os.path.join(folder, "k.cubin")).stderr
     found = re.search(r"current version is '([\d.]+)'", answer)
     if not found:
-        raise SystemExit(f"{PTXAS} does not say which version of PTX it takes: {answer[:200]}")
+        raise SystemExit(f"{PTXAS} does not report which version of PTX it supports: {answer[:200]}")
     return found[1]
 
 

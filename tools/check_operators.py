@@ -3,8 +3,8 @@
 """Compares what tools/record_operators.py recorded on a GPU with what bitmma computes.
 
   check_operators.py DIR                   a table by operator and kernel: calls, outputs, those that differ
-  check_operators.py DIR --only softmax    operators, with commas
-  check_operators.py DIR --list            and a line for each call
+  check_operators.py DIR --only softmax    operators, separated by commas
+  check_operators.py DIR --list            and print a line for each call
 
 Needs the bitmma package, NumPy and ml_dtypes. Exit code 1: an output differs.
 """
@@ -202,8 +202,8 @@ def kernel_of(about):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", help="folder of recorded calls")
-    parser.add_argument("--only", help="operators, with commas")
-    parser.add_argument("--list", action="store_true", help="a line for each call")
+    parser.add_argument("--only", help="operators, separated by commas")
+    parser.add_argument("--list", action="store_true", help="print a line for each call")
     options = parser.parse_args()
     rows = collections.OrderedDict()
     for name in sorted(os.listdir(options.dir)):

@@ -373,11 +373,11 @@ def record(c, number, folder, about, device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--out", help="folder to write")
-    parser.add_argument("--only", help="families, with commas")
+    parser.add_argument("--only", help="families, separated by commas")
     parser.add_argument("--list", action="store_true", help="the families")
-    parser.add_argument("--random", type=int, default=0, metavar="N", help="instead N calls of random shapes")
-    parser.add_argument("--seed", type=int, default=1, help="of the random shapes")
-    parser.add_argument("--device", default="cuda", help="cuda, or cpu to try the script")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="record N calls with random shapes instead")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random shapes")
+    parser.add_argument("--device", default="cuda", help="cuda, or cpu to test the script")
     options = parser.parse_args()
     if options.list:
         for name, family in FAMILIES.items():

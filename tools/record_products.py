@@ -525,13 +525,13 @@ def about_this_machine(device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--out", help="folder to write")
-    parser.add_argument("--only", help="families, with commas")
+    parser.add_argument("--only", help="families, separated by commas")
     parser.add_argument("--list", action="store_true", help="the families")
-    parser.add_argument("--part", default="0/1", help="I/N: every N-th call, from the I-th on")
-    parser.add_argument("--random", type=int, default=0, metavar="N", help="instead N calls of random shapes")
-    parser.add_argument("--seed", type=int, default=1, help="of the random shapes")
-    parser.add_argument("--seconds", type=float, default=3600, help="stop after so many")
-    parser.add_argument("--device", default="cuda", help="cuda, or cpu to try the script")
+    parser.add_argument("--part", default="0/1", help="I/N: record every N-th call, starting with the I-th")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="record N calls with random shapes instead")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random shapes")
+    parser.add_argument("--seconds", type=float, default=3600, help="stop after this many calls")
+    parser.add_argument("--device", default="cuda", help="cuda, or cpu to test the script")
     options = parser.parse_args()
     if options.list:
         for name, family in FAMILIES.items():

@@ -15,7 +15,7 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const std::bad_cast&) {
-    PyErr_SetString(PyExc_TypeError, "bitmma: a value of another type than asked for");
+    PyErr_SetString(PyExc_TypeError, "bitmma: a value has the wrong type");
   } catch (const std::length_error& error) {  // more than a vector can hold
     PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const Error& error) {
@@ -35,7 +35,7 @@ Buffer::Buffer(nb::handle object, std::string_view name, bool writable) {
   const auto refuse = [&] {
     throw Error({.field = std::string(name),
                  .seen = nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))))),
-                 .expected = writable ? "an array that may be written" : "an array of numbers"});
+                 .expected = writable ? "a writable array" : "an array of numbers"});
   };
   if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
     PyErr_Clear();
@@ -72,7 +72,7 @@ Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::str
   }
   if (buffer.item_bytes() != code_bytes(format)) {
     throw Error({.field = std::string(name),
-                 .seen = std::to_string(buffer.item_bytes()) + " bytes an element",
+                 .seen = std::to_string(buffer.item_bytes()) + " bytes per element",
                  .expected = std::to_string(code_bytes(format)) + " of " + std::string(info(format).name)});
   }
   return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),
@@ -131,7 +131,7 @@ OnlyArgument only_argument(std::string_view type, const char* name, const nb::ar
   if (count <= 1) return found;
   throw Error({.field = std::string(type),
                .seen = fmt::format("{} arguments", count),
-               .expected = fmt::format("one, {}, and names with values", name)});
+               .expected = fmt::format("{} as the only positional argument, and keyword arguments", name)});
 }
 
 std::optional<Target> target_in(nb::handle object) {

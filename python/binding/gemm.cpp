@@ -264,7 +264,7 @@ nb::list catalogue_rows() {
 void bind_gemm(nb::module_& module) {
   nb::class_<BoundPlan>(module, "Plan",
                         "How a library adds up K, from a dictionary or JSON text; docs/products.md has the fields. "
-                        "Raises Error that names a field which is wrong.")
+                        "Raises Error, which names the wrong field.")
       .def(
           "__init__",
           [](BoundPlan* self, const nb::args& positional, const nb::kwargs& named) {
@@ -274,15 +274,16 @@ void bind_gemm(nb::module_& module) {
                            .field = "Plan",
                            .seen = nb::cast<std::string>(key),
                            .legal = {"fields"},
-                           .fix = "a plan is one dictionary: Plan({\"instruction\": ...})"});
+                           .fix = "pass one dictionary: Plan({\"instruction\": ...})"});
             const nb::object& fields = given.value;
             const nb::object text = [&] {
               if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
               try {
                 return nb::object(nb::module_::import_("json").attr("dumps")(fields));
               } catch (const nb::python_error& error) {  // a dictionary that contains itself, or a type that JSON lacks
-                throw Error(
-                    {.field = "plan", .seen = shown(error.value()), .expected = "a dictionary, as JSON has it"});
+                throw Error({.field = "plan",
+                             .seen = shown(error.value()),
+                             .expected = "a dictionary of values that JSON supports"});
               }
             }();
             std::string_view json;
@@ -290,7 +291,7 @@ void bind_gemm(nb::module_& module) {
               throw Error({.field = "plan",
                            .seen = shown(fields),
                            .expected = "a dictionary, or JSON",
-                           .fix = "names of plans go to bitmma.gemm(a, b, \"nvjet-algo2\")"});
+                           .fix = "pass the name of a plan to bitmma.gemm: bitmma.gemm(a, b, \"nvjet-algo2\")"});
             }
             new (self) BoundPlan{.plan = parse_plan(json)};
           },
@@ -323,14 +324,15 @@ void bind_gemm(nb::module_& module) {
              return static_cast<int64_t>(std::hash<std::string>{}(print_json(one.plan)) >> 1);
            })
       .def_prop_ro(
-          "name", [](const BoundPlan& one) { return one.plan.name; }, "As it was given; may be empty.")
+          "name", [](const BoundPlan& one) { return one.plan.name; }, "The name as it was given; may be empty.")
       .def_prop_ro(
-          "target", [](const BoundPlan& one) { return std::string(print(one.plan.target)); }, "Whose arithmetic.")
+          "target", [](const BoundPlan& one) { return std::string(print(one.plan.target)); },
+          "The GPU whose arithmetic the plan has.")
       .def_prop_ro(
           "output", [](const BoundPlan& one) { return std::string(info(one.plan.output).name); }, "Format of D.")
       .def_prop_ro(
           "instruction", [](const BoundPlan& one) { return print_instruction(one.plan); },
-          "The mnemonic that is chained, or fma.rn.f32: CUDA cores.")
+          "The mnemonic of the instruction in the chain; fma.rn.f32 means CUDA cores.")
       .def_prop_ro(
           "evidence",
           [](const BoundPlan& one) {
@@ -339,11 +341,13 @@ void bind_gemm(nb::module_& module) {
             return said;
           },
           "Field -> how it is known.")
-      .def_ro("differing", &BoundPlan::differing, "Outputs that the plan misses; None without a search.")
-      .def_ro("pattern", &BoundPlan::pattern, "Where the outputs are that it misses.")
+      .def_ro("differing", &BoundPlan::differing,
+              "The number of outputs that the plan does not reproduce; None without a search.")
+      .def_ro("pattern", &BoundPlan::pattern, "The places of the outputs that the plan does not reproduce.")
       .def_prop_ro(
           "slices", [](const BoundPlan& one) { return std::max(1, one.plan.split_k.count); },
-          "Slices that K is cut into; 1: none. Of plans that name their cuts or regions, of the others.")
+          "The number of slices of split-K; 1 if K is not split. If the plan names cuts or regions, the slices of the "
+          "other outputs.")
       .def(
           "k_added",
           [](const BoundPlan& one, int64_t k) {
@@ -351,7 +355,8 @@ void bind_gemm(nb::module_& module) {
               throw Error({.field = "k", .seen = std::to_string(k), .expected = "0 to 2^40"});
             return k_added(one.plan, k);
           },
-          "k"_a, "K that the plan adds up of a product's K: less where its way of cutting loses the tail.")
+          "k"_a,
+          "How much of a product's K the plan adds up; less than all of K if its way of splitting loses the tail.")
       .def_prop_ro("_instruction",
                    [](const BoundPlan& one) {
                      return one.plan.cuda_cores() ? nb::none()
@@ -387,7 +392,7 @@ void bind_gemm(nb::module_& module) {
     const Buffer to(out, "out", true);
     const Matrix made = generated_rows(parse_format(format), rows, cols, seed, static_cast<GeneratedStream>(stream));
     if (!to.is_contiguous() || to.bytes() != static_cast<int64_t>(made.size()) * code_bytes(made.format()))
-      throw Error({.field = "out", .seen = to.shape(), .expected = "rows x cols codes"});
+      throw Error({.field = "out", .seen = to.shape(), .expected = "a contiguous array of rows x cols codes"});
     write_codes(made, to.data());
   });
 }

@@ -21,7 +21,7 @@ const Mma& BoundInstruction::as_mma() const {
     throw Error({.field = "instruction",
                  .seen = print(value),
                  .expected = "a matrix instruction",
-                 .fix = "bitmma.execute runs those that move data"});
+                 .fix = "use bitmma.execute for instructions that move data"});
   }
   return *mma;
 }
@@ -42,7 +42,7 @@ class Operand {
     const int64_t count = rank == 3 ? buffer_.extent(0) : 1;
     if (!fits || (rank == 3 && products >= 0 && count != products)) {
       throw Error({.field = std::string(name),
-                   .seen = fmt::format("shape {}, {} bytes an element", buffer_.shape(), buffer_.item_bytes()),
+                   .seen = fmt::format("shape {}, {} bytes per element", buffer_.shape(), buffer_.item_bytes()),
                    .expected = fmt::format("(..., {}, {}) of {} bytes{}", rows, cols, bytes,
                                            products >= 0 ? fmt::format(", {} products", products) : "")});
     }
@@ -159,7 +159,7 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
     said["source"] = evidence_source(instruction.value, on);
   } else {
     said["level"] = "documented move of bits";
-    said["meaning"] = "PTX says which bits move where.";
+    said["meaning"] = "The PTX ISA defines which bits move where.";
     said["rule"] = "";
     said["source"] = find_form(instruction.value)->source;
   }
@@ -172,9 +172,9 @@ nb::dict evidence_of_instruction(const BoundInstruction& instruction, std::optio
 }  // namespace
 
 void bind_instruction(nb::module_& module) {
-  nb::class_<BoundInstruction> instruction(
-      module, "Instruction",
-      "One instruction as a value: of PTX text, or of bitmma.wgmma and bitmma.tcgen05. Shapes are of one product.");
+  nb::class_<BoundInstruction> instruction(module, "Instruction",
+                                           "An instruction as a value, from PTX text or from bitmma.wgmma, "
+                                           "bitmma.tcgen05 and the like. Shapes are those of one product.");
   const auto of_mma = [&](const char* name, auto get, const char* doc) {
     instruction.def_prop_ro(
         name, [get](const BoundInstruction& one) { return get(one.as_mma()); }, doc);
@@ -216,16 +216,15 @@ void bind_instruction(nb::module_& module) {
     new (&self) BoundInstruction(
         instruction_of(static_cast<Family>(nb::cast<int>(state[0])), named_values(nb::cast<nb::dict>(state[1]))));
   });
-  instruction.def_prop_ro("fields", fields_dict, "All of its fields by name, as bitmma.wgmma and the like take them.");
+  instruction.def_prop_ro("fields", fields_dict, "All fields by name, as bitmma.wgmma and the like accept them.");
   instruction.def(
       "with_fields",
       [](const BoundInstruction& one, const nb::kwargs& fields) {
         return BoundInstruction(with_fields(one.value, named_values(fields)));
       },
       nb::sig("def with_fields(self, **fields: bool | int | str) -> Instruction"),
-      "The same with other values of these fields; fields that have their default follow, K the types. Raises Error "
-      "for "
-      "a field that it does not have; whether the result is legal violations() says.");
+      "A copy with these fields changed. Fields at their default are derived again: K follows the types. Raises Error "
+      "for a field that the instruction does not have. violations() tells whether the result is legal.");
   instruction.def_prop_ro(
       "family", [](const BoundInstruction& one) { return std::string(family_name(one.value)); },
       "wgmma, mma.sync, tcgen05, or a move of Tensor Memory.");
@@ -242,7 +241,7 @@ void bind_instruction(nb::module_& module) {
       "k", [](const Mma& mma) { return mma.k / mma.products; }, "Columns of A and rows of B.");
   of_mma(
       "stored_k", [](const Mma& mma) { return mma.stored_k(); },
-      "Columns of A that are stored: k, or half of it where A is sparse.");
+      "Columns of A that are stored: k, or half of it if A is sparse.");
   format_of("a", &Mma::a, "Format of A.");
   format_of("b", &Mma::b, "Format of B.");
   format_of("c", &Mma::c, "Format of C.");
@@ -251,23 +250,23 @@ void bind_instruction(nb::module_& module) {
       "sparse", [](const Mma& mma) { return mma.sparse; }, "A is sparse.");
   of_mma(
       "scale_count", [](const Mma& mma) { return mma.scale_count; },
-      "Block scales of a row of A and a column of B; 0: none.");
+      "Block scales per row of A and per column of B; 0 if there are none.");
   format_of("scale_type", &Mma::scale_type, "Format of block scales.");
   of_mma(
       "metadata_chunks", [](const Mma& mma) { return metadata_chunks(mma); },
-      "Chunks of a row of a sparse A, four bits of metadata each.");
+      "Chunks per row of a sparse A; each has four bits of metadata.");
   of_mma(
       "a_source", [](const Mma& mma) { return std::string(bitmma::print(mma.a_source)); },
       "Where A is read: smem, registers or tmem.");
   of_mma(
-      "reads_c", [](const Mma& mma) { return mma.enable_input_d; }, "C is an operand.");
+      "reads_c", [](const Mma& mma) { return mma.enable_input_d; }, "True if C is an operand.");
   instruction.def_prop_ro(
       "default_target",
       [](const BoundInstruction& one) { return std::string(bitmma::print(default_target(one.value))); },
-      "The target that is meant where none is named.");
+      "The default target.");
   instruction.def_prop_ro(
       "targets", [](const BoundInstruction& one) { return names_of(targets_of(one.value)); },
-      "The targets that have it.");
+      "The targets that have the instruction.");
   instruction.def_prop_ro(
       "immediates",
       [](const BoundInstruction& one) {
@@ -277,7 +276,7 @@ void bind_instruction(nb::module_& module) {
         }
         return values;
       },
-      "Numbers that are part of it and not of its mnemonic, by name.");
+      "Immediate operands, which are part of the instruction and not of its mnemonic, by name.");
   instruction.def(
       "with_immediate",
       [](const BoundInstruction& one, nb::handle name, nb::handle value) {
@@ -289,7 +288,7 @@ void bind_instruction(nb::module_& module) {
       },
       nb::arg("name").none(), nb::arg("value").none(),
       nb::sig("def with_immediate(self, name: str, value: int) -> Instruction"),
-      "The same with another value of one of them. Raises Error for one that it does not have.");
+      "A copy with one immediate changed. Raises Error for an immediate that the instruction does not have.");
   instruction.def(
       "violations",
       [](const BoundInstruction& one, nb::handle target) {
@@ -298,7 +297,7 @@ void bind_instruction(nb::module_& module) {
       },
       "target"_a = nb::none(),
       nb::sig("def violations(self, target: str | float | tuple[int, int] | None = None) -> list"),
-      "All that is illegal about it on a target, a list of Violation; empty: nothing.");
+      "A list of Violation: everything that is illegal on the target. Empty if the instruction is legal.");
   instruction.def("_fields", [](const BoundInstruction& one) {
     nb::list rows;
     for (const FieldRule& rule : fields_of(one.value)) {
@@ -357,7 +356,7 @@ void bind_instruction(nb::module_& module) {
     const Buffer floats(out, "out", true);
     const std::vector<float> values = to_floats(matrix);
     if (floats.bytes() != static_cast<int64_t>(values.size() * sizeof(float)) || !floats.is_contiguous())
-      throw Error({.field = "out", .seen = floats.shape(), .expected = "as many floats"});
+      throw Error({.field = "out", .seen = floats.shape(), .expected = "the same number of floats"});
     std::ranges::copy(values, static_cast<float*>(floats.data()));
   });
   module.def("from_floats", [](nb::handle values, std::string_view format, nb::handle out) {

@@ -234,7 +234,7 @@ void bind_layout(nb::module_& module) {
     if (!one)
       throw Error({.field = "instruction",
                    .seen = print(instruction.value),
-                   .expected = "a tcgen05.mma: others have no instruction descriptor"});
+                   .expected = "a tcgen05.mma: other instructions have no instruction descriptor"});
     return idesc_of(*one);
   });
 }

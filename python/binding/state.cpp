@@ -83,7 +83,7 @@ class BorrowedState {
   static void require_items(const std::string& name, const Buffer& buffer, int64_t bytes, int64_t or_bytes) {
     if (buffer.item_bytes() == bytes || buffer.item_bytes() == or_bytes) return;
     throw Error({.field = name,
-                 .seen = fmt::format("{} bytes an element", buffer.item_bytes()),
+                 .seen = fmt::format("{} bytes per element", buffer.item_bytes()),
                  .expected = bytes == or_bytes ? "bytes" : "words of 32 bits, or of 64 for f64"});
   }
 

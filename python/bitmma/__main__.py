@@ -20,8 +20,9 @@ def program() -> str:
             return str(file.locate())
     found = shutil.which("bitmma")
     if found is None:
-        sys.exit(f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in PATH. "
-                 "`pip install .` in a checkout of bitmma installs it; or tools/setup and cmake build it")
+        sys.exit(f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in "
+                 "PATH. To install it, run `pip install .` in a checkout of bitmma, or build it with tools/setup "
+                 "and cmake")
     return found
 
 

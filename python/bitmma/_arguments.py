@@ -76,7 +76,7 @@ def word_of(value: Any, field: str) -> int:
     if isinstance(value, str):
         digits = value.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
         if len(digits) == 16 and digits.isdigit():
-            raise refuse(field, value, "a number that can be read in one way",
+            raise refuse(field, value, "an unambiguous number",
                          f"0x{digits} in hex, or {int(digits):#x}")
         try:
             value = int(digits, 0)
@@ -164,14 +164,15 @@ def public(function: Any = None, **own: Check) -> Any:
 
 
 # Words of PTX and of libraries that other functions have, or another argument says.
-_part = "bitmma.gemm takes rows and cols of a product of `whole` = (M, N); mma is one instruction"
+_part = "mma computes one instruction; for rows and cols of a product of `whole` = (M, N) use bitmma.gemm"
 _words_of_others = {
-    ("mma", "scale_d"): "c=None is scale-d = 0; or bitmma.instruction(text, scale_d=0)",
-    ("gemm", "scale_d"): "no c, or beta=0, leaves C out; the scale of an fp8 D is d_scale in a plan's epilogue",
+    ("mma", "scale_d"): "c=None means scale-d = 0; or use bitmma.instruction(text, scale_d=0)",
+    ("gemm", "scale_d"): "to leave C out, omit c or pass beta=0; the scale of an fp8 D is d_scale in a plan's epilogue",
     ("mma", "whole"): _part, ("mma", "rows"): _part, ("mma", "cols"): _part,
-    ("mma", "alpha"): "bitmma.gemm has alpha and beta", ("mma", "beta"): "bitmma.gemm has alpha and beta",
-    ("mma", "sfa"): "scale_a: block scales of one instruction", ("mma", "sfb"): "scale_b: block scales of one instruction",
-    ("mma", "output"): "the mnemonic says the type of D", ("gemm", "instruction"): 'plan={"instruction": ...}',
+    ("mma", "alpha"): "alpha and beta are arguments of bitmma.gemm", ("mma", "beta"): "alpha and beta are arguments of bitmma.gemm",
+    ("mma", "sfa"): "use scale_a for the block scales of one instruction",
+    ("mma", "sfb"): "use scale_b for the block scales of one instruction",
+    ("mma", "output"): "the mnemonic determines the type of D", ("gemm", "instruction"): 'plan={"instruction": ...}',
 }
 
 
@@ -191,7 +192,7 @@ def misuse(module: str, name: str, signature: inspect.Signature, args: tuple[Any
     if callable(kwargs.get("progress")):
         return error  # may be that function's own
     kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
-    return refuse(name, f"({', '.join(kinds)})", "arguments as its help has them", shown(str(error)))
+    return refuse(name, f"({', '.join(kinds)})", "arguments of the types in the function's help", shown(str(error)))
 
 
 def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:

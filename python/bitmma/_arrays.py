@@ -125,10 +125,10 @@ def _hint(dtype: np.dtype) -> str:
         return "big-endian: array.astype(array.dtype.newbyteorder('=')) changes the order of bytes"
     if dtype.kind == "V" and dtype.itemsize in (1, 2):
         kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
-        return f"np.save forgets these types: array.view(ml_dtypes.{kind}), or the one that it was"
+        return f"np.save loses these types: use array.view(ml_dtypes.{kind}), or the original type"
     if "fnuz" in str(dtype) or str(dtype) in ("float8_e4m3", "float8_e4m3b11fnuz", "float8_e3m4"):
         return "NVIDIA's e4m3 is float8_e4m3fn, e5m2 is float8_e5m2"
-    return "raw codes say their format: bitmma.codes(array, \"bf16\")"
+    return "name the format of raw codes: bitmma.codes(array, \"bf16\")"
 
 
 class Codes(NamedTuple):
@@ -158,7 +158,7 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     """Raw codes, an array of unsigned integers of the format's width, as an operand.
 
     `array` has any shape. Raises Error if the width differs, if the array's dtype is that of another format, and
-    for e2m1, e2m3 and e3m2 if a byte has bits above the format's. The check reads the array; pass
+    for e2m1, e2m3 and e3m2 if a byte has bits above those of the format. The check reads the array; pass
     a Dask array as `Codes(array, format)` to leave it lazy.
 
     With `packed`, each byte holds two 4-bit codes along the last axis, the first in the low bits, as in
@@ -179,8 +179,8 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     if array.dtype.kind == "V" and array.dtype in _dtypes.values() and array.dtype != _dtypes.get(format):
         raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}")
     if format in _below_a_byte and array.dtype.kind in "iu" and (array.view(np.uint8) >> _below_a_byte[format]).any():
-        raise refuse("codes", "bits above the format's", f"codes of {_below_a_byte[format]} bits, one a byte",
-                     "packed=True for two codes a byte" if format == "e2m1" else "")
+        raise refuse("codes", "bits above those of the format", f"codes of {_below_a_byte[format]} bits, one per byte",
+                     "use packed=True for two codes per byte" if format == "e2m1" else "")
     return Codes(_native(array, "codes").view(_raw[size]), format)
 
 
@@ -189,14 +189,14 @@ _below_a_byte = {"e2m1": 4, "e2m3": 6, "e3m2": 6}
 
 def _unpacked(array: np.ndarray, format: str) -> Codes:
     if format not in ("e2m1", "s4", "u4"):
-        raise refuse("packed", format, "e2m1, s4 or u4: two codes a byte")
+        raise refuse("packed", format, "e2m1, s4 or u4, which have two codes per byte")
     if array.dtype in (_dtypes["e2m1"], _dtypes["s4"], _dtypes["u4"]):
-        raise refuse("packed", array.dtype, "bytes of two codes", "this array has a code an element: leave packed out")
+        raise refuse("packed", array.dtype, "bytes of two codes", "this array has one code per element: omit packed")
     if array.dtype.itemsize != 1 or array.dtype.kind not in "iuV" or array.ndim == 0:
-        raise refuse("codes", array.dtype, "uint8, two codes a byte")
+        raise refuse("codes", array.dtype, "uint8, with two codes per byte")
     if array.ndim > 1 and array.shape[-1] > 1 and array.strides[-1] != 1:
-        raise refuse("codes", f"strides {array.strides}", "bytes that follow each other along the last axis",
-                     "pairs lie along K: bitmma.codes(w, \"e2m1\", packed=True).T, and not of w.T")
+        raise refuse("codes", f"strides {array.strides}", "bytes that are contiguous along the last axis",
+                     "pairs lie along K: use bitmma.codes(w, \"e2m1\", packed=True).T, not codes of w.T")
     return Codes(_pairs(array.view(np.uint8), -1), format)
 
 
@@ -224,7 +224,7 @@ class Tiled(NamedTuple):
         where, size = _core.scale_map(rows, blocks)
         if self.array.size != size:
             raise refuse("scales", f"{self.array.size} bytes in tiles",
-                         f"{size}, for {rows} rows and {blocks} blocks: tiles of 128 x 4, whole ones")
+                         f"{size}: whole tiles of 128 x 4 for {rows} rows and {blocks} blocks")
         return Codes(self.array[where.arrays()["image_byte"]], self.format)
 
     @public(name=lambda value, field: value)
@@ -234,7 +234,7 @@ class Tiled(NamedTuple):
                    and -(-rows // 128) * 128 * -(-(k // size) // 4) * 4 == self.array.size]
         if not fitting:
             raise refuse(name, f"{self.array.size} bytes in tiles",
-                         f"tiles of 128 x 4 of {rows} rows and {k} / 16 or {k} / 32 blocks")
+                         f"tiles of 128 x 4 for {rows} rows and {k} / 16 or {k} / 32 blocks")
         if len(fitting) == 2:  # so small a K that both fill the same tiles
             fitting = fitting[:1] if self.format == "ue4m3" else fitting[1:]
         one = self.scales(rows, fitting[0])
@@ -247,7 +247,7 @@ def _scale_format(array: Any, format: Any) -> str:
     found = format_of(array)
     found = "ue4m3" if found == "e4m3" else found  # their sign counts nothing
     if found not in ("ue8m0", "ue4m3"):
-        raise refuse("scales", found, "float8_e8m0fnu or float8_e4m3fn", "raw bytes say it: \"ue8m0\" or \"ue4m3\"")
+        raise refuse("scales", found, "float8_e8m0fnu or float8_e4m3fn", "name the format of raw bytes: \"ue8m0\" or \"ue4m3\"")
     return found
 
 
@@ -317,7 +317,7 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         raise refuse("torch tensor", shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
     if tensor.is_complex() or tensor.is_quantized:
         raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)),
-                     "tensor.real and tensor.imag are two tensors" if tensor.is_complex() else "tensor.dequantize()")
+                     "pass tensor.real and tensor.imag separately" if tensor.is_complex() else "tensor.dequantize()")
     # The imaginary part of a conjugate is a view whose signs are changed when it is read.
     tensor = tensor.detach().resolve_neg().cpu()
     if name in _torch_packed:
@@ -336,7 +336,7 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
 def to_numpy(value: Any, name: str) -> np.ndarray:
     """Any array as a NumPy array, without a copy if possible."""
     if isinstance(value, np.ma.MaskedArray):
-        raise refuse(name, "a masked array", "an array without a mask", "array.filled(0), or what is meant")
+        raise refuse(name, "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Codes):
@@ -376,9 +376,9 @@ def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> n
     fix = _hint(dtype) if not dtype.isnative or dtype.kind == "V" and not is_known else ""
     if not fix and is_known and format in ("ue8m0", "ue4m3"):  # the type of an instruction's block scales
         fix = f"the instruction's scales are {format}" + (
-            ': scale_type="ue4m3" names the other' if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3") else "")
+            ': scale_type="ue4m3" selects the other format' if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3") else "")
     if not fix and dtype.kind == "i" and dtype.itemsize == code_bytes[format]:
-        fix = f'if these are codes: bitmma.codes(array, "{format}")'
+        fix = f'if these are codes, use bitmma.codes(array, "{format}")'
     if not fix and dtype.kind == "f" and format not in ("ue8m0", "ue4m3"):
         fix = f"array.astype({_dtypes[format]})" + (" rounds" if dtype.itemsize > code_bytes[format] else "")
     raise refuse(name, dtype, " or ".join(str(one) for one in views) + f", for {format}", fix)

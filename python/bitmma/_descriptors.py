@@ -42,7 +42,7 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
         one = _parsed(str(text_of(what, "what", "wgmma..."))) if isinstance(what, str) else what
         for name, value in (("kind", kind), ("major", major)):
             if value is not None:
-                raise refuse(name, value, f"none of an instruction: {name} says what a word is")
+                raise refuse(name, value, f"None for an instruction: {name} tells how to decode a word")
         said: dict[str, Any] = {"instruction": str(one), "family": one.family, "targets": one.targets}
         if one.is_mma:
             said |= {"m": one.m, "n": one.n, "k": one.k, "d": one.d, "a": one.a, "b": one.b, "c": one.c,
@@ -76,7 +76,7 @@ def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> 
     try:
         name, text = ("PTX", str(ptx)) if is_text else (str(ptx), Path(ptx).read_text(errors="replace"))
     except OSError as error:
-        raise refuse(str(ptx), str(error.strerror), "a file that can be read, or PTX text of several lines") from error
+        raise refuse(str(ptx), str(error.strerror), "a readable file, or PTX text of several lines") from error
     said: Any = _core.describe_ptx_file(name, text, target)
     return dict(said)
 
@@ -106,13 +106,13 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
         if value is None:
             continue
         if given[name] not in (None, value):
-            raise refuse(long, value, f"{given[name]}, as {name} says", "they are names of one field",
+            raise refuse(long, value, f"{given[name]}, the value of {name}", "both name the same field",
                          code="contradiction")
         given[name] = value
     given = {name: value for name, value in given.items() if value is not None}
     if instruction is not None:
         if given:
-            raise refuse(next(iter(given)), "given", "none beside an instruction, whose descriptor has no such field")
+            raise refuse(next(iter(given)), "given", "None with an instruction: its descriptor has no such field")
         one = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
         if target is not None and (wrong := one.violations(target)):
             raise Error(wrong)

@@ -27,7 +27,7 @@ class Violation(NamedTuple):
     """The kind of violation, for programs to compare; the sentences may change."""
 
     def __str__(self) -> str:
-        return self.text or f"{self.field} = {self.seen}: legal is {self.legal}"
+        return self.text or f"{self.field} = {self.seen}: must be {self.legal}"
 
 
 def violations_of(rows: list[dict[str, Any]]) -> list[Violation]:
@@ -66,7 +66,7 @@ def count_of(value: object, field: str, least: int = 0, most: int = 2**31 - 1) -
     except TypeError:
         raise refuse(field, shown(value), f"a whole number, {least} or more") from None
     if isinstance(value, bool):
-        raise refuse(field, shown(value), f"a whole number, {least} or more", f"{int(value)}, where that is meant")
+        raise refuse(field, shown(value), f"a whole number, {least} or more", f"use {int(value)} if that is intended")
     if number < least:
         raise refuse(field, shown_number(number), f"a whole number, {least} or more")
     if number > most:
@@ -106,11 +106,11 @@ def text_of(value: object, field: str, example: str) -> str | None:
     if value is None:
         return value
     if not isinstance(value, str):
-        raise refuse(field, shown(value), f"a text, such as {example!r}")
+        raise refuse(field, shown(value), f"a string, such as {example!r}")
     try:
         value.encode()
     except UnicodeError:
-        raise refuse(field, ascii(value)[:80], "a text that is UTF-8") from None
+        raise refuse(field, ascii(value)[:80], "a string in valid UTF-8") from None
     return value
 
 
@@ -128,12 +128,12 @@ def near(name: str, names: Iterable[str]) -> str:
 def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "",
            code: str = "illegal_value") -> Error:
     """Makes an Error with one violation, for the caller to raise."""
-    text = f"{field} = {seen}: legal is {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
+    text = f"{field} = {seen}: must be {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
     return Error([Violation(field, str(seen), legal, fix, source, "error", text, code)])
 
 
 def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:
     """Makes an Error for an unknown keyword, for the caller to raise."""
     legal = ", ".join(names)
-    text = f"{name}: no such argument of {function}" + (f"; {fix}" if fix else "") + f" (there are {legal})"
+    text = f"{name}: no such argument of {function}" + (f"; {fix}" if fix else "") + f" (available: {legal})"
     return Error([Violation(name, "given", legal, fix, "", "error", text, "unknown_name")])

@@ -22,11 +22,11 @@ class PlanTypes(NamedTuple):
     """Types of operands and D for which a plan was observed."""
 
     operands: str
-    """"e4m3 x e4m3"; "block scales": any types with block scales; "any": all types that the target multiplies."""
+    """"e4m3 x e4m3"; "block scales" means any types with block scales; "any" means all types that the target multiplies."""
     d: str
-    """"bf16"; "any"; empty: the library accepts these operands, but no D was observed."""
+    """"bf16" or "any"; empty if the library accepts these operands, but no D was observed."""
     evidence: str
-    """Empty: a model choice."""
+    """Empty for a model choice."""
 
 
 class CatalogueEntry(NamedTuple):
@@ -41,11 +41,11 @@ class CatalogueEntry(NamedTuple):
     open_count: bool
     """The caller must give the number of slices (`split_k`) or find it."""
     gpus: str
-    """"sm_90", "sm_90 and later" or "all": the plan is refused on other targets."""
+    """"sm_90", "sm_90 and later" or "all". Other targets are rejected."""
     types: list[PlanTypes]
-    """Other operands are refused."""
+    """Other operands are rejected."""
     most_k: int | None
-    """The largest K for which the plan was observed; None: no limit."""
+    """The largest K for which the plan was observed; None if there is no limit."""
 
 
 @cache
@@ -69,15 +69,15 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             count = len(value) if hasattr(value, "__len__") and not isinstance(value, str) else None
             if count is None or name == "whole" and count != 2:
                 raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
-                             f"the number in the whole product of each of the {name}")
+                             f"the index in the whole product of each of the {name}")
             operands[name] = [count_of(number, name) for number in value]
             continue
         if name in ("bias", "scale_a", "scale_b"):
             value = _two_axes(value, name)
         for side in ("a", "b"):
             if name in ("sfa", "sfb") and operands[side][0] == "u8":
-                raise refuse(side, "uint8, beside block scales", "an operand whose dtype says the format",
-                             f'fp4 two a byte is bitmma.codes({side}, "e2m1", packed=True), for B of w and then .T')
+                raise refuse(side, "uint8 with block scales", "an operand whose dtype defines the format",
+                             f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); for B, pass w and then take .T')
         if isinstance(value, Tiled):
             (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
             value = value.scales_of(name, m if name == "sfa" else n, k)
@@ -86,8 +86,8 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
                 value = to_numpy(value, name)
                 if value.dtype in (np.uint8, np.float32, np.float16):
                     raise refuse(name, value.dtype, "float8_e8m0fnu or float8_e4m3fn",
-                                 f'bitmma.codes({name}, "ue8m0") says what bytes are' if value.dtype == np.uint8
-                                 else "scale_a and scale_b are a library's scales, in float32")
+                                 f'bitmma.codes({name}, "ue8m0") names the format of bytes' if value.dtype == np.uint8
+                                 else "use scale_a and scale_b for a library's scales, in float32")
             # Block scales in e4m3 are ue4m3: their sign counts nothing.
             format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
             operands[name] = matrix(value, name, format=format)
@@ -95,7 +95,7 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             operands[name] = matrix(value, name)
             if name in ("scale_a", "scale_b") and operands[name][0] in ("ue8m0", "ue4m3", "e4m3"):
                 raise refuse(name, operands[name][0], "float32",
-                             "block scales of the instruction are sfa and sfb")
+                             "use sfa and sfb for the block scales of the instruction")
     return operands
 
 
@@ -106,7 +106,7 @@ def _two_axes(value: Any, name: str) -> Any:
     array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
     if name == "scale_a" and np.ndim(array) == 1 and np.size(array) > 1:
         raise refuse(name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]",
-                     "scale_a[:, None] is one a row")
+                     "scale_a[:, None] has one per row")
     if np.ndim(array) < 2:
         return array.reshape(1, -1)
     return array[..., None, :] if name == "bias" and array.shape[-2] != 1 else array
@@ -124,7 +124,7 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
     try:
         text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
     except (TypeError, ValueError, RecursionError) as error:
-        raise refuse("plan", "a dictionary", "one that JSON can hold", str(error)) from None
+        raise refuse("plan", "a dictionary", "a value that JSON can represent", str(error)) from None
     if text == "":
         raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
     return list(_core.plans_for(text, text_of(kernel, "kernel", "nvjet_sm90_..."), which if isinstance(which, Plan) else None,
@@ -135,8 +135,8 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
 def _one_plan(plans: list[Plan]) -> Plan:
     if len(plans) == 1:
         return plans[0]
-    raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
-                 "bitmma.find_plans(a, b, d) finds it where a D was recorded")
+    raise refuse("split_k", "(missing)", "given: the name does not determine the number of slices",
+                 "if a D was recorded, bitmma.find_plans(a, b, d) finds the number")
 
 
 def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -146,7 +146,7 @@ def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]
         return operands, ()
     for name in ("rows", "cols", "whole"):
         if name in operands:
-            raise refuse(name, "given", "none with a batch of products")
+            raise refuse(name, "given", "None with a batch of products")
     shapes = [arrays[name].shape[:-2] for name in ("a", "b", "c") if name in arrays]
     try:
         batch = np.broadcast_shapes(*shapes)
@@ -198,7 +198,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     threads, split_k = threads_of(threads), count_of(split_k, "split_k")
     if dtype is not None:
         if output is not None:
-            raise refuse("dtype", "given beside output", "one of the two")
+            raise refuse("dtype", "given together with output", "one of the two")
         output = dtype
     operands, batch = _batched(_operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb,
                                          rows=rows, cols=cols, whole=whole))
@@ -226,7 +226,7 @@ class ProductTrace:
 
     def __init__(self, fields: dict[str, Any], text: str):
         self.fields = fields
-        """Everything as a dictionary: "steps" have "kind", "k", "before", "after", "error"."""
+        """Everything as a dictionary: each of "steps" has "kind", "k", "before", "after" and "error"."""
         self._text = text
         self.d: str = fields["d"]
         """The code of D, in hexadecimal."""
@@ -240,7 +240,7 @@ class ProductTrace:
         self.k = np.array(fields["curve"]["k"], np.int64)
         """The number of k added after every step."""
         self.errors = np.array(fields["curve"]["error"], np.float64)
-        """The error after every step: plot it over `k`."""
+        """The error after every step, to plot against `k`."""
 
     def __str__(self) -> str:
         return self._text.rstrip("\n")
@@ -279,7 +279,7 @@ class PlanFamily(NamedTuple):
     first: int
     """The first of them in the order of the search."""
     evidence: str
-    """The catalogue's evidence for it; empty: no library is known to add like this."""
+    """The catalogue's evidence for it; empty if no library is known to add like this."""
 
 
 class PlanSearch(Sequence[Plan]):
@@ -371,11 +371,11 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     if among is not None:
         for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
             if given != default:
-                raise refuse(name, "beside among", "nothing: the plans say it themselves")
+                raise refuse(name, "beside among", "omitted: the plans name it themselves")
     if progress is not None and not callable(progress):
-        raise refuse("progress", type(progress).__name__, "a function of (tried, of)")
+        raise refuse("progress", type(progress).__name__, "a function with the parameters (tried, of)")
     if timeout is not None and not timeout > 0:
-        raise refuse("timeout", timeout, "seconds, more than 0")
+        raise refuse("timeout", timeout, "a number of seconds above 0")
     found = PlanSearch(_core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"),
                                         text_of(kernel, "kernel", "nvjet_sm90_..."), alpha, beta,
                                         count_of(max_nearest, "max_nearest"), None if among is None else list(among),
@@ -396,8 +396,8 @@ def _hint_narrow(recorded: tuple[str, np.ndarray]) -> None:
         is_f16 = bool((values.astype(np.float16).astype(np.float32).view(np.uint32) == words).all())
     for name, exact in (("ml_dtypes.bfloat16", not (words & 0xFFFF).any()), ("np.float16", is_f16)):
         if exact and words.any():
-            warnings.warn(f"no plan gives d, whose values are all exact in {name}: if it was of that type, "
-                          f"d.astype({name}) finds the plan", stacklevel=3)
+            warnings.warn(f"no plan gives d. All values of d are exact in {name}: if d was computed in that type, "
+                          f"pass d.astype({name})", stacklevel=3)
             return
 
 
@@ -406,11 +406,11 @@ class Accuracy(NamedTuple):
 
     outputs: int
     not_finite: int
-    """Outputs left out because they or their operands are NaN or infinity."""
+    """The number of outputs that are not counted, because they or their operands are NaN or infinity."""
     max_ulp: float
     mean_ulp: float
     bias_ulp: float
-    """The mean error, positive away from zero: negative if D is too small."""
+    """The mean error; negative if D is too small in magnitude, positive if it is too large."""
     max_relative_error: float
 
 

@@ -36,17 +36,17 @@ def _memory(value: Any) -> np.ndarray | None:
     if type(value).__module__.split(".")[0] == "torch":
         import torch
         if value.device.type != "cpu":
-            raise refuse("argument", f"a tensor on {value.device}", "one on the CPU", ".cpu() copies it")
+            raise refuse("argument", f"a tensor on {value.device}", "one on the CPU", "use .cpu() to copy it")
         if not value.is_contiguous():
-            raise refuse("argument", "a tensor with gaps", "a contiguous one", ".contiguous() copies it")
+            raise refuse("argument", "a tensor with gaps", "a contiguous one", "use .contiguous() to copy it")
         array: np.ndarray = value.detach().view(-1).view(torch.uint8).numpy()
         return array
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         return None
     if not value.flags.c_contiguous:
-        raise refuse("argument", "an array with gaps", "a contiguous one", "numpy.ascontiguousarray copies it")
+        raise refuse("argument", "an array with gaps", "a contiguous one", "use numpy.ascontiguousarray to copy it")
     if not value.flags.writeable:
-        raise refuse("argument", "a read-only array", "one that the kernel may write", "copy it")
+        raise refuse("argument", "a read-only array", "a writable array", "copy it")
     return value.reshape(-1).view(np.uint8)
 
 
@@ -69,7 +69,7 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
             raise ValueError
         return (number % (1 << 8 * size) if -(1 << 8 * size - 1) <= number < 0 else number).to_bytes(size, "little")
     except (TypeError, ValueError, OverflowError, struct.error):
-        raise refuse(name, shown(value), f"a number that .{kind} of {size} bytes holds, an array or bytes") from None
+        raise refuse(name, shown(value), f"a number that fits .{kind} of {size} bytes, an array or bytes") from None
 
 
 class TensorMap(NamedTuple):
@@ -113,7 +113,7 @@ def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: 
     """
     memory = _memory(array)
     if memory is None:
-        raise refuse("array", shown(array), "an array of NumPy, or a tensor of torch on the CPU")
+        raise refuse("array", shown(array), "a NumPy array, or a torch tensor on the CPU")
     if fill not in ("zero", "nan"):
         raise refuse("fill", shown(fill), "zero or nan")
     return TensorMap(array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill)
@@ -195,7 +195,7 @@ class Step(NamedTuple):
     """Line of the source by .loc, or 0."""
     statement: str
     registers: dict[str, Any]
-    """The written registers: np.float32 and np.float64 for .f32 and .f64, bool for .pred, else the bits as an int."""
+    """The written registers: np.float32 for .f32, np.float64 for .f64, bool for .pred; for other types the bits as an int."""
     case: Case | None
     """For an mma, its inputs: `bitmma.explain(step.case, row, col)` shows an output term by term."""
 
@@ -210,9 +210,9 @@ class Stop(NamedTuple):
     """Where a thread stopped."""
 
     step: Step
-    """The last instruction that it ran."""
+    """The last instruction that the thread ran."""
     registers: dict[str, Any]
-    """All registers that it wrote until then, as in `Step`."""
+    """All registers that the thread has written, as in `Step`."""
 
 
 class Launcher:
@@ -229,7 +229,7 @@ class Launcher:
         lines           the first and last PTX line to keep; default: all
         """
         if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
-            raise refuse("lines", shown(lines), "two lines of the PTX, the first and the last")
+            raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
         first, last = (1, _most) if lines is None else (count_of(one, "lines") for one in lines)
         asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
         return [Step._of(one) for one in self._launch(arguments, cluster, 1, checks, asked)[3]]

@@ -29,9 +29,9 @@ class Evidence(NamedTuple):
     source: str
     target: str
     choices: list[str]
-    """Points that no source settles and bitmma had to choose, as far as they can affect results."""
+    """The assumptions that can affect results: points that no source settles and for which bitmma made a choice."""
     plan: dict[str, str] = {}
-    """For a plan: field -> its evidence."""
+    """For a plan, the evidence for each of its fields."""
     meaning: str = ""
     """The level's definition."""
 
@@ -157,7 +157,7 @@ def tcgen05(kind: str = "f16", **fields: FieldValue | None) -> Instruction:
     """
     if kind.startswith("tcgen05."):
         raise refuse("kind", kind, ", ".join(_fields_of("tcgen05")["kind"][2]),
-                     "bitmma.instruction(text) takes a mnemonic, with idesc=... as its shape and types")
+                     "for a mnemonic use bitmma.instruction(text), with idesc=... for its shape and types")
     return _made("tcgen05", {"kind": kind.removeprefix("kind::"), **fields})
 
 
@@ -191,7 +191,7 @@ def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evid
     on = str(target or of.target)
     chained: Any = of._instruction
     if chained is None:
-        return Evidence("IEEE 754", "fma.rn.f32, each rounded once", "CUDA cores", on, [], of.evidence)
+        return Evidence("IEEE 754", "fma.rn.f32, rounded once per operation", "CUDA cores", on, [], of.evidence)
     return Evidence(**_core.evidence(chained, on), plan=of.evidence)
 
 
@@ -199,8 +199,8 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     """A tcgen05.mma given by its mnemonic: M, N, K and types come from the arrays."""
     a_format, b_format = format_of(a), format_of(b)
     if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
-        raise refuse("a and b", "uint8", "arrays whose dtype says the format",
-                     "say it: bitmma.codes(array, \"e2m1\"), of pairs in bytes with packed=True, or take an "
+        raise refuse("a and b", "uint8", "arrays whose dtype defines the format",
+                     "name the format: bitmma.codes(array, \"e2m1\"), with packed=True for two codes per byte; or use an "
                      "instruction of bitmma.tcgen05(...)")
     fields: dict[str, Any] = {"a": a_format, "b": b_format}
     if np.ndim(a) >= 2:
@@ -266,7 +266,7 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         one = instruction
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if scale is not None and not one.scale_count:
-            raise refuse(name, "given", "none: the instruction has no block scales", ".block_scale in its name has them")
+            raise refuse(name, "given", "None: the instruction has no block scales", "instructions with .block_scale in their name have them")
     of_a: Any = scale_a.scales(one.m, one.scale_count) if isinstance(scale_a, Tiled) else scale_a
     of_b: Any = scale_b.scales(one.n, one.scale_count).T if isinstance(scale_b, Tiled) else scale_b
     a_codes = codes_as(a, one.a, "a")
@@ -287,7 +287,7 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     d = np.empty((*batch, products, m, n) if products > 1 else (*batch, m, n), _dtypes[one.d])
     x, y, z, scales_x, scales_y, chosen = operands
     if chosen is not None and chosen.size and chosen.max() > 15:
-        raise refuse("metadata", f"numbers up to {chosen.max()}", "0..15: the four bits of a chunk, one chunk a byte")
+        raise refuse("metadata", f"numbers up to {chosen.max()}", "0..15: the four bits of a chunk, one chunk per byte")
     try:
         _core.multiply_into(one, target, x, y, z, scales_x, scales_y, chosen, d, threads)
     except Error:
@@ -296,8 +296,8 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
             raise Error(wrong) from None
         for name, array, stored in (("a", a_codes, one.a), ("b", b_codes, one.b)):
             if stored == "e2m1" and array.dtype == np.uint8 and one.k // 2 in array.shape[-2:]:
-                raise refuse(name, f"shape {array.shape}, half of K", f"K = {one.k} codes of e2m1, one a byte",
-                             f'two a byte are bitmma.codes({name}, "e2m1", packed=True)') from None
+                raise refuse(name, f"shape {array.shape}, half of K", f"K = {one.k} codes of e2m1, one per byte",
+                             f'for two codes per byte, use bitmma.codes({name}, "e2m1", packed=True)') from None
         if max(a_codes.shape[-2:], default=0) > 2 * max(one.m, one.k) or b_codes.shape[-1:] > (2 * n,):
             raise _whole(one, a, b) from None
         raise
@@ -317,9 +317,9 @@ def _stacked(array: np.ndarray | None, products: int, name: str, shape: tuple[in
     if array is None:
         return None
     if shape is None:
-        raise refuse(name, f"shape {array.shape}", f"None: an instruction of {products} products has none")
+        raise refuse(name, f"shape {array.shape}", f"None: an instruction of {products} products has no such operand")
     if array.shape[-3:] != (products, *shape):
-        raise refuse(name, f"shape {array.shape}", f"(..., {products}, {shape[0]}, {shape[1]}): one matrix a product")
+        raise refuse(name, f"shape {array.shape}", f"(..., {products}, {shape[0]}, {shape[1]}): one matrix per product")
     return array.reshape(*array.shape[:-3], products * array.shape[-2], array.shape[-1])
 
 

@@ -36,10 +36,10 @@ class Quantized(NamedTuple):
     def packed(self) -> Any:
         """Two e2m1 codes per byte, the first in the lower half: [rows, cols / 2]."""
         if format_of(self.codes) != "e2m1":
-            raise refuse("codes", format_of(self.codes), "e2m1: two codes a byte")
+            raise refuse("codes", format_of(self.codes), "e2m1, which has two codes per byte")
         raw = np.asarray(self.codes).view(np.uint8)
         if raw.shape[1] % 2:
-            raise refuse("columns", raw.shape[1], "an even number: two codes a byte")
+            raise refuse("columns", raw.shape[1], "an even number, because each byte has two codes")
         return like(self.scales, raw[:, ::2] | raw[:, 1::2] << 4)
 
     @property
@@ -102,7 +102,7 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
         raise refuse("torch_device", repr(torch_device), "cuda or cpu")
     format, array = matrix(x, "x")
     if format == "tf32" and isinstance(x, Codes):
-        raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 drops 13 bits of a word: quantise what is left, as f32")
+        raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 ignores 13 bits of each word: clear them and quantise as f32")
     codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
         ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads))
     for one in warned:
@@ -143,11 +143,11 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     """
     for name, given in (("a", a), ("b", b)):
         if not isinstance(given, Quantized):
-            raise refuse(name, type(given).__name__, "what bitmma.quantize returns")
+            raise refuse(name, type(given).__name__, "a result of bitmma.quantize")
     levels = [one.tensor_scale for one in (a, b) if one.tensor_scale is not None]
     if levels:
         if "alpha" in keywords:
-            raise refuse("alpha", keywords["alpha"], "no alpha: it is the product of the tensors' scales")
+            raise refuse("alpha", keywords["alpha"], "omitted: alpha is the product of the tensors' scales")
         keywords["alpha"] = float(np.prod(np.array([float(one) for one in levels], np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
     reads_f32 = _reads_f32_scales(plan)

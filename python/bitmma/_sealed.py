@@ -27,7 +27,7 @@ class SealedFinding(NamedTuple):
     predicted: str | None
     """None where the file withholds it."""
     nearest: str
-    """If no known answer matches every case: the one that matches most; `deciding` then counts these cases."""
+    """If no known answer matches every case, the answer that matches the most cases; `deciding` then counts these cases."""
     cases: int
     deciding: int
     """Cases in which another answer differs from the found one."""
@@ -45,10 +45,10 @@ class SealedReport(NamedTuple):
     rehearsal: bool
     """The model answered in place of a GPU, so the report proves nothing."""
     sha256: str
-    """Of the prediction's file; docs/sealed.md lists those of data/sealed."""
+    """The hash of the prediction's file; docs/sealed.md lists the hashes of data/sealed."""
     findings: list[SealedFinding]
     text: str
-    """What `bitmma survey sealed` prints."""
+    """The text that `bitmma survey sealed` prints."""
 
     @property
     def holds(self) -> bool:

@@ -48,7 +48,7 @@ def _bits(name: str, value: Any) -> Any:
     size = array.dtype.itemsize
     if array.dtype.kind not in "iuf" or (size != 1 if name == "smem" else size not in (4, 8)):
         raise refuse(name, array.dtype, "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
-                     "array.view(np.uint8) gives the bytes" if name == "smem" else "")
+                     "use array.view(np.uint8) for the bytes" if name == "smem" else "")
     words = array.view(_raw[size])
     return words if words.flags.aligned else words.copy()
 
@@ -117,8 +117,8 @@ def _execute(instruction: str | Instruction, one: Instruction, target: Any, stat
              after: dict[str, str]) -> dict[str, np.ndarray]:
     said = {name for name in state if name in one.immediates}
     if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
-        raise refuse("idesc", "(missing)", "the instruction descriptor: shape and types are in it",
-                     'in the state, or bitmma.instruction(text, idesc=...), or bitmma.tcgen05(...)')
+        raise refuse("idesc", "(missing)", "given: the instruction descriptor contains shape and types",
+                     'put idesc into the state, or use bitmma.instruction(text, idesc=...) or bitmma.tcgen05(...)')
     for name in said:
         one = one.with_immediate(name, count_of(state[name], name, -1))
     given = {name: _bits(name, value) for name, value in state.items() if name not in said}
@@ -146,12 +146,12 @@ class FieldRule(NamedTuple):
 
     name: str
     after: str
-    """Its name after the instruction; empty if it is only read."""
+    """Its name after the instruction; empty if the instruction only reads it."""
     access: str
     required: bool
     dtype: str
     shape: tuple[int, ...] | None
-    """Of an array, where -1 allows any number; None: a single number."""
+    """The extents of an array, where -1 allows any number; None for a single number."""
     meaning: str
 
 
@@ -185,7 +185,7 @@ class Case:
                 raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
             for name in logical:
                 if name != "d":  # which is a recorded result
-                    raise refuse(name, "beside state", f"one of the two: the state says what {name} is",
+                    raise refuse(name, "beside state", f"given once: the state contains {name}",
                                  code="contradiction")
         bits = None if state is None else {name: _bits(name, value) for name, value in state.items()}
         self._value = _core.CaseValue.make(one, target, bits, logical)
@@ -274,11 +274,11 @@ def _fix_of_case(value: Any) -> str:
     if isinstance(value, VectorFile):
         return "file[0] is its first case"
     if isinstance(value, Product):
-        return "a Case is one instruction, a product is a chain of them: product.explain(row, col)"
+        return "a Case is one instruction, but a product is a chain of instructions: use product.explain(row, col)"
     if hasattr(value, "shape"):
-        return ("bitmma.Case(instruction, a=a, b=b); an output of a whole product: "
-                "bitmma.explain_product(a, b, plan, row, col)")
-    return "bitmma.Case(instruction, a=a, b=b), or one of a file: bitmma.read(path)[0]"
+        return ("use bitmma.Case(instruction, a=a, b=b), or bitmma.explain_product(a, b, plan, row, col) for an "
+                "output of a whole product")
+    return "use bitmma.Case(instruction, a=a, b=b), or a case of a file: bitmma.read(path)[0]"
 
 
 def _cases(value: Any, field: str) -> list[Case]:
@@ -334,7 +334,7 @@ class Diagnosis(NamedTuple):
     findings: list[Finding]
     """Best first; empty if nothing is wrong, or if no fault fits better than chance."""
     where: list[str] = []
-    """The pattern of all wrong outputs: "only rows 8..15 of every 16"."""
+    """The pattern of all wrong outputs, such as "only rows 8..15 of every 16"."""
     wrong_cases: int = 0
     searched_cases: int = 0
     """The number of wrong cases in which faults were searched."""
@@ -366,7 +366,7 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
         actual = [array] if array.ndim == 2 else list(array)
     listed = _cases(cases, "cases")
     if len(actual) > len(listed):
-        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or of the first ones")
+        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or for the first of them")
     wrong = []
     for case, d in zip(listed, actual):
         format = case.instruction.d
@@ -390,7 +390,7 @@ class Comparison(NamedTuple):
     mismatches: int
     cases_with_mismatches: int
     first: str | None
-    """The place of the first output that differs, and both words."""
+    """The place of the first output that differs, and its expected and actual bits."""
 
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.
@@ -470,7 +470,7 @@ class VectorFile:
             number = operator.index(index)
         except TypeError:
             raise refuse("case", repr(index), f"a number of 0..{len(self) - 1}, or a slice",
-                         ".tensors[name] is a tensor, .metadata[name] a key") from None
+                         "for a tensor use .tensors[name], for a key .metadata[name]") from None
         if not -len(self) <= number < len(self):
             raise IndexError(f"case {number}: {self.path or 'the file'} has {len(self)} cases")
         return Case._of(self._value.case(number % len(self)))
@@ -494,7 +494,7 @@ def _file(value: Any, field: str) -> Any:
         return path_of(value, field)
     what = f"{type(value).__name__}"
     raise refuse(field, what, "a VectorFile, or the path of one",
-                 "arrays are compared by bitmma.testing.assert_bits_equal(actual, expected)" if hasattr(value, "dtype")
+                 "to compare arrays, use bitmma.testing.assert_bits_equal(actual, expected)" if hasattr(value, "dtype")
                  else _fix_of_case(value) if isinstance(value, Product) else "bitmma.read(path)")
 
 
@@ -503,7 +503,7 @@ def _path_before_cases(value: Any, field: str) -> str:
         raise refuse(field, type(value).__name__, "the path of a file", "the path comes first: bitmma.write(path, cases)")
     path = path_of(value, field)
     if (suffix := pathlib.PurePath(path).suffix) not in ("", ".safetensors"):
-        raise refuse(field, suffix, "NAME.safetensors, which is what is written", "np.savez writes file.tensors as .npz"
+        raise refuse(field, suffix, "NAME.safetensors: bitmma writes that format", "for .npz, pass file.tensors to np.savez"
                      if suffix == ".npz" else "")
     return path
 
@@ -513,7 +513,7 @@ def files_in(folder: str) -> list[str]:
     found = sorted(str(one) for one in pathlib.Path(folder).rglob("*")
                    if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists()))
     if not found:
-        raise refuse(folder, "a folder without vector files", "*.safetensors in it or below")
+        raise refuse(folder, "a folder without vector files", "*.safetensors in the folder or its subfolders")
     return found
 
 
@@ -526,7 +526,7 @@ def read(path: Path, *, instruction: str = "", target: Target | None = None) -> 
         if any(one.code == "missing_instruction" for one in error.violations) \
                 and {"b", "b_t", "a"} & set(_names(str(path))):
             raise refuse(str(path), "a file without the key instruction", "a vector file",
-                         "bitmma.read_product reads files of whole products") from None
+                         "to read files of whole products, use bitmma.read_product") from None
         raise
 
 
@@ -536,7 +536,7 @@ def write(path: Path, cases: Case | Sequence[Case] | VectorFile, *, source: str 
     origin, by default "python"; a VectorFile keeps its own."""
     if isinstance(cases, VectorFile):
         if source is not None:
-            raise refuse("source", source, "none with a VectorFile, which has its own")
+            raise refuse("source", source, "None with a VectorFile, which has its own")
         _core.write_tensors(path, cases._value.tensors(), cases.metadata)
         return
     _core.write_cases(path, [case._value for case in _cases(cases, "cases")], source or "python")
@@ -557,7 +557,7 @@ def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: 
     if not os.path.isdir(file):
         return verify(read(file), threads=threads, first=first, count=count)
     if first or count is not None:
-        raise refuse("first" if first else "count", "given", "none of a folder: all cases of every file are compared")
+        raise refuse("first" if first else "count", "given", "None for a folder: all cases of every file are compared")
     total = Comparison(0, 0, 0, 0, None)
     for path in files_in(os.fspath(file)):
         one = verify(read(path), threads=threads)
@@ -590,7 +590,7 @@ def golden(instruction: str | Instruction, *, target: Target | None = None, case
                               ("layout_a", layout_a, not state.isdisjoint(("a_desc", "s_desc"))),
                               ("layout_b", layout_b, "b_desc" in state)):
         if value and not acts:
-            raise refuse(name, value, "absent", f"it changes nothing of {one}", code="no_effect")
+            raise refuse(name, value, "absent", f"it has no effect on {one}", code="no_effect")
     return VectorFile(_core.golden(one, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b,
                                    threads))
 
@@ -652,7 +652,7 @@ class Product(NamedTuple):
         if plan is None:
             plans = self.find_plans(threads=threads)
             if not plans:
-                raise refuse("kernel", self.kernel, "one whose plan gives the recorded D", "a plan says how to add K")
+                raise refuse("kernel", self.kernel, "one whose plan gives the recorded D", "pass a plan, which tells how K is added up")
             plan = plans[0]
         output = None if isinstance(plan, (dict, Plan)) else self.output
         return gemm(self.a, self.b, plan, target=None if isinstance(plan, Plan) else self.target, output=output,
@@ -665,7 +665,7 @@ class Product(NamedTuple):
         if plan is None:
             plans = self.find_plans()
             if not plans:
-                raise refuse("plan", "(missing)", "a plan: none that is known gives the recorded D")
+                raise refuse("plan", "(missing)", "a plan: no known plan gives the recorded D")
             plan = plans[0]
         is_plan = isinstance(plan, (dict, Plan))
         return explain_product(self.a, self.b, plan, row, col, target=None if is_plan else self.target,

@@ -21,7 +21,7 @@ class SurveyFinding(NamedTuple):
     """The result of one unit of a survey."""
 
     unit: str
-    """Its name: "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"."""
+    """Its name, such as "rule: wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"."""
     asked: str
     """"rule", "question" or "bits"."""
     verdict: str
@@ -29,14 +29,14 @@ class SurveyFinding(NamedTuple):
     found: str
     """The rule or answer that fits the results."""
     details: list[str]
-    """Facts of the model that the results refute, and facts that no case decides."""
+    """Facts of the model that the results refute, followed by facts that no case decides."""
     outputs: int
     """The number of outputs that were compared with the model."""
     mismatches: int
     evidence_before: str
-    """The evidence of this version without the report."""
+    """The evidence that this version has without the report."""
     choice: str
-    """The choice of the model that the unit settles; empty if there is none."""
+    """The model's choice that the unit settles; empty if it settles none."""
 
 
 class SurveyReport(NamedTuple):
@@ -52,8 +52,8 @@ class SurveyReport(NamedTuple):
     rehearsal: bool
     """The model answered in place of a GPU, so the report proves nothing."""
     confirmed: dict[str, list[dict[str, Any]]]
-    """What would become measured: rows of "rules" and "choices" as in data/surveys/confirmed.json. Rows of arithmetic
-    need read_survey with `search`."""
+    """What the report would add to the measured facts: rows of "rules" and "choices" as in data/surveys/confirmed.json.
+    Rows of arithmetic require read_survey with `search`."""
     findings: list[SurveyFinding]
 
     def of_verdict(self, verdict: str) -> list[SurveyFinding]:

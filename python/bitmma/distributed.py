@@ -150,10 +150,10 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
         if name in arrays and arrays[name][0].ndim < 2:
             arrays[name] = (arrays[name][0].reshape(1, -1), arrays[name][1])
     wrong = [_violation(name, f"shape {array.shape}", "two axes",
-                        "da.stack of the products of a batch" if array.ndim > 2 else "")
+                        "for a batch, use da.stack of its products" if array.ndim > 2 else "")
              for name, (array, _) in arrays.items() if array.ndim != 2]
     if size is not None and (len(size) != 2 or min(size) < 1):
-        wrong.append(_violation("chunks", chunks, "a number of rows and one of columns, from 1 on"))
+        wrong.append(_violation("chunks", chunks, "two numbers of 1 or more: rows and columns"))
     if wrong:
         raise Error(wrong)
     (m, k), n = arrays["a"][0].shape, arrays["b"][0].shape[1]
@@ -226,8 +226,8 @@ def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequen
     where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
     plans = _resolved(plan, kernel, _operands(**zeros, **where), output, target, split_k, alpha, beta, relu)
     if len(plans) != 1:
-        raise refuse("split_k", "(missing)", "the number of slices: no name tells it",
-                     "bitmma.find_plans(a, b, d) finds it where a D was recorded")
+        raise refuse("split_k", "(missing)", "given: the name does not determine the number of slices",
+                     "if a D was recorded, bitmma.find_plans(a, b, d) finds the number")
     fields = json.loads(plans[0].json)
     asks_where = bool(fields.get("regions"))
     promotion = fields.get("promotion", {})
@@ -356,13 +356,13 @@ class Journal(UserDict[str, dict[str, Any]]):
             except ValueError:
                 row = None
             if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], dict)):
-                raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON, as journals have")
+                raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON, as in a journal")
             self.data[row[0]] = row[1]
         torn = whole[len(lines):]
         if torn:
             # What was being written when the process ended begins so; any other file is the user's.
             if not torn.startswith(b'["'[:len(torn)]):
-                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or no file")
+                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or a new file")
             os.truncate(self.path, len(lines))
 
     def __setitem__(self, unit: str, result: dict[str, Any]) -> None:
@@ -379,9 +379,9 @@ class Report(NamedTuple):
     total: Comparison
     """The total; `first` is the first mismatch of the first unit that has one."""
     table: dict[str, Comparison]
-    """By file, or by instruction, in the order of the request."""
+    """The totals by file or by instruction, in the order of the request."""
     units: dict[str, dict[str, Any]]
-    """By unit, in order, as JSON values. Pass it as `done` to another call to skip these units."""
+    """The results by unit, in order, as JSON values. Pass them as `done` to another call to skip these units."""
 
 
 Progress = Callable[[int, int, str, dict[str, Any]], None]
@@ -532,7 +532,7 @@ def _require_positive(name: str, value: int, least: int = 1) -> None:
 # ---- Campaigns
 
 distributions = ("bits", "normal", "wide", "narrow", "cancel", "subnormal", "ties", "special", "integers")
-"""Those of bitmma.golden; the units of a campaign take them in turn."""
+"""The distributions of bitmma.golden; the units of a campaign use them in turn."""
 
 Check = Callable[[VectorFile], "Comparison | Mapping[str, Any]"]
 
@@ -556,7 +556,7 @@ def _campaign_unit(unit: str, check: Check, instruction: str, immediates: tuple[
     try:
         return json.loads(json.dumps(whole))
     except (TypeError, ValueError) as error:
-        raise refuse(unit, f"check gave {found!r:.80}", "numbers, texts, lists and dictionaries, as JSON has them",
+        raise refuse(unit, f"check gave {found!r:.80}", "numbers, strings, lists and dictionaries that JSON supports",
                      str(error)) from None
 
 
@@ -596,8 +596,8 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
         text, immediates = _spelled(given)
         one = _instruction_of(text, immediates)
         if isinstance(given, Instruction) and one != given:
-            raise refuse("instruction", text, "one that its text and immediates tell whole",
-                         "name it by a PTX statement with its operands, as text")
+            raise refuse("instruction", text, "an instruction that its text and immediates fully describe",
+                         "pass a PTX statement with its operands, as text")
         on = one.default_target if target is None else target_of(target)
         if wrong := one.violations(on):
             raise Error(wrong)
@@ -646,13 +646,13 @@ def _run_program(program: str, arguments: list[str], seconds: float) -> str:
     """The output of the command line program. Exit code 1 means that bits differ, which is not an error."""
     found = shutil.which(program)
     if found is None:
-        raise refuse("program", program, "the command line program bitmma on this worker",
-                     "put it on PATH, or give its path: it comes with the C++ library, not with the Python package")
+        raise refuse("program", program, "the program bitmma on this worker",
+                     "put the program on PATH, or pass its path; it is part of the C++ library, not of the Python package")
     try:
         ran = subprocess.run([found, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        raise refuse(program, f"not done after {seconds} s", "an answer in time",
-                     "make units smaller, or give more seconds") from None
+        raise refuse(program, f"not finished after {seconds} s", "an answer within the time limit",
+                     "use smaller units, or more seconds") from None
     if ran.returncode not in (0, 1):
         said = ran.stderr.strip() or f"exit code {ran.returncode}"
         raise Error([Violation(program, said, "a GPU that has the instruction", text=f"{program} gpu: {said}")])

@@ -92,7 +92,7 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     if cache is not None and (not isinstance(cache, tuple) or len(cache) != 2):
         raise refuse("cache", shown(cache), "(k, v)")
     if rotary is not None and (position or theta != 10000.0):
-        raise refuse("position, theta", "given beside rotary", "one of them: rotary has the positions")
+        raise refuse("position, theta", "given together with rotary", "omitted: rotary contains the positions")
     reference, given = x, dict(plans or {})
     for name in given:
         if name not in _products:
@@ -107,7 +107,7 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
          "q": _bf16(weights["q"], "q", (None, hidden))}
     size = w["q"].shape[0] // heads
     if size * heads != w["q"].shape[0] or size % 2:
-        raise refuse("q", f"shape {w['q'].shape}", f"rows for {heads} heads of an even size")
+        raise refuse("q", f"shape {w['q'].shape}", f"{heads} heads of an even size")
     inter = _bf16(weights["gate"], "gate", (None, hidden)).shape[0]
     for name, shape in {"k": (kv_heads * size, hidden), "v": (kv_heads * size, hidden), "o": (hidden, heads * size), "gate": (inter, hidden),
                         "up": (inter, hidden), "down": (hidden, inter)}.items():

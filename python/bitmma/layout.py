@@ -36,14 +36,14 @@ class Places:
     lane: np.ndarray
     column: np.ndarray
     cute: str
-    """The layout in CuTe's notation, if it has one."""
+    """The layout in CuTe's notation; empty if it cannot be expressed in it."""
     threads: int
     registers: int
     element_bits: int
     layout: str
-    """PTX's letter of the data path layout of Tensor Memory."""
+    """The letter that PTX gives to the data path layout of Tensor Memory."""
     bytes: int
-    """Size of an image."""
+    """The size of an image."""
 
     def __init__(self, cute: str, arrays: dict[str, np.ndarray], index: tuple[tuple[str, int, int], ...], **facts: Any):
         vars(self).update(arrays, cute=cute, **facts)
@@ -235,7 +235,7 @@ def operand(case: Case, name: str) -> Places:
     """An operand of a case at the places where its instruction reads it: "a" [M, stored K], "b" [K, N], "c", "d" [M,
     N]."""
     if case.state is None:
-        raise refuse("case", "logical matrices alone", "a case with a state")
+        raise refuse("case", "logical matrices without a state", "a case with a state")
     arrays = _core.operand_map(case._value, name).arrays()
     if "byte" in arrays:
         return Places("", arrays, _BYTE)

@@ -89,7 +89,7 @@ def _results(function: Any, name: str, given: list[np.ndarray], threads: int) ->
     try:
         words = np.broadcast_arrays(*given) if given else []
     except ValueError:
-        raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that go together") from None
+        raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that broadcast") from None
     results = np.empty(words[0].shape if words else (), given[0].dtype if given else np.uint32)
     function(name, [np.ascontiguousarray(one) for one in words], results, threads)
     return results
@@ -211,9 +211,9 @@ def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: boo
     given = [(format_of(one), isinstance(one, Codes)) for one in operands if not _is_number(one)]
     formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
     if len(formats) > 1 or not formats <= set(_formats):
-        raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16; of rcp and rsqrt also f64")
+        raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16; for rcp and rsqrt also f64")
     if accuracy not in ("rn", "rz", "rm", "rp", "approx", "full"):
-        raise refuse("rounding", accuracy, "rn, rz, rm or rp, and approx or full where the operation has them")
+        raise refuse("rounding", accuracy, "rn, rz, rm or rp, or, if the operation has them, approx or full")
     name = f"{operation}.{accuracy}{'.ftz' if ftz else ''}{tail}.{formats.pop()}"
     return compute(name, *operands, threads=threads)
 

@@ -38,9 +38,9 @@ def _rows(value: Any, name: str, formats: tuple[str, ...] = ("f32", "f16", "bf16
     array = to_numpy(value, name)
     found = _format(array, name, formats)
     if format is not None and found != format:
-        raise refuse(name, found, f"{format}, as {reference}")
+        raise refuse(name, found, f"{format}, the type of {reference}")
     if array.ndim == 0 or array.size == 0:
-        raise refuse(name, f"shape {array.shape}", "one element or more")
+        raise refuse(name, f"shape {array.shape}", "at least one element")
     return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
 
 
@@ -51,7 +51,7 @@ def _format_of_result(dtype: Any, format: str) -> str:
     name = getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
     found = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
     if found not in (format, "f32"):
-        raise refuse("dtype", shown(dtype), f"float32, or {dtype_of(format)} as x has")
+        raise refuse("dtype", shown(dtype), f"float32, or {dtype_of(format)}, the type of x")
     return found
 
 
@@ -81,7 +81,7 @@ def _window(value: Any) -> tuple[int, int]:
     if value is None:
         return -1, -1
     if not isinstance(value, tuple) or len(value) != 2:
-        raise refuse("window", repr(value), "(left, right): keys before and after a query's own; -1: all")
+        raise refuse("window", repr(value), "(left, right): the numbers of keys before and after the position of a query; -1 means all")
     left, right = (-1 if one == -1 else count_of(one, "window", 0) for one in value)
     return left, right
 
@@ -117,7 +117,7 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     _, k_words, k_array = _heads(k, "k", is_efficient, format)
     _, v_words, v_array = _heads(v, "v", is_efficient, format)
     if k_array.shape != v_array.shape:
-        raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, as k")
+        raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, the shape of k")
     *lead, queries, head_size = q_array.shape
     if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
         raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
@@ -209,7 +209,7 @@ def _reduced(x: Any, what: str, dim: int | None, keepdim: bool, dtype: Any, rows
     to = _format_of_result(dtype, format)
     over_rows = array.ndim == 2 and dim in (0, -2)
     if (dim is None or over_rows) and (rows is not None or whole):
-        raise refuse("rows, whole", "given", "none: all rows are there where the result is not one of each row")
+        raise refuse("rows, whole", "given", "omitted: x must have all rows if the result is not one value per row")
     if dim is None:
         words = words.reshape(1, -1)
     made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads))
@@ -278,7 +278,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
     classes = to_numpy(target, "target")
     if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
-        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one a row")
+        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one per row")
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
         raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
     if reduction not in ("mean", "sum", "none"):
@@ -314,7 +314,7 @@ def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
     if y is not None:
         _, y_words, y_array = _rows(y, "y", format=format)
         if y_array.shape != array.shape:
-            raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, as x", "np.broadcast_to(y, x.shape)")
+            raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, the shape of x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)
     return _result(x, _core.elementwise(name, (format, words), other, threads_of(threads)), format, array.shape)
 

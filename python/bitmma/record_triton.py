@@ -61,10 +61,10 @@ class Launches:
     def wants(self, ptx: str, entry: str, size: int) -> bool:
         name = hashlib.sha256(ptx.encode()).hexdigest() + entry
         if self._counts.get(name, 0) >= self.most_of_kernel:
-            self.leave_out(f"more than {self.most_of_kernel} of a kernel")
+            self.leave_out(f"more than {self.most_of_kernel} launches of a kernel")
             return False
         if size > self.most_bytes or self.total_bytes + size > self.most_total:
-            self.leave_out(f"memory of more than {self.most_bytes} bytes, or of {self.most_total} in all")
+            self.leave_out(f"more than {self.most_bytes} bytes of memory, or {self.most_total} in all")
             return False
         self._counts[name] = self._counts.get(name, 0) + 1
         return True
@@ -237,12 +237,13 @@ def recording(most_of_kernel: int = 4, most_bytes: int = 8 << 20, most_total: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="record_triton", description="Run a program, and record its launches of Triton's kernels.",
+    parser = argparse.ArgumentParser(prog="record_triton", description="Runs a program and records its launches of Triton kernels.",
                                      epilog="Then: bitmma verify launches.safetensors")
-    parser.add_argument("-o", "--output", default="launches.safetensors", help="the file of launches; default %(default)s")
-    parser.add_argument("--most-of-kernel", type=int, default=4, help="launches of one kernel; default %(default)s")
-    parser.add_argument("--most-mib", type=int, default=8, help="MiB of memory of one launch; default %(default)s")
-    parser.add_argument("--most-total-mib", type=int, default=512, help="MiB of all; default %(default)s")
+    parser.add_argument("-o", "--output", default="launches.safetensors", help="the file to write; default %(default)s")
+    parser.add_argument("--most-of-kernel", type=int, default=4, help="record at most this many launches of a kernel; default %(default)s")
+    parser.add_argument("--most-mib", type=int, default=8,
+                        help="record only launches with at most this many MiB of memory; default %(default)s")
+    parser.add_argument("--most-total-mib", type=int, default=512, help="record at most this many MiB in all; default %(default)s")
     parser.add_argument("program", help="a Python program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     given = parser.parse_args()

@@ -207,8 +207,8 @@ class WordReport {
       throw Error({.field = "instruction descriptor",
                    .seen = fmt::format("{:#x}", word_),
                    .expected = "a 32-bit number, or one in the upper half of a 64-bit word",
-                   .fix = fmt::format("--kind {} asks for an instruction descriptor; without it the word is a "
-                                      "shared-memory descriptor",
+                   .fix = fmt::format("--kind {} selects an instruction descriptor; without --kind, the word is "
+                                      "decoded as a shared-memory descriptor",
                                       info(type.kind).name)});
     }
     const InstructionDescriptor descriptor = decode_instruction_descriptor(type.kind, static_cast<uint32_t>(word_));
@@ -220,8 +220,8 @@ class WordReport {
     report.add_text(print_shape_and_types(descriptor));
     report.add_text(table_of(instruction_descriptor_fields(type.kind), word_));
     report.add_text(fmt::format(
-        "D takes {} columns of Tensor Memory, {} with two parts of N side by side in lanes{}; "
-        "tcgen05.alloc gives 32, 64, 128, 256 or 512",
+        "D occupies {} columns of Tensor Memory, or {} if two parts of N are side by side in lanes{}; tcgen05.alloc "
+        "allocates 32, 64, 128, 256 or 512",
         descriptor.n, descriptor.n / 2, descriptor.m == 32 ? fmt::format(", {} with four", descriptor.n / 4) : ""));
     report.add("idesc", word);
     report.add("kind", kind.name);
@@ -243,7 +243,7 @@ class WordReport {
     Report report;
     report.add_text(fmt::format("{}, zero-column mask of tcgen05.mma.ws with M = {}, N = {}", word, type.m, type.n));
     report.add_text(table_of(zero_column_mask_fields(), word_));
-    report.add_text("columns of D, 1: their column of B counts as zero");
+    report.add_text("columns of D; 1 means that the column of B is treated as zero");
     for (size_t first = 0; first < columns.size(); first += 64)
       report.add_text(fmt::format("{:>4}  {}", first, columns.substr(first, 64)));
     report.add("zero_column_mask", word);
@@ -280,9 +280,9 @@ Report difference(const Rows& rows, uint64_t first_word, uint64_t second_word) {
   add("other bits", first_word & ~known, second_word & ~known, false);
   Report report;
   if (table.size() == 1) {
-    report.add_text("no difference: the words are the same");
+    report.add_text("no difference: the two words are equal");
   } else {
-    report.add_text("difference, in the fields as they are stored:");
+    report.add_text("differences in the stored fields:");
     report.add_text(table);
   }
   return report.add("difference_from_first", std::move(changed));
@@ -343,13 +343,14 @@ Report reads_alike(const SmemWord& type, uint64_t first_word, uint64_t second_wo
     const Alike found = compare_reads(first, second, major, 32);
     alike.add(std::string(print(major)), found.same);
     const bool is_k = major == Major::k;
-    report.add_text(
-        found.same ? fmt::format("{}: the hardware reads both alike", print(major))
-                   : fmt::format("{}: the hardware reads them at different bytes, first {}", print(major), found.where),
-        found.same ? Tone::good : Tone::warning);
+    report.add_text(found.same ? fmt::format("{}: the hardware reads the same bytes with both", print(major))
+                               : fmt::format("{}: the hardware reads different bytes; first difference: {}",
+                                             print(major), found.where),
+                    found.same ? Tone::good : Tone::warning);
     if (!found.same || !is_k || first.leading_dim_absolute || second.leading_dim_absolute) continue;
     if (const Alike wide = compare_reads(first, second, major, 64); !wide.same)
-      report.add_text("  but for B of a sparse instruction, which reads 64 bytes of K: " + wide.where, Tone::warning);
+      report.add_text("  except for B of a sparse instruction, which reads 64 bytes of K: " + wide.where,
+                      Tone::warning);
   }
   return report.add("read_alike", std::move(alike));
 }
@@ -370,7 +371,8 @@ std::vector<Violation> doubts_about(Target target, uint64_t word) {
     if (const std::vector<std::string> readings = readings_as_idesc(word); !readings.empty())
       doubt("word", fmt::format("{:#010x}, with SBO 0", word),
             "an SBO in the upper 32 bits of a shared-memory descriptor",
-            fmt::format("as an instruction descriptor it says {}; --kind reads it so", fmt::join(readings, "; ")));
+            fmt::format("decoded as an instruction descriptor it means {}; use --kind to decode it so",
+                        fmt::join(readings, "; ")));
   }
   const uint64_t version = word >> 46 & 7;
   const bool is_hopper = info(target).smem_descriptor == SmemDescriptorVersion::sm_90;
@@ -383,7 +385,7 @@ std::vector<Violation> doubts_about(Target target, uint64_t word) {
     }
     doubt(std::string(version_bits), fmt::format("{:#05b}", version),
           fmt::format("{:#05b} on {}", is_hopper ? 0 : 1, print(target)),
-          fmt::format("{}: there {}, on {} {}; --target {}",
+          fmt::format("{}: on that target it means {}, on {} it means {}; use --target {}",
                       is_hopper ? "a descriptor made for sm_100a has these bits"
                                 : "a descriptor made for sm_90a lacks these bits",
                       reading, print(target), print_reading(descriptor), print(other)));

@@ -59,11 +59,13 @@ int64_t alike(const Diagnosis& diagnosis) {
 void add_findings(Report& report, const Diagnosis& diagnosis) {
   if (diagnosis.findings.empty()) {
     report.add_text(
-        fmt::format("none of {} faults and pairs of faults explains it; bitmma explain shows one output term by term",
+        fmt::format("none of the {} faults and pairs of faults that were tried explains the wrong bits; bitmma explain "
+                    "shows one output term by term",
                     diagnosis.tried));
     return;
   }
-  std::vector<std::vector<std::string>> table{{"explains", "of the wrong", "breaks", "the wrong program"}};
+  std::vector<std::vector<std::string>> table{
+      {"explains", "of wrong outputs", "breaks", "what the wrong program does"}};
   for (const Finding& finding : diagnosis.findings) {
     table.push_back({finding.explains_all ? "all" : "a part",
                      print_share(finding.wrong_explained, diagnosis.searched_wrong),
@@ -71,7 +73,7 @@ void add_findings(Report& report, const Diagnosis& diagnosis) {
   }
   report.add_text(table);
   if (const int64_t count = alike(diagnosis); count > 1)
-    report.add_text(fmt::format("the first {} leave the same bits in these cases", count));
+    report.add_text(fmt::format("the first {} give the same bits in these cases", count));
   std::vector<std::string_view> fixes;
   for (const Fault& fault : diagnosis.findings.front().faults) {
     if (std::ranges::find(fixes, fault.fix) != fixes.end()) continue;  // faults of A and B may share a fix
@@ -164,11 +166,10 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
                 {"findings", std::move(findings)}};
   const std::string outputs = counted(diagnosis.outputs, "output"), cases = counted(diagnosis.cases, "case");
   if (diagnosis.wrong == 0 && comparison.outside_d == 0) {
-    return report.add_text(fmt::format("nothing is wrong: all {} of {} are what they should be", outputs, cases),
-                           Tone::good);
+    return report.add_text(fmt::format("nothing is wrong: all {} of {} are correct", outputs, cases), Tone::good);
   }
   if (diagnosis.wrong == 0) {
-    report.add_text(fmt::format("all {} of {} are what they should be, but", outputs, cases), Tone::bad);
+    report.add_text(fmt::format("all {} of {} are correct, but", outputs, cases), Tone::bad);
     std::ranges::move(compared.lines, std::back_inserter(report.lines));
     if (comparison.first) report.add_text(print(*comparison.first));
     return report;
@@ -184,8 +185,8 @@ Report describe(const Diagnosis& diagnosis, const Comparison& comparison, const 
   std::ranges::move(compared.lines, std::back_inserter(report.lines));
   if (looks_like_a_swizzle(comparison.map)) {
     report.add_text(
-        "the first lines of every 8 are right: a swizzle leaves them in their place, so one side may swizzle and the\n"
-        "other not, or by another mode; is the TMA map's swizzle that of the descriptor?");
+        "the first line of every 8 is right. A swizzle leaves these lines in place, so one side may swizzle and the "
+        "other\nnot, or both by different modes: compare the swizzle of the TMA map with that of the descriptor");
   }
   add_findings(report, diagnosis);
   return report;

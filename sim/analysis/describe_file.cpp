@@ -27,12 +27,12 @@ bool is_safetensors(std::string_view text) {
 }
 
 constexpr auto foreign_files = std::to_array<ForeignFile>({
-    {[](std::string_view text) { return text.starts_with("\x93NUMPY"); }, "an array of NumPy (.npy)",
-     "bitmma simulate a.npy b.npy and bitmma layout scales --pack read arrays"},
+    {[](std::string_view text) { return text.starts_with("\x93NUMPY"); }, "a NumPy array (.npy)",
+     "bitmma simulate a.npy b.npy and bitmma layout scales --pack read such arrays"},
     {[](std::string_view text) { return text.starts_with("PK\x03\x04") && text.find("data.pkl") < 4096; },
-     "a checkpoint of PyTorch (.pt)", "save its tensors as .safetensors or .npz; bitmma simulate reads those"},
-    {[](std::string_view text) { return text.starts_with("PK\x03\x04"); },
-     "a zip archive, perhaps arrays of NumPy (.npz)", "bitmma simulate, verify, gemm and explain read .npz"},
+     "a PyTorch checkpoint (.pt)", "save its tensors as .safetensors or .npz; bitmma simulate reads those"},
+    {[](std::string_view text) { return text.starts_with("PK\x03\x04"); }, "a zip archive, perhaps NumPy arrays (.npz)",
+     "bitmma simulate, verify, gemm and explain read .npz"},
     {is_safetensors, "a file of tensors (.safetensors)", "bitmma simulate, verify, explain, diagnose and gemm read it"},
     {[](std::string_view text) {
        return text.starts_with(
@@ -40,11 +40,11 @@ constexpr auto foreign_files = std::to_array<ForeignFile>({
            "ELF");
      },
      "machine code (a cubin, an object or a program)",
-     "cuobjdump --dump-sass or --dump-ptx FILE makes a listing that decode reads"},
+     "use cuobjdump --dump-sass FILE or --dump-ptx FILE; decode reads the listing"},
     {[](std::string_view text) { return text.starts_with("\x50\xed\x55\xba"); }, "a fatbin",
-     "cuobjdump --dump-sass or --dump-ptx FILE makes a listing that decode reads"},
+     "use cuobjdump --dump-sass FILE or --dump-ptx FILE; decode reads the listing"},
     {[](std::string_view text) { return text.starts_with('{'); }, "JSON",
-     "bitmma gemm --plan reads plans, bitmma survey read reads reports"},
+     "bitmma gemm --plan reads plans, and bitmma survey read reads reports"},
 });
 
 bool is_cuda(std::string_view name, std::string_view text) {
@@ -87,7 +87,7 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
   report.add_text(fmt::format("{}: a listing of SASS{}{}", printable(name), listing.arch.empty() ? "" : " of ",
                               printable(listing.arch)));
   if (listing.found.empty()) {
-    report.add_text(fmt::format("no instruction of tensor cores among {}",
+    report.add_text(fmt::format("no tensor-core instruction among {}",
                                 counted(static_cast<int64_t>(listing.instructions), "instruction")));
   } else {
     report.add_text(table);
@@ -121,11 +121,11 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
     throw Error({.field = printable(name),
                  .seen = "CUDA C++ without inline PTX",
                  .expected = "PTX, CUDA C++ with asm statements, or a listing of SASS",
-                 .fix = "nvcc -ptx first"});
+                 .fix = "compile it with nvcc -ptx first"});
   }
   PtxFileReport found = describe_ptx_file(name, extracted.ptx, target);
   found.report.add("asm_statements", extracted.statements);
-  found.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx shows what they are",
+  found.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx expands them",
                                     counted(static_cast<int64_t>(extracted.statements), "asm statement")));
   return found;
 }

@@ -35,11 +35,11 @@ void add_stride(Report& report, const LayoutDescriptor& found, bool leading) {
   report.add(leading ? "lbo" : "sbo", {{"bytes", bytes}, {"encoded", bytes / 16}, {"counts", counts}});
   if (leading && found.first.leading_dim_absolute) {
     report.add_text(
-        "LBO         the address of the second 128-byte line of each step: bit 52, absolute mode of K = 96");
+        "LBO         the address of the second 128-byte line of each step: absolute mode (bit 52) for K = 96");
     return;
   }
   report.add_text(fmt::format("{:<11} {} bytes, encoded {}: {}", leading ? "LBO" : "SBO", bytes, bytes / 16,
-                              counts ? meaning_of_stride(found, leading) : "not read here"));
+                              counts ? meaning_of_stride(found, leading) : "not used by this layout"));
 }
 
 std::string print_descriptor(uint64_t word) { return fmt::format("{:#018x}", word); }
@@ -123,11 +123,11 @@ std::string why_no_ldmatrix(const Fragment& fragment) {
     const int byte = held.col * fragment.element_bits / 8;
     if (held.row == moved.row && byte == 2 * moved.col) continue;
     return fmt::format(
-        "register 0 of thread {} begins with row {}, byte {} of the fragment, and with row {}, byte {} "
-        "of an ldmatrix",
+        "register 0 of thread {} begins with row {}, byte {} in the fragment, but with row {}, byte {} after an "
+        "ldmatrix",
         thread, held.row, byte, moved.row, 2 * moved.col);
   }
-  return "the fragment's elements are in other registers";
+  return "ldmatrix puts the elements into other registers than the fragment";
 }
 
 /// The instructions that fill a fragment from a matrix whose blocks of 8 rows of 16 bytes start at `blocks`: elements
@@ -199,18 +199,18 @@ LayoutComparison compare(const CuteLayout& cute, const SmemMatrix& matrix) {
                     Tone::good);
   } else if (by_steps) {
     report.add_text("the descriptor implements this layout, 32 bytes of K at a time", Tone::good);
-    report.add_text("layout descriptor --cute prints that of every step");
+    report.add_text("layout descriptor --cute prints the descriptor of every step");
     if (const auto shared = shared_bytes_of(cute))
-      report.add_text(fmt::format("the layout lies over itself: row {}, k {} and row {}, k {} share a byte",
-                                  shared->row, shared->col, shared->other_row, shared->other_col));
+      report.add_text(fmt::format("the layout overlaps itself: row {}, k {} and row {}, k {} share a byte", shared->row,
+                                  shared->col, shared->other_row, shared->other_col));
   } else {
-    report.add_text(fmt::format("the descriptor is another layout: {} of {} differ", difference.elements,
+    report.add_text(fmt::format("the descriptor has another layout: {} of {} differ", difference.elements,
                                 counted(elements, "element")),
                     Tone::bad);
     report.add_text(fmt::format("it means {}", means));
-    report.add_text(fmt::format("first: row {}, col {} is at byte {:#x} in the layout, at {:#x} by the descriptor",
-                                difference.first->row, difference.first->col, difference.first->byte,
-                                difference.first->descriptor_byte));
+    report.add_text(fmt::format(
+        "first: row {}, col {} is at byte {:#x} in the layout, and at {:#x} according to the descriptor",
+        difference.first->row, difference.first->col, difference.first->byte, difference.first->descriptor_byte));
   }
   return {.is_same = is_equal || by_steps, .report = std::move(report)};
 }
@@ -234,9 +234,9 @@ LayoutComparison compare(const TmaTile& tile, const SmemMatrix& matrix) {
   report.add_text(fmt::format("the descriptor reads something else: {} of {} differ", difference.elements,
                               counted(elements, "element")),
                   Tone::bad);
-  report.add_text(fmt::format("first: row {}, col {}: TMA writes it to byte {:#x}, the descriptor reads it at {:#x}",
-                              difference.first->row, difference.first->col, difference.first->byte,
-                              difference.first->descriptor_byte));
+  report.add_text(fmt::format(
+      "first: row {}, col {}: TMA writes it to byte {:#x}, but the descriptor reads it at {:#x}", difference.first->row,
+      difference.first->col, difference.first->byte, difference.first->descriptor_byte));
   if (written != read)
     report.add_text(fmt::format("the tensor map's swizzle is {}, the descriptor's {}", written, read));
   return {.is_same = false, .report = std::move(report)};
@@ -256,7 +256,7 @@ Report describe_moves(const MmaSync& instruction, std::string_view operand, bool
                 {"element_bits", fragment.element_bits},
                 {"registers", fragment.registers()},
                 {"moves", Report::list()}};
-  report.add_text(fmt::format("{:c} of {}: {} x {}, {} x {} elements of {} bits, {} a thread", operand[0] - 'a' + 'A',
+  report.add_text(fmt::format("{:c} of {}: {} x {}, {} x {} elements of {} bits, {} per thread", operand[0] - 'a' + 'A',
                               print(Instruction(instruction)), rows_are, cols_are, fragment.rows, fragment.cols,
                               fragment.element_bits, counted(fragment.registers(), "register")));
   const auto blocks = ldmatrix_blocks(fragment, false), turned = ldmatrix_blocks(fragment, true);
@@ -268,8 +268,9 @@ Report describe_moves(const MmaSync& instruction, std::string_view operand, bool
     const std::string reason = why_no_ldmatrix(fragment);
     report.add("reason", reason).add_text("\nno ldmatrix or stmatrix fits: " + reason);
   } else if (fragment.element_bits != 16) {
-    report.add_text(fmt::format("\nin memory {} x {}: none, .trans turns elements of 16 bits, and these have {}",
-                                cols_are, rows_are, fragment.element_bits));
+    report.add_text(
+        fmt::format("\nin memory {} x {}: none, because .trans transposes elements of 16 bits, and these have {}",
+                    cols_are, rows_are, fragment.element_bits));
   }
   return report;
 }
@@ -335,9 +336,11 @@ TmemPlanReport describe(const Tcgen05Mma& instruction, const TmemNeeds& needs, i
                               counted(plan.ctas_per_sm, "CTA")));
   if (!fits) report.add_text(fmt::format("{} CTAs do not fit", ctas), Tone::bad);
   if (needs.layout.half_lanes && needs.accumulators > 1)
-    report.add_text("M of 64 rows a CTA fills 16 of every 32 lanes: another D fits the same columns at lane 16");
+    report.add_text(
+        "M = 64 rows per CTA fill only 16 of every 32 lanes: another D fits into the same columns, from lane 16 on");
   report.add_text(
-      "chosen: which columns tcgen05.alloc returns is not documented; addresses count from the first of them");
+      "assumption: PTX does not document which columns tcgen05.alloc returns; these addresses count from the first "
+      "allocated column");
   return {.fits = fits, .report = std::move(report), .picture = std::move(picture)};
 }
 

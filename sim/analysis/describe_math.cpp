@@ -160,19 +160,20 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
   for (const std::string& text : texts_before) unit.add_text("  before the unit  " + text);
   unit.add_text(fmt::format("  the unit reads   {:#010x} = {}{}", word, print_value(Format::f32, word),
                             instruction.operation == MathOperation::sin || instruction.operation == MathOperation::cos
-                                ? ", in turns: the product with 1 / (2 pi), toward zero"
+                                ? ", in turns: the argument times 1 / (2 pi), rounded toward zero"
                                 : ""));
   unit.add_text(fmt::format("  quadratic        {} of {}: c0 = {:#x}, c1 = {}, c2 = {}, at x = {:#x} of 2^17",
                             steps.index, steps.table, steps.c0, steps.c1, steps.c2, steps.x));
   const uint64_t square = uint64_t{steps.x} * steps.x, kept = steps.square << 19;
-  unit.add_text(fmt::format("  truncated square {:#x}: {} less than x^2, partial products below 2^19 are missing", kept,
-                            square - kept));
+  unit.add_text(
+      fmt::format("  truncated square {:#x}: {} less than x^2, because partial products below 2^19 are omitted", kept,
+                  square - kept));
   const bool of_rcp = steps.table == "rcp";
   unit.add_text(fmt::format("  c0 + c1 x 2^{} + c2 S(x){} = {:#x}, in units of 2^-{}", of_rcp ? 17 : 18,
                             of_rcp ? " / 4" : "", steps.value, steps.unit));
   unit.add_text(fmt::format("  cut off          the unit gives {:#010x} = {}", steps.unit_result,
                             print_value(Format::f32, steps.unit_result)));
-  for (const std::string& text : texts_behind) unit.add_text("  behind the unit  " + text);
+  for (const std::string& text : texts_behind) unit.add_text("  after the unit   " + text);
   return unit;
 }
 
@@ -198,8 +199,8 @@ void add_steps(Report& found, const MathInstruction& instruction, const Words& w
   }
   const bool has_steps = !instruction.x2 && instruction.format != Format::f64;
   found.add_text(instruction.accuracy == MathAccuracy::rounded || !has_steps
-                     ? "  the steps of one code, of f32, f16 or bf16, can be shown: not those of f64 or x2"
-                     : "  no quadratic: the result is that of a special argument");
+                     ? "  the steps can be shown for a single code of f32, f16 or bf16, but not for f64 or x2"
+                     : "  no quadratic: the argument is a special case");
 }
 
 void add_steps(Report& found, const CFunction& function, const Words& words) {
@@ -221,9 +222,9 @@ std::string_view meaning_of(CvtRounding rounding) {
     case CvtRounding::rmi: return "down";
     case CvtRounding::rp:
     case CvtRounding::rpi: return "up";
-    case CvtRounding::rna: return "to the nearest, of two away from zero";
-    case CvtRounding::rs: return "by the random bits";
-    default: return "to the nearest, of two to the even one";
+    case CvtRounding::rna: return "to nearest, ties away from zero";
+    case CvtRounding::rs: return "by random bits";
+    default: return "to nearest, ties to even";
   }
 }
 
@@ -232,7 +233,7 @@ std::string print_rounding(const CvtInstruction& instruction, const CvtLane& lan
   const auto code = [&](uint64_t word) { return fmt::format("{} = {}", hex(to, word), value(to, word)); };
   if (!to.format && !info(instruction.from).format) {
     return fmt::format("{}: the lower {} bits{}", code(lane.rounded), to.bits,
-                       lane.rounded == lane.result ? "" : ", but .sat asks for the nearest number");
+                       lane.rounded == lane.result ? "" : ", but .sat clamps it to the nearest number");
   }
   if (!lane.is_number) return fmt::format("no finite number: {}", code(lane.rounded));
   if (lane.is_exact) return fmt::format("exact: {}", code(lane.rounded));

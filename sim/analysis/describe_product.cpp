@@ -85,8 +85,9 @@ std::string_view print(SearchEnd end) {
 }
 
 std::string print_family(const PlanFamily& family) {
-  return fmt::format("{}{}: {}", family.name, family.plans == 1 ? "" : fmt::format(", {} plans", family.plans),
-                     family.evidence.empty() ? "tried; no library is known to add like this" : family.evidence);
+  return fmt::format(
+      "{}{}: {}", family.name, family.plans == 1 ? "" : fmt::format(", {} plans", family.plans),
+      family.evidence.empty() ? "found by trying; no library is known to add like this" : family.evidence);
 }
 
 void add_plan_text(Report& report, const GemmPlan& plan, int64_t k) {
@@ -143,7 +144,7 @@ Report describe(const ProductResult& result, int rows, int cols) {
        fmt::format("{}{}; {}", print(plan.target), result.target_was_given ? "" : " (no target was given)", evidence)}};
   if (const std::string fields = print_evidence(plan); !fields.empty()) table.push_back({"evidence", fields});
   if (added != result.k)
-    table.push_back({"K added", fmt::format("{} of {}: the rule of the split loses the rest", added, result.k)});
+    table.push_back({"K added", fmt::format("{} of {}: the plan's way of splitting loses the rest", added, result.k)});
   if (result.recorded) {
     report.update({{"differ", result.differing()},
                    {"recorded_d", info(result.recorded->format()).name},
@@ -158,11 +159,12 @@ Report describe(const ProductResult& result, int rows, int cols) {
                          {"max_ulp", accuracy.max_ulp},
                          {"bias_ulp", accuracy.bias_ulp},
                          {"max_relative_error", accuracy.max_relative_error}});
-    table.push_back({"error", fmt::format("mean {:.4g} ulp, largest {:.4g}, bias {:+.4g} (below 0: too small)",
-                                          accuracy.mean_ulp, accuracy.max_ulp, accuracy.bias_ulp)});
-    const std::string left_out = accuracy.not_finite == 0
-                                     ? ""
-                                     : fmt::format("; {} not finite, left out", counted(accuracy.not_finite, "output"));
+    table.push_back(
+        {"error", fmt::format("mean {:.4g} ulp, largest {:.4g}, bias {:+.4g} (negative: results are too small)",
+                              accuracy.mean_ulp, accuracy.max_ulp, accuracy.bias_ulp)});
+    const std::string left_out = accuracy.not_finite == 0 ? ""
+                                                          : fmt::format("; {} not finite and not counted",
+                                                                        counted(accuracy.not_finite, "output"));
     table.push_back({"relative", fmt::format("largest {:.3g}{}", accuracy.max_relative_error, left_out)});
   }
   report.add_text(table);
@@ -187,23 +189,24 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
       fmt::format("{} tried on {}{}", counted(search.candidates, "plan"), counted(search.outputs, "output"),
                   search.end == SearchEnd::complete ? "" : fmt::format("; ended by {}", print(search.end))));
   if (count == 0) {
-    report.add_text("none gives all bits; the nearest:");
+    report.add_text("no plan gives all bits; the nearest are:");
     for (const NearPlan& near : search.nearest)
       report.add_text(fmt::format("{} differ, {}: {}\n  {}", near.differing, near.pattern, print_plan(near.plan),
                                   print_json(near.plan)));
     return report;
   }
   if (count == 1) {
-    report.add_text(fmt::format("one gives all bits, {}", search.families.front().evidence.empty()
-                                                              ? "which no library is known to take:"
-                                                              : search.families.front().evidence + ":"));
+    report.add_text(fmt::format("one plan gives all bits, {}", search.families.front().evidence.empty()
+                                                                   ? "which no library is known to use:"
+                                                                   : search.families.front().evidence + ":"));
     add_plan_text(report, search.all_bits.front(), k);
     return report;
   }
-  report.add_text(fmt::format("{} give all bits; this D cannot tell them apart. {}:", count,
-                              search.families.size() == 1 ? "They are one family"
-                                                          : fmt::format("They are of {} families, measured ones first",
-                                                                        search.families.size())));
+  report.add_text(
+      fmt::format("{} plans give all bits; this D cannot distinguish them. {}:", count,
+                  search.families.size() == 1
+                      ? "They belong to one family"
+                      : fmt::format("They belong to {} families, measured ones first", search.families.size())));
   constexpr size_t most_shown = 5;
   for (size_t i = 0; i < std::min(search.families.size(), most_shown); ++i) {
     const PlanFamily& family = search.families[i];
@@ -211,7 +214,7 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
     add_plan_text(report, search.all_bits[static_cast<size_t>(family.first)], k);
   }
   if (search.families.size() > most_shown)
-    report.add_text(fmt::format("and {} more families: --json", search.families.size() - most_shown));
+    report.add_text(fmt::format("and {} more families: --json shows all", search.families.size() - most_shown));
   return report;
 }
 
@@ -273,7 +276,7 @@ Report describe(const ProductTrace& trace, int most_steps) {
   report.add_text(table);
   if (order.size() < trace.steps.size())
     report.add_text(
-        fmt::format("{} of {} steps, those that lose most; * loses most of all", order.size(), trace.steps.size()));
+        fmt::format("the {} of {} steps that lose most; * marks the largest loss", order.size(), trace.steps.size()));
   return report;
 }
 

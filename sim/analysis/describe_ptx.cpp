@@ -68,13 +68,13 @@ class Describer {
         {"A", fmt::format("{}, {}", print_a(mma), counted(a, "register"))},
         {"B", fmt::format("{} x {} {}, {}", one.k, mma.n, info(mma.b).name, counted(b, "register"))}};
     if (mma.products > 1)
-      rows.push_back(
-          {"products", fmt::format("{}, one a quad pair: threads 4p .. 4p + 3 and 16 + 4p .. 19 + 4p", mma.products)});
+      rows.push_back({"products",
+                      fmt::format("{}, one per quad pair: threads 4p .. 4p + 3 and 16 + 4p .. 19 + 4p", mma.products)});
     if (one.sparse)
-      rows.push_back({"metadata", one.ordered_metadata ? "positions rise in every chunk" : "positions in any order"});
+      rows.push_back({"metadata", one.ordered_metadata ? "positions ascend in every chunk" : "positions in any order"});
     if (one.has_scales()) {
-      rows.push_back({"scales", fmt::format("{} {} of a row of A and a column of B, bytes of one register each; the "
-                                            "ids say which byte of which thread",
+      rows.push_back({"scales", fmt::format("{} {} for each row of A and column of B, stored as bytes of one register; "
+                                            "the ids select the byte and the thread",
                                             mma.scale_count, info(mma.scale_type).name)});
       rows.push_back({"scale A", fmt::format("row m of A: {} of thread 4 (m % 8) + 2 * {} + m / 8",
                                              print_bytes("byte-id-a", mma.scale_count), id("thread-id-a"))});
@@ -123,13 +123,13 @@ class Describer {
     return fmt::format("{} of the thread's registers{} as {}{}",
                        one.operation == ReduceOperation::min ? "least" : "largest",
                        one.absolute ? ", without their signs," : "", info(one.type).name,
-                       one.propagate_nan ? "; NaN where one of them is" : "");
+                       one.propagate_nan ? "; NaN if one of them is NaN" : "");
   }
   static std::string what_moves(const TmemMove& move) {
     if (move.has_registers()) {
       return fmt::format("{} of each of 32 threads {} lanes of their warp{}",
                          counted(move.ldst.registers(), "register"), move.loads() ? "<-" : "->",
-                         move.ldst.pack_16b              ? ", two 16-bit cells a register"
+                         move.ldst.pack_16b              ? ", two 16-bit cells per register"
                          : move.kind == MoveKind::ld_red ? "; redval: the " + print_reduction(move.reduction)
                                                          : "");
     }
@@ -175,13 +175,13 @@ struct ImmediateMeaning {
   std::string_view meaning;
 };
 constexpr auto immediate_meanings = std::to_array<ImmediateMeaning>({
-    {"scale-d", 0, "D = A B, what D held counts for nothing"},
+    {"scale-d", 0, "D = A B; the previous D is ignored"},
     {"scale-d", 1, "D = A B + D"},
-    {"enable-input-d", 0, "D = A B, what D held counts for nothing"},
+    {"enable-input-d", 0, "D = A B; the previous D is ignored"},
     {"enable-input-d", 1, "D = A B + D"},
-    {"imm-scale-a", 1, "A as it is"},
+    {"imm-scale-a", 1, "A is not negated"},
     {"imm-scale-a", -1, "-A"},
-    {"imm-scale-b", 1, "B as it is"},
+    {"imm-scale-b", 1, "B is not negated"},
     {"imm-scale-b", -1, "-B"},
     {"imm-trans-a", 0, "A is K-major"},
     {"imm-trans-a", 1, "A is M-major"},
@@ -196,8 +196,8 @@ std::string meaning_of(const StatementOperand& operand) {
   switch (operand.kind) {
     case OperandKind::registers: return counted(static_cast<int64_t>(operand.registers.size()), "register");
     case OperandKind::descriptor:
-      return operand.name == "idesc" ? "the instruction descriptor; bitmma decode WORD --kind KIND reads it"
-                                     : "a descriptor; bitmma decode WORD reads it";
+      return operand.name == "idesc" ? "the instruction descriptor; bitmma decode WORD --kind KIND decodes it"
+                                     : "a descriptor; bitmma decode WORD decodes it";
     case OperandKind::address: return "an address";
     case OperandKind::predicate: return "1: D = A B + D, 0: D = A B";
     default: return "";
@@ -425,7 +425,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
       }
     }
     if (idesc && number && operand.name == "idesc") {
-      operands.back()[2] = "the instruction descriptor; its shape and types stand above";
+      operands.back()[2] = "the instruction descriptor; shape and types are shown above";
       decoded.alike += fmt::format(" idesc={:#010x}", *idesc);
     } else if (idesc && operand.name == "idesc") {
       operands.back()[1] += fmt::format(" = {:#010x}", *idesc);
@@ -477,18 +477,16 @@ bool takes_all(const PtxFile& file, Target target) {
 
 FileTarget target_of(const PtxFile& file, std::optional<Target> asked) {
   if (asked) return {.target = asked, .said = fmt::format("target {}", print(*asked))};
-  if (file.target.empty())
-    return {.said = "no .target: each instruction is taken for the target that it means by itself"};
+  if (file.target.empty()) return {.said = "no .target: each instruction is checked against its own default target"};
   const auto named = target_named(file.target);
   if (!named)
-    return {.said =
-                fmt::format(".target {} is not known: each instruction is taken for the target that it means by itself",
-                            shortened(file.target))};
+    return {.said = fmt::format("unknown .target {}: each instruction is checked against its own default target",
+                                shortened(file.target))};
   const auto with_a = target_named(file.target + "a");
   if (with_a && !takes_all(file, *named) && takes_all(file, *with_a)) {
     return {.target = with_a,
-            .said = fmt::format("target {}: the text says .target {}, which lacks some of its instructions; compilers "
-                                "hand such text to ptxas as {}",
+            .said = fmt::format("target {}: the file says .target {}, which lacks some of its instructions; compilers "
+                                "pass such files to ptxas as {}",
                                 print(*with_a), print(*named), print(*with_a))};
   }
   return {.target = named, .said = fmt::format("target {}", print(*named))};
@@ -546,7 +544,7 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
     all.add_text(fmt::format("{}: {}", shortened(text), a_source_of(instruction)));
     if (!arguments.empty()) {
       atom.add("template_arguments", arguments);
-      all.add_text("its template arguments say: " + arguments);
+      all.add_text("its template arguments: " + arguments);
     }
   }
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
@@ -617,11 +615,11 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
                  {"illegal", found.illegal},
                  {"not_read", found.not_read}});
   if (file.statements.empty()) {
-    report.add_text("no instruction of tensor cores in it");
+    report.add_text("it contains no tensor-core instruction");
     return found;
   }
   report.add_text(table);
-  report.add_text(fmt::format("{}: {} legal, {} illegal, {} not read",
+  report.add_text(fmt::format("{}: {} legal, {} illegal, {} not understood",
                               counted(static_cast<int64_t>(file.statements.size()), "instruction"), found.legal,
                               found.illegal, found.not_read));
   return found;

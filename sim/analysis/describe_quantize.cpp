@@ -64,7 +64,7 @@ Report describe(const QuantizeRecipe& recipe, const Matrix& x, const Quantized& 
                {"scale", info(recipe.scale_format).name},
                {"block", std::move(block)},
                {"scales", std::move(scales)}};
-  found.add_text(fmt::format("{}: {} x {} of {} to {}, a scale of {} for {} x {}: {} x {} scales", recipe.name,
+  found.add_text(fmt::format("{}: {} x {} of {} to {}, with one scale of {} per {} x {}: {} x {} scales", recipe.name,
                              x.rows(), x.cols(), info(x.format()).name, info(recipe.element).name,
                              info(recipe.scale_format).name, quantized.block_rows, quantized.block_cols,
                              quantized.scales.rows(), quantized.scales.cols()));

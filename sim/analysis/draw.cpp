@@ -270,7 +270,7 @@ void require_drawable(const Map& map, const PictureSize& size) {
     found.push_back({.field = "picture",
                      .seen = fmt::format("{} elements", extents),
                      .expected = fmt::format("1..{}", most),
-                     .fix = "lists of elements may be longer"});
+                     .fix = "a list of elements may be longer"});
   for (const auto& [name, value] :
        {std::pair("lines of the picture", size.lines), std::pair("columns", size.columns)}) {
     if (value && *value < 0) found.push_back({.field = name, .seen = std::to_string(*value), .expected = "0 or more"});
@@ -422,10 +422,11 @@ Picture picture_of(const Map& map, std::span<const MapEntry> framed, const Pictu
   for (const std::string& note : {lines.note("lines", view.line_head), columns.note("columns", view.column_head)}) {
     if (!note.empty()) picture.notes.push_back(note);
   }
-  if (marks.contains('*')) picture.notes.emplace_back("* more elements than fit: several share these bytes");
+  if (marks.contains('*'))
+    picture.notes.emplace_back("* more elements than fit into the picture: several share these bytes");
   if (marks.contains('~'))
     picture.notes.emplace_back(
-        "~ not one after the other: these are the first and last row and k; --csv has every byte");
+        "~ not consecutive: the picture shows the first and last row and k; --csv lists every byte");
   add_arrows(picture, map, view, lines, columns);
   frame(picture, map, view, lines, columns, framed);
   return picture;

@@ -348,7 +348,7 @@ std::string loss_text(const StepLoss& loss, int quantum) {
 }
 
 std::string sum_text(const Alignment& alignment, int64_t sum) {
-  return fmt::format("largest exponent {} by {}; terms are multiples of 2^{}\nsum of what is kept: {} * 2^{}\n",
+  return fmt::format("largest exponent {} by {}; terms are multiples of 2^{}\nsum of the kept bits: {} * 2^{}\n",
                      alignment.max_exponent, alignment.by, alignment.quantum, sum, alignment.quantum);
 }
 
@@ -382,7 +382,7 @@ struct AboveTerm {
                        static_cast<double>(group.sum_quarters) / 4, scales_text(group.scales),
                        group.aligned.exponent
                            ? fmt::format("exponent {}, {}", *group.aligned.exponent, kept_text(group.aligned))
-                           : "counts as nothing");
+                           : "has no effect");
   }
   template <typename Sum>
   std::string operator()(const Sum&) const {
@@ -422,7 +422,7 @@ struct BelowTerms {
     return fmt::format("{}{}\n", other, operation.what);
   }
   std::string operator()(const SpecialResult& special) const {
-    return fmt::format("NaN or infinity among the operands decides: {}\n", print_value(d, special.code));
+    return fmt::format("an operand is NaN or infinity, which decides the result: {}\n", print_value(d, special.code));
   }
   std::string operator()(const SumOfIntegers& sum) const { return fmt::format("sum {}\n", sum.sum); }
   template <typename Sum>
@@ -521,7 +521,7 @@ std::string print(const Explanation& e) {
   std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
                                  print(e.evidence, e.target));
   for (const ScaledPart& part : e.scales) {
-    text += fmt::format("k {}..{}: {}, whose exponents every product has\n", part.first_k, part.last_k,
+    text += fmt::format("k {}..{}: {}; their exponents are added to that of every product\n", part.first_k, part.last_k,
                         scales_text(part.scales));
   }
   for (size_t i = 0; i < e.steps.size(); ++i) {
@@ -531,17 +531,17 @@ std::string print(const Explanation& e) {
     text += fmt::format("D = {} ({})\n", print_bits(step.d_format, step.d), print_value(step.d_format, step.d));
     if (i + 1 < e.steps.size()) {
       const ExplainedStep& next = e.steps[i + 1];
-      text += next.c_bits == step.d && !next.terms.empty() ? "which is C of the next step\n\n" : "\n";
+      text += next.c_bits == step.d && !next.terms.empty() ? "this D is C of the next step\n\n" : "\n";
     }
   }
   if (e.recorded_d) {
-    text += *e.recorded_d == e.d ? "the recorded D is the same\n"
+    text += *e.recorded_d == e.d ? "the recorded D is equal\n"
                                  : fmt::format("the recorded D is {} ({})\n", print_bits(e.d_format, *e.recorded_d),
                                                print_value(e.d_format, *e.recorded_d));
   }
   if (info(e.a).ignored_bits > 0) {
-    text +=
-        fmt::format("of {} only the upper {} bits are used\n", info(e.a).name, info(e.a).bits - info(e.a).ignored_bits);
+    text += fmt::format("of {}, only the upper {} bits are used\n", info(e.a).name,
+                        info(e.a).bits - info(e.a).ignored_bits);
   }
   if (e.exact) {
     text += fmt::format("exact: {} = {:.17g}; D is {}{}\n", e.exact->text, e.exact->value,

@@ -13,7 +13,7 @@
 namespace bitmma {
 namespace {
 
-constexpr std::string_view from_map = "the map itself", from_values = "the values read";
+constexpr std::string_view from_map = "the layout of the operand", from_values = "the values that are read";
 
 std::string count(int64_t number, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", number, number == 1 ? one : many);
@@ -89,7 +89,7 @@ void lint_strides(Findings& found, std::string_view name, const SmemMatrix& matr
     if (value <= 16 || value == natural.*member || !same_map(matrix, other)) continue;
     found.advise(fmt::format("{} {}", name, field), std::to_string(value),
                  natural.*member > 16 ? fmt::format("{} or at most 16", natural.*member) : "at most 16",
-                 "it changes nothing here: the tile has one step in that direction, or the mode ignores the field",
+                 "it has no effect here: the tile has a single step in that direction, or the mode ignores the field",
                  from_map);
   }
 }
@@ -99,9 +99,10 @@ void lint_leading_mode(Findings& found, std::string_view name, const SmemMatrix&
   constexpr int documented_bytes = 48;
   const int row_bytes = matrix.cols * matrix.element_bits / 8;
   if (!matrix.descriptor.leading_dim_absolute || row_bytes == documented_bytes) return;
-  found.advise(fmt::format("{} leading_dim_mode", name), fmt::format("1 with rows of {} bytes of K", row_bytes), "0",
-               "the absolute address is documented for 48 bytes of K alone; what is computed is a model choice",
-               "PTX ISA 9.7.16.3.1.2");
+  found.advise(
+      fmt::format("{} leading_dim_mode", name), fmt::format("1 with rows of {} bytes of K", row_bytes), "0",
+      "the absolute address is documented only for rows of 48 bytes of K; for others the result rests on an assumption",
+      "PTX ISA 9.7.16.3.1.2");
 }
 
 void lint_operand(Findings& found, std::string_view name, const SmemMatrix& matrix, const std::set<int64_t>& bytes,
@@ -111,7 +112,7 @@ void lint_operand(Findings& found, std::string_view name, const SmemMatrix& matr
   const auto used = static_cast<int64_t>(bytes.size());
   if (used < needed) {
     found.advise(fmt::format("{} bytes", name), fmt::format("{} for {} of elements", used, count_bytes(needed)),
-                 "a byte of its own for every element", "rows overlap: a stride is too small", from_map);
+                 "a separate byte for every element", "rows overlap: a stride is too small", from_map);
   }
   if (!bytes.empty() && *bytes.rbegin() >= image_bytes) {
     const auto beyond = std::distance(bytes.lower_bound(image_bytes), bytes.end());
@@ -135,10 +136,11 @@ void lint_smem(Findings& found, const Case& one) {
   std::vector<int64_t> both;
   std::ranges::set_intersection(bytes[0], bytes[1], std::back_inserter(both));
   if (both.empty()) return;
-  found.advise(
-      "A and B",
-      fmt::format("{} read as both, from byte {:#x}", count_bytes(static_cast<int64_t>(both.size())), both.front()),
-      "separate tiles", "a start address is wrong, or one tile is larger than thought", "the maps themselves");
+  found.advise("A and B",
+               fmt::format("{} read as both A and B, from byte {:#x}", count_bytes(static_cast<int64_t>(both.size())),
+                           both.front()),
+               "separate tiles", "a start address is wrong, or a tile is larger than intended",
+               "the layouts of both operands");
 }
 
 void lint_numbers(Findings& found, const Matrix& matrix, std::string_view name) {
@@ -153,7 +155,7 @@ void lint_numbers(Findings& found, const Matrix& matrix, std::string_view name) 
   if (nan + infinite == 0) return;
   found.advise(fmt::format("{} values", name),
                fmt::format("{} NaN, {}", nan, count(infinite, "infinity", "infinities")), "finite numbers",
-               "uninitialised memory, or another type than the bits were written as", from_values);
+               "memory may be uninitialised, or the bits were written in another type", from_values);
 }
 
 void lint_scales(Findings& found, const Matrix& scales, std::string_view name) {
@@ -175,7 +177,7 @@ void lint_scales(Findings& found, const Matrix& scales, std::string_view name) {
   }
   if (tiny == all) {
     found.advise(field, format.has_zero ? "all zero or subnormal" : "all 2^-127", "numbers around 1",
-                 "never written, or ue8m0 and ue4m3 confused", from_values);
+                 "the scales may never have been written, or ue8m0 and ue4m3 are confused", from_values);
   }
 }
 

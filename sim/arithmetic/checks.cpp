@@ -105,7 +105,7 @@ class Agreement {
       const auto wrong = std::ranges::find_if(words, [&](uint32_t code) { return (code & zero_bits) != 0; });
       if (wrong == words.end()) continue;
       refuse(fmt::format("{} of {}", name_of(matrix->format()), name), fmt::format("{:#06x}", *wrong),
-             fmt::format("codes without the bits {:#06x}", zero_bits), "nothing says what they mean");
+             fmt::format("codes without the bits {:#06x}", zero_bits), "their meaning is not defined");
     }
     if (operands_.c && operands_.c->format() != model_.output && !is_narrow_c)
       refuse("format of C", name_of(operands_.c->format()), name_of(model_.output));
@@ -116,11 +116,12 @@ class Agreement {
     if (a.size() == 0) refuse("A", extents(a), "at least 1 x 1");
     if (b.size() == 0) refuse("B", extents(b), "at least 1 x 1");
     if (operands_.selected_k.empty() && a.cols() != b.rows())
-      refuse("B", extents(b), fmt::format("{} rows, as A has columns", a.cols()), "or selected_k, when A is sparse");
+      refuse("B", extents(b), fmt::format("{} rows, the number of columns of A", a.cols()),
+             "or given with selected_k, if A is sparse");
     if (operands_.c && (operands_.c->rows() != a.rows() || operands_.c->cols() != b.cols()))
       refuse("C", extents(*operands_.c), fmt::format("{} x {}", a.rows(), b.cols()));
     if (model_.arithmetic == Arithmetic::fma_pairs && a.cols() != 4)
-      refuse("A", extents(a), "4 columns: the row is of m8n8k4");
+      refuse("A", extents(a), "4 columns: the model's row is that of m8n8k4");
     if (is_grouped() && has_group() && a.cols() % model_.group_terms != 0)
       refuse("A", extents(a), fmt::format("a multiple of {} columns", model_.group_terms), "pad it with zeros");
     if (model_.arithmetic == Arithmetic::integer && a.cols() > kernels::most_integer_terms)
@@ -133,11 +134,11 @@ class Agreement {
     if (!selected.empty()) {
       if (selected.size() != a.size())
         refuse("selected_k", fmt::format("{} entries", selected.size()),
-               fmt::format("{}, one an element of A", a.size()));
+               fmt::format("{}, one per element of A", a.size()));
       uint16_t largest = 0;
       for (const uint16_t k : selected) largest = std::max(largest, k);
       if (largest >= b.rows()) refuse("selected_k", std::to_string(largest), fmt::format("0..{}", b.rows() - 1));
-      if (operands_.swapped) refuse("selected_k", "given", "none with swapped operands");
+      if (operands_.swapped) refuse("selected_k", "given", "absent with swapped operands");
       if (model_.arithmetic == Arithmetic::popcount) refuse("selected_k", "given", "none with b1");
     }
     if (!operands_.mixed.empty()) check_mixed();
@@ -146,7 +147,7 @@ class Agreement {
   void check_mixed() {
     const Matrix &a = operands_.a, &b = operands_.b;
     if (operands_.selected_k.empty() || info(b.format()).bits != 32)
-      refuse("mixed", fmt::format("{} terms", operands_.mixed.size()), "none but with sparse tf32");
+      refuse("mixed", fmt::format("{} terms", operands_.mixed.size()), "absent except with sparse tf32");
     if (!std::ranges::is_sorted(operands_.mixed, {}, &MixedTerm::row))
       refuse("mixed", "another order", "terms ordered by row");
     for (const MixedTerm& mixed : operands_.mixed) {
@@ -164,7 +165,7 @@ class Agreement {
   void check_scales() {
     if ((model_.scaling != Scaling::none) != operands_.scales.has_value()) {
       refuse("scales", operands_.scales ? "given" : "none",
-             operands_.scales ? "none: the model has no scaling" : "given: the model scales its terms");
+             operands_.scales ? "absent: the model has no scaling" : "given: the model scales its terms");
       return;
     }
     if (!operands_.scales) return;
@@ -185,14 +186,14 @@ class Agreement {
               groups = std::max(whole_k ? 1 : 0, operands_.a.cols() / terms), chunks = a.cols();
     if (a.rows() != operands_.a.rows() || chunks < 1 || groups % chunks != 0)
       refuse("scales of A", extents(a),
-             fmt::format("{} rows, as A has, and {}", operands_.a.rows(),
+             fmt::format("{} rows, the number of rows of A, and {}", operands_.a.rows(),
                          whole_k ? (groups == 1 ? "1 column" : fmt::format("1 or {} columns", groups))
-                                 : fmt::format("columns that divide {}", groups)));
+                                 : fmt::format("a number of columns that divides {}", groups)));
     if (const int step = model_.terms_per_step; step > 0 && chunks > 1 && operands_.a.cols() % chunks == 0) {
       const int block = operands_.a.cols() / chunks;
       if (step % block != 0 && block % step != 0)
         refuse("terms_per_step of the model", std::to_string(step),
-               fmt::format("0, a multiple or a divisor of {}, the terms of a scale", block));
+               fmt::format("0, or a multiple or divisor of {}, the number of terms per scale", block));
     }
     if (b.rows() != chunks || b.cols() != operands_.b.cols())
       refuse("scales of B", extents(b), fmt::format("{} x {}", chunks, operands_.b.cols()));
@@ -203,9 +204,9 @@ class Agreement {
     if (operands_.scale_input_d < 0 || operands_.scale_input_d > largest)
       refuse("scale_input_d", std::to_string(operands_.scale_input_d), is_fused() ? "0..15" : "0 for integers");
     if (operands_.exclusive_or && model_.arithmetic != Arithmetic::popcount)
-      refuse("exclusive_or", "true", "false but for b1");
+      refuse("exclusive_or", "true", "false except for b1");
     if (operands_.rounding != Rounding::nearest_even && model_.arithmetic != Arithmetic::fma_chain)
-      refuse("rounding", "another", "nearest_even but for f64");
+      refuse("rounding", "another", "nearest_even except for f64");
   }
 
   const AccumulatorModel& model_;

@@ -35,7 +35,7 @@ void use_cpu_target(std::string_view name) {
                .field = "cpu target",
                .seen = std::string(name),
                .legal = std::move(names),
-               .fix = "this processor has no other"});
+               .fix = "this processor supports no other"});
 }
 
 }  // namespace bitmma

@@ -13,13 +13,15 @@ namespace bitmma::c_api {
 namespace {
 
 [[noreturn]] void refuse_size(std::string_view name) {
-  throw Error({.field = std::string(name), .seen = "too large", .expected = "sizes and distances that 64 bits hold"});
+  throw Error({.field = std::string(name),
+               .seen = "too large",
+               .expected = "small enough that all sizes and distances fit 64 bits"});
 }
 
 }  // namespace
 
 void refuse_null(std::string_view name) {
-  throw Error({.field = std::string(name), .seen = "NULL", .expected = "a pointer to what bitmma.h says"});
+  throw Error({.field = std::string(name), .seen = "NULL", .expected = "a pointer to what bitmma.h describes"});
 }
 
 std::string_view text_given(const char* argument, std::string_view name) { return &given(argument, name); }

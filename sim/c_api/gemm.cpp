@@ -153,7 +153,7 @@ bitmma_status bitmma_find_plans_until(const bitmma_gemm_inputs* inputs, const bi
     if (!(timeout_s >= 0)) {
       throw Error({.field = "timeout_s",
                    .seen = fmt::format("{}", timeout_s),
-                   .expected = "seconds, 0 or more; 0: as long as it takes"});
+                   .expected = "0 or more seconds; 0 means no limit"});
     }
     std::atomic<int64_t> tried{0}, of_all{0};
     FindOptions options{.threads = threads_of(threads), .timeout_s = timeout_s};

@@ -197,10 +197,10 @@ bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const c
     const Instruction& one = value_of(instruction);
     const std::vector<Choice> choices = choices_of(one, target_for(one, target));
     if (index >= choices.size()) {
-      throw Error(
-          {.field = "index",
-           .seen = std::to_string(index),
-           .expected = choices.empty() ? "none: every point is settled" : fmt::format("0..{}", choices.size() - 1)});
+      throw Error({.field = "index",
+                   .seen = std::to_string(index),
+                   .expected = choices.empty() ? "not requested: the instruction has no choices"
+                                               : fmt::format("0..{}", choices.size() - 1)});
     }
     write_text(print(choices[index]), text, size, length);
   });

@@ -54,7 +54,7 @@ Array array_of(const char* field, const void* elements, size_t element_bytes, si
   Array array{.field = field_named(field), .elements = elements, .element_bytes = element_bytes};
   const FieldInfo& row = info(array.field);
   const bool is_bytes = row.type == ElementType::u8;
-  const std::string legal = row.is_number ? "none: it is one number" : is_bytes ? "1" : "4, or 8 of f64";
+  const std::string legal = row.is_number ? "absent: the field is one number" : is_bytes ? "1" : "4, or 8 of f64";
   if (row.is_number || (is_bytes ? element_bytes != 1 : element_bytes != 4 && element_bytes != 8)) {
     throw Error({.field = fmt::format("element_bytes of {}", row.name),
                  .seen = std::to_string(element_bytes),
@@ -165,8 +165,8 @@ bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, 
     if (reinterpret_cast<uintptr_t>(elements) % 4 != 0) {
       throw Error({.field = fmt::format("elements of {}", field),
                    .seen = fmt::format("{}", elements),
-                   .expected = "an address that 4 divides",
-                   .fix = "bitmma_state_set_array takes any"});
+                   .expected = "a multiple of 4",
+                   .fix = "bitmma_state_set_array accepts any address"});
     }
     const bool wide = element_bytes == 8;
     to.borrow(array.field, std::span(static_cast<const uint32_t*>(elements), array.count * (wide ? 2 : 1)),

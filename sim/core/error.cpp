@@ -39,12 +39,12 @@ std::string print(const Violation& violation) {
   switch (info(violation.code).form) {
     case MessageForm::wrong_value:
       text = (seen.empty() ? field : field + " = " + seen) +
-             before(violation.severity == Severity::error ? ": legal is " : ": expected ") + fix;
+             before(violation.severity == Severity::error ? ": must be " : ": expected ") + fix;
       break;
     case MessageForm::no_such:  // the list of names may be long: the suggestion precedes it
-      text = seen + ": no such " + field + fix + before(" (there are ") + (expected.empty() ? "" : ")");
+      text = seen + ": no such " + field + fix + before(" (available: ") + (expected.empty() ? "" : ")");
       break;
-    case MessageForm::not_together: text = field + " and " + seen + ": not together" + before(": ") + fix; break;
+    case MessageForm::not_together: text = field + " and " + seen + ": cannot be combined" + before(": ") + fix; break;
     case MessageForm::statement: text = field + ": " + seen + before("; expected ") + fix; break;
   }
   if (!violation.source.empty()) text += " [" + violation.source + "]";

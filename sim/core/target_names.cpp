@@ -172,7 +172,7 @@ std::string suggestion_for(std::string_view text) {
   }
   std::string cards;
   for (const GpuNames& row : gpu_names()) cards += ", " + row.names.front();
-  return "or a GPU by its name or compute capability: 9.0" + cards;
+  return "or use the GPU's name, or its compute capability such as 9.0" + cards;
 }
 
 }  // namespace

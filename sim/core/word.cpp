@@ -53,7 +53,7 @@ std::optional<PastedWord> read_word(std::string_view text) {
       base = 16;
       word.is_guess = !has_letter;
       word.how = has_letter ? "hexadecimal without 0x"
-                            : fmt::format("hexadecimal without 0x, because of its {} digits", digits.size());
+                            : fmt::format("read as hexadecimal without 0x, because it has {} digits", digits.size());
     } else if (digits.size() > 1 && digits.starts_with('0')) {
       base = 8;
     }
@@ -62,7 +62,7 @@ std::optional<PastedWord> read_word(std::string_view text) {
   if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
   if (!word.is_negative) return word;
   if (word.value > uint64_t{1} << 63) return std::nullopt;
-  return PastedWord{.value = ~word.value + 1, .is_negative = true, .how = "a signed number, in two's complement"};
+  return PastedWord{.value = ~word.value + 1, .is_negative = true, .how = "a signed number, read as two's complement"};
 }
 
 }  // namespace bitmma

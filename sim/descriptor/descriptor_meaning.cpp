@@ -13,7 +13,7 @@ std::string step_of(bool is_leading, Major major, const SwizzleInfo& swizzle) {
   const bool swizzled = swizzle.bits != 0;
   if (major == Major::k) {
     if (!is_leading) return "between groups of 8 rows";
-    return swizzled ? fmt::format("not used while a row of K fits into {} bytes; 16 by convention", swizzle.width_bytes)
+    return swizzled ? fmt::format("not used if a row of K fits into {} bytes; 16 by convention", swizzle.width_bytes)
                     : "between neighbouring 16 bytes of K";
   }
   if (is_leading)
@@ -26,7 +26,7 @@ std::string step_of(bool is_leading, Major major, const SwizzleInfo& swizzle) {
 std::string stride_meaning(const SmemDescriptor& descriptor, bool is_leading, std::optional<Major> major) {
   const SwizzleInfo& swizzle = info(descriptor.swizzle);
   if (is_leading && descriptor.leading_dim_absolute)
-    return "an address: where a row of K goes on behind the end of its 128 bytes";
+    return "an address: where a row of K continues after its first 128 bytes";
   const std::string_view name = is_leading ? "LBO" : "SBO";
   if (major) return fmt::format("{}, {}", name, step_of(is_leading, *major, swizzle));
   return fmt::format("{}; K-major: {}; MN-major: {}", name, step_of(is_leading, Major::k, swizzle),
@@ -49,7 +49,7 @@ std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name, 
   if (name == "swizzle") return fmt::format("{}: {}", swizzle.name, print(swizzle));
   if (name == "base_offset") {
     return swizzle.bits == 0 ? "not used without swizzling"
-                             : fmt::format("phase of the row where the pattern begins; the start is in phase {}",
+                             : fmt::format("phase of the row in which the pattern begins; the start is in phase {}",
                                            base_offset_of_start(descriptor));
   }
   return std::string(field->meaning);
@@ -57,10 +57,10 @@ std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name, 
 
 std::string_view evidence_of_wide_rows(Target target, const SwizzleInfo& swizzle, int row_bytes) {
   if (info(target).smem_descriptor != SmemDescriptorVersion::sm_90)
-    return "chosen: an H200's wgmma does so, no Blackwell GPU was measured";
+    return "assumption: an H200's wgmma does so; no Blackwell GPU was measured";
   return swizzle.width_bytes == 32 && row_bytes == 64
              ? "measured on an NVIDIA H200"
-             : "chosen: no wgmma reads such rows; an H200 does so with 64 bytes under the 32B swizzle";
+             : "assumption: no wgmma reads such rows; an H200 does so with 64 bytes under the 32B swizzle";
 }
 
 int base_offset_of_start(const SmemDescriptor& descriptor) {

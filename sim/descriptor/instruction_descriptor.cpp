@@ -231,18 +231,18 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
   const bool scaled = kind.has_block_scales;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
   check.require(m_legal, "m", d.m, scaled ? "128 or 256" : "32 (.ws), 64, 128 or 256",
-                scaled ? "the field holds M >> 7" : "the field holds M >> 4; M >> 7 belongs to Tables 43 and 44");
+                scaled ? "the field holds M >> 7" : "the field holds M >> 4; only Tables 43 and 44 use M >> 7");
   check.require(d.n >= 8 && d.n <= 256 && d.n % 8 == 0, "n", d.n, "8..256 in steps of 8", "the field holds N >> 3");
   check.require(kind.has_negate || (!d.negate_a && !d.negate_b), "negate", "1", "0");
   check.require(kind.has_transpose || (!d.transpose_a && !d.transpose_b), "transpose", "1", "0",
-                d.kind == MmaKind::ti16 ? "Table 51 of ISA 9.4 wants 0, though its Table 62 lists transposed ti16"
+                d.kind == MmaKind::ti16 ? "Table 51 of ISA 9.4 requires 0, although its Table 62 lists transposed ti16"
                                         : "packed fp4 is K-major only");
   check.require(kind.has_saturate || !d.saturate, "saturate", "1", "0", "only integers saturate");
   check.require(d.sparsity_selector >= 0 && d.sparsity_selector < kind.sparsity_selectors, "sparsity_selector",
                 d.sparsity_selector, kind.sparsity_selectors == 1 ? "0" : "0..3");
   if (d.kind == MmaKind::f16) {
     check.require(d.a == d.b, "types", fmt::format("{} x {}", info(d.a).name, info(d.b).name),
-                  "f16 x f16 or bf16 x bf16", "no source allows the mix");
+                  "f16 x f16 or bf16 x bf16", "no source allows other combinations");
     check.require(d.d == Format::f32 || d.a == Format::f16, "d_type", "f16 with bf16", "f32 for bf16");
   }
   if (kind.has_block_scales) {
@@ -258,15 +258,15 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
                   d.sparse ? "0 (K = 128) or 1 (K = 192) with sparse" : "0 (K = 64), 1 (K = 96) or 2 (K = 128)",
                   "the code is 2 * bit 3 + bit 31");
   } else {
-    check.require(k != 0, "k", d.k_code, "0", "only kind::f8f6f4, mxf8f6f4, mxf4 and mxf4nvf4 have another K");
+    check.require(k != 0, "k", d.k_code, "0", "only kind::f8f6f4, mxf8f6f4, mxf4 and mxf4nvf4 have a second K");
   }
   check.require(!d.wide_scale_a, "wide_scale_a", "1", "0: scales of A in all four partitions of 32 lanes",
-                "PTX ISA 9.4 has the layout over 128 lanes in figures alone; bitmma does not guess");
+                "PTX ISA 9.4 shows the layout over 128 lanes only in figures; bitmma does not guess it");
   check.require(d.sparsity_version == 0 || (kind.is_fp4 && d.sparsity_version == 1), "sparsity_version",
                 d.sparsity_version, kind.is_fp4 ? "0 or 1" : "0");
   check.require(!kind.is_fp4 || !d.sparse || d.k_code != 1 || d.sparsity_version == 1, "sparsity_version",
                 d.sparsity_version, fmt::format("1 with a sparse K = {}", k),
-                "only sm_107a has that K, and metadata of single elements alone (version 1)");
+                "only sm_107a has that K, and only with metadata of single elements (version 1)");
   // The number of scales, and so the vector size in the mnemonic, determines which bytes may hold a first scale: a byte
   // is legal here if some size accepts it on some target. Twice the K of mxf8f6f4 has two scales.
   int step = 1;
@@ -276,7 +276,7 @@ void check_values(const InstructionDescriptor& d, Checker& check) {
     if (!scaled || k == 0) continue;
     const std::string_view legal = step == 4 ? "0" : step == 2 ? "0 or 2" : "0..3";
     check.require(id >= 0 && id <= 3 && id % step == 0, name, id, fmt::format("{} with K = {}", legal, k),
-                  "it is the byte of the cell that holds the first scale");
+                  "the id is the byte of the cell that holds the first scale");
   }
 }
 
@@ -299,7 +299,7 @@ int require_k_code(MmaKind kind, bool sparse, int k) {
   throw Error({.field = "k",
                .seen = std::to_string(k),
                .legal = std::move(legal),
-               .fix = fmt::format("{}kind::{} has no other", sparse ? "a sparse " : "", info(kind).name),
+               .fix = fmt::format("{}kind::{} has no other type", sparse ? "a sparse " : "", info(kind).name),
                .source = "PTX ISA 9.4, 9.7.18.2.1, Table 48"});
 }
 
@@ -384,8 +384,8 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
     if (target || set == 0) continue;
     found.push_back({.field = std::string(field.bits.name),
                      .seen = fmt::format("bit {} set", std::countr_zero(set)),
-                     .expected = fmt::format("0 but on {}", print(target_sets::rubin)),
-                     .fix = "every other target reserves the bit; --target says which one is meant",
+                     .expected = fmt::format("0 except on {}", print(target_sets::rubin)),
+                     .fix = "all other targets reserve the bit; name the target with --target",
                      .source = source});
   }
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
@@ -405,20 +405,21 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
     found.push_back({.field = "scale_type",
                      .seen = "ue8m0 (1)",
                      .expected = "ue4m3 (0) for NVFP4",
-                     .fix = "bit 23 is the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
+                     .fix = "bit 23 selects the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
                      .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
     const bool is_power = descriptor.scale_type == Format::ue8m0;
-    found.push_back({.code = ViolationCode::scale_id_of_vector,
-                     .field = "scale_a_id, scale_b_id",
-                     .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
-                     .expected = descriptor.k_code == 1 ? "0 or 2 where the mnemonic says .scale_vec::4X or .block16"
-                                                        : "0 where the mnemonic says .scale_vec::4X or .block16",
-                     .fix = is_power ? "others go with .scale_vec::2X and .block32 alone"
-                                     : fmt::format("others go with .block32 alone, which has {} on sm_107a and sm_107f",
-                                                   info(descriptor.scale_type).name),
-                     .source = "PTX ISA 9.7.16.10.7"});
+    found.push_back(
+        {.code = ViolationCode::scale_id_of_vector,
+         .field = "scale_a_id, scale_b_id",
+         .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
+         .expected = descriptor.k_code == 1 ? "0 or 2 if the mnemonic has .scale_vec::4X or .block16"
+                                            : "0 if the mnemonic has .scale_vec::4X or .block16",
+         .fix = is_power ? "other values are legal only with .scale_vec::2X and .block32"
+                         : fmt::format("other values are legal only with .block32, which has {} on sm_107a and sm_107f",
+                                       info(descriptor.scale_type).name),
+         .source = "PTX ISA 9.7.16.10.7"});
   }
   const bool is_float = !info(descriptor.kind).has_block_scales && natural_output(descriptor.kind) == Format::f32;
   if (is_float && descriptor.m == 128 && descriptor.n % 16 != 0) {

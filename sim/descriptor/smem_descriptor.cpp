@@ -131,7 +131,7 @@ SmemDescriptor decode_smem_descriptor(Target target, uint64_t word) {
     throw Error({.field = fmt::format("swizzle of descriptor {:#018x}", word),
                  .seen = std::to_string(code),
                  .expected = std::string(swizzle_field.meaning),
-                 .fix = "codes of sm_90a and sm_100a differ; check which architecture made it",
+                 .fix = "sm_90a and sm_100a have different codes; check for which of them the descriptor was made",
                  .source = std::string(section(target))});
   }
   descriptor.swizzle = *swizzle;
@@ -167,9 +167,10 @@ uint64_t encode(const SmemDescriptor& descriptor) {
            .seen = std::to_string(value),
            .expected =
                in_bytes ? fmt::format("a multiple of 16 bytes in 0..{}", largest) : fmt::format("0..{}", largest),
-           .fix = in_bytes
-                      ? "give bytes, not the encoded value; the field stores bytes >> 4, so 8 or 100 have no encoding"
-                      : "",
+           .fix =
+               in_bytes
+                   ? "pass bytes, not the encoded value; the field stores bytes >> 4, so that 8 or 100 have no encoding"
+                   : "",
            .source = std::string(section(descriptor.target))});
       continue;
     }
@@ -180,7 +181,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
     violations.push_back({.field = "swizzle",
                           .seen = std::string(info(descriptor.swizzle).name),
                           .legal = {"none", "32", "64", "128"},
-                          .fix = "128-atom32 exists on sm_100a only",
+                          .fix = "128-atom32 exists only on sm_100a",
                           .source = std::string(section(descriptor.target))});
   }
   if (!violations.empty()) throw Error(std::move(violations));
@@ -236,15 +237,16 @@ constexpr auto warning_rows = std::to_array<Warning>({
      .text = [](const Examined& e) -> Text {
        return {.seen = std::to_string(e.base_offset),
                .expected = "0 without swizzling",
-               .fix = "it changes nothing there; clear it"};
+               .fix = "it has no effect there; clear it"};
      }},
     // The pattern begins at the start, or the start is inside a pattern that begins on its own boundary.
     {.field = "start_address",
      .applies = [](const Examined& e) { return e.is_swizzled && e.phase != 0 && e.base_offset == 0; },
      .text = [](const Examined& e) -> Text {
        return {.seen = fmt::format("{:#x}", e.start),
-               .expected = fmt::format("within the first row of a {}-byte pattern, or a base offset", e.pattern_bytes),
-               .fix = fmt::format("rows start in phase {} of the pattern; if the data's phase 0 is here, set "
+               .expected = fmt::format("in the first row of a {}-byte pattern, or combined with a base offset",
+                                       e.pattern_bytes),
+               .fix = fmt::format("rows start in phase {} of the pattern; if phase 0 of the data is here, set "
                                   "base_offset = (start >> 7) & 7 = {}",
                                   e.phase, e.phase_of_address)};
      }},
@@ -256,12 +258,11 @@ constexpr auto warning_rows = std::to_array<Warning>({
          },
      .text = [](const Examined& e) -> Text {
        return {.seen = std::to_string(e.base_offset),
-               .expected = e.phase == 0
-                               ? fmt::format("0: the start {:#x} is in the first row of a {}-byte pattern", e.start,
-                                             e.pattern_bytes)
-                               : fmt::format("{} = (start >> 7) & 7, where the pattern begins at the start {:#x}, "
-                                             "or 0, where it begins on a multiple of {}",
-                                             e.phase_of_address, e.start, e.pattern_bytes),
+               .expected = e.phase == 0 ? fmt::format("0: the start {:#x} is in the first row of a {}-byte pattern",
+                                                      e.start, e.pattern_bytes)
+                                        : fmt::format("{} = (start >> 7) & 7 if the pattern begins at the start {:#x}, "
+                                                      "or 0 if it begins at a multiple of {}",
+                                                      e.phase_of_address, e.start, e.pattern_bytes),
                .fix = fmt::format("with {} the pattern begins {} rows before the start", e.base_offset,
                                   (e.phase - e.base_offset % e.phases + e.phases) % e.phases)};
      }},
@@ -270,7 +271,8 @@ constexpr auto warning_rows = std::to_array<Warning>({
      .text = [](const Examined& e) -> Text {
        return {.seen = std::to_string(e.lbo),
                .expected = fmt::format("the distance to the next {} bytes of K", e.swizzle.width_bytes),
-               .fix = fmt::format("a row of K has {} bytes and goes on at LBO; or use a wider swizzle", e.row_bytes),
+               .fix = fmt::format("a row of K has {} bytes and continues at LBO; alternatively use a wider swizzle",
+                                  e.row_bytes),
                .source = fmt::format("{}; docs/evidence.md",
                                      evidence_of_wide_rows(e.descriptor.target, e.swizzle, e.row_bytes))};
      }},
@@ -282,25 +284,24 @@ constexpr auto warning_rows = std::to_array<Warning>({
      .text = [](const Examined& e) -> Text {
        const bool may_be_wider = e.row_bytes == 0 && e.swizzle.width_bytes < sparse_b_bytes;
        const std::string_view ignored =
-           e.is_measured ? "the hardware ignores it there" : "PTX says that it is not used there";
+           e.is_measured ? "the hardware ignores it there" : "PTX documents that it is not used there";
        return {
            .seen = std::to_string(e.lbo),
            .expected = "16 (encoded 1) by convention in swizzled K-major",
            .fix = may_be_wider
-                      ? fmt::format("{} while a row of K fits into {} bytes; the {} of a sparse B go on at LBO ({})",
+                      ? fmt::format("{} if a row of K fits into {} bytes; the {} of a sparse B continue at LBO ({})",
                                     ignored, e.swizzle.width_bytes, sparse_b_bytes,
                                     evidence_of_wide_rows(e.descriptor.target, e.swizzle, sparse_b_bytes))
-                      : fmt::format("{}; K advances by moving the start address", ignored),
+                      : fmt::format("{}; to advance along K, move the start address", ignored),
            .source = e.is_measured ? "measured on an H200 (docs/evidence.md)" : ""};
      }},
     {.field = "swizzle",
      .applies = [](const Examined& e) { return e.swizzle.id == Swizzle::b128_atom32 && e.major != Major::mn; },
      .text = [](const Examined&) -> Text {
-       return {.seen = "1 (128B with 32-byte atoms)",
-               .expected = "2 for plain 128B",
-               .fix =
-                   "code 1 is meant for MN-major tf32; no source shows it in K-major, and 2 is what kernels mean by "
-                   "128B"};
+       return {
+           .seen = "1 (128B with 32-byte atoms)",
+           .expected = "2 for plain 128B",
+           .fix = "code 1 is intended for MN-major tf32; no source shows it in K-major. For 128B kernels use code 2"};
      }},
     {.field = "stride_dim_byte_offset",
      .applies = [](const Examined& e) { return e.groups_overlap; },
@@ -330,7 +331,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
      .text = [](const Examined& e) -> Text {
        return {.seen = "1 (absolute address)",
                .expected = fmt::format("0 on {}, which lacks the mode", print(e.descriptor.target)),
-               .fix = fmt::format("{} has it, for rows of 48 bytes of K = 96", print(has_absolute_leading_dim))};
+               .fix = fmt::format("{} has the mode, for rows of 48 bytes of K = 96", print(has_absolute_leading_dim))};
      }},
     {.field = "leading_dim_mode",
      .applies =
@@ -340,7 +341,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
      .text = [](const Examined& e) -> Text {
        return {.seen = fmt::format("1 (absolute address) with {} bytes of K in a row", e.row_bytes),
                .expected = fmt::format("0, or K = 96, which has {} bytes in a row", absolute_row_bytes),
-               .fix = "the mode is for the 48-byte rows of K = 96; what it does with others is a model choice",
+               .fix = "the mode is for the 48-byte rows of K = 96; its effect on others is an assumption of the model",
                .source = std::string(absolute_source)};
      }},
     // The stride is sixteen times the natural one: the program stored bytes instead of bytes >> 4.
@@ -364,7 +365,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
          },
      .text = [](const Examined& e) -> Text {
        return {.seen = fmt::format("{}, {}", e.lbo, e.sbo),
-               .expected = fmt::format("{} for one of them, between dense {}", e.atom_bytes,
+               .expected = fmt::format("{} for one of the two, between dense {}", e.atom_bytes,
                                        e.is_swizzled ? "atoms" : "core matrices"),
                .fix = fmt::format("were {} and {} written without the shift right by 4?", e.lbo / 16, e.sbo / 16)};
      }},
@@ -376,7 +377,7 @@ constexpr auto warning_rows = std::to_array<Warning>({
            .expected = fmt::format("a multiple of the {}-byte swizzle pattern in ordinary layouts", e.pattern_bytes),
            .fix = e.sbo * 16 % e.pattern_bytes == 0 && e.sbo > 0
                       ? "was the stride shifted right by 4 twice?"
-                      : "the XOR follows the address, so each group of rows then has another phase"};
+                      : "the XOR depends on the address, so that each group of rows has a different phase"};
      }},
 });
 
@@ -395,7 +396,7 @@ std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const
          .expected = fmt::format("{:#b}", expected),
          .fix = expected == 1 ? "a descriptor made for sm_90a lacks these bits"
                 : field.bits.name == lut_k_segment
-                    ? ".decompress::lut::b alone has it, which bitmma decodes and does not execute"
+                    ? "only .decompress::lut::b has it; bitmma decodes that instruction but does not execute it"
                     : "zeros: Table 40's 0xb00000000 is a misprint of 0b00000000",
          .source = source});
   }

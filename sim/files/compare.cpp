@@ -40,7 +40,7 @@ void require_recorded(const VectorFile& vectors) {
   throw Error({.field = fmt::format("{}: tensor {}", vectors.file.path, vectors.d_tensor()),
                .seen = "(missing)",
                .expected = "a recorded D to compare with",
-               .fix = "simulate the file to compute one"});
+               .fix = "bitmma simulate computes one"});
 }
 
 std::string print(const Mismatch& mismatch) {
@@ -117,7 +117,7 @@ Comparison compare_outside_d(const Case& one, int64_t case_index, const State& e
   if (right.size() != found.size()) {
     throw Error({.field = fmt::format("case {}: Tensor Memory", case_index),
                  .seen = fmt::format("{} cells", found.size()),
-                 .expected = fmt::format("{}, as before the instruction", right.size())});
+                 .expected = fmt::format("{}, the same as before the instruction", right.size())});
   }
   const int64_t lanes = buffer.extents()[1], columns = buffer.extents()[2];
   const Mma mma = mma_of(one.instruction);
@@ -217,13 +217,13 @@ void require_same_cases(const std::string& path, const std::string& name, int64_
     violations.push_back({.field = fmt::format("{}: instruction", path),
                           .seen = other_name,
                           .expected = name,
-                          .fix = "both files must be of one instruction"});
+                          .fix = "both files must contain the same instruction"});
   }
   if (other_cases != cases) {
     violations.push_back({.field = fmt::format("{}: cases", path),
                           .seen = std::to_string(other_cases),
                           .expected = std::to_string(cases),
-                          .fix = "both files must be of the same cases"});
+                          .fix = "both files must contain the same cases"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }

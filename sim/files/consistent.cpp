@@ -52,7 +52,8 @@ void require_same_copies(const VectorFile& vectors, int threads) {
          .expected =
              fmt::format("{}, which the instruction reads there: {} of {} codes differ, in {} of {}",
                          copy.print(copy.read), codes, copy.of * vectors.cases, cases, counted(vectors.cases, "case")),
-         .fix = "keep the plain matrices alone, or the images, registers and Tensor Memory alone, or both alike"});
+         .fix = "save only the plain matrices, or only the images, registers and Tensor Memory, or both with equal "
+                "codes"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
 }
@@ -66,11 +67,11 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
                  .field = fmt::format("{}: __metadata__ k_loop", vectors.file.path),
                  .seen = fmt::format("{}: {}", steps, seen),
                  .expected = std::move(expected),
-                 .fix = "leave the key out where the cases are independent of each other"});
+                 .fix = "omit the key if the cases are independent of each other"});
   };
-  if (!is_mma(vectors.instruction)) refuse(vectors.name(), "a matrix instruction: others have no K");
+  if (!is_mma(vectors.instruction)) refuse(vectors.name(), "a matrix instruction: other instructions have no K");
   const VectorFile known = known_part(vectors);
-  constexpr std::string_view rule = "steps of a loop: C of each is D of the one before";
+  constexpr std::string_view rule = "steps of a loop: C of each step is D of the previous step";
   std::optional<Matrix> first_c;
   std::optional<Case> before;
   for (int64_t index = 0; index < known.cases; ++index) {

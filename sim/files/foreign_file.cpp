@@ -10,10 +10,10 @@
 namespace bitmma {
 namespace {
 
-constexpr const char* what_is_read = "a safetensors file, or NumPy's .npy or .npz";
-constexpr std::string_view save_torch = "safetensors.torch.save_file(tensors, FILE) writes one that is read",
+constexpr const char* what_is_read = "a safetensors, .npy or .npz file";
+constexpr std::string_view save_torch = "write a readable file with safetensors.torch.save_file(tensors, FILE)",
                            decompress = "decompress it first", decode_reads = "bitmma decode reads it",
-                           to_ptx = "nvcc -ptx makes PTX, which bitmma decode reads";
+                           to_ptx = "compile it to PTX with nvcc -ptx; bitmma decode reads PTX";
 
 struct ForeignKind {
   std::string_view begin, name, fix = {};
@@ -21,10 +21,10 @@ struct ForeignKind {
 constexpr auto foreign_kinds = std::to_array<ForeignKind>({
     {"\x7F"
      "ELF",
-     "an ELF file: a cubin or a program", "cuobjdump -ptx or -sass prints what is in it"},
+     "an ELF file: a cubin or a program", "cuobjdump -ptx or -sass prints its contents"},
     {"\x50\xED\x55\xBA", "a fat binary of CUDA", "cuobjdump -ptx prints the PTX in it"},
     {"\x89HDF\r\n", "an HDF5 file",
-     "h5py reads it; numpy.savez or safetensors.numpy.save_file writes one that is read"},
+     "convert it: read it with h5py, write it with numpy.savez or safetensors.numpy.save_file"},
     {"\x1F\x8B", "a gzip file", decompress},
     {"BZh", "a bzip2 file", decompress},
     {"\xFD"
@@ -37,7 +37,7 @@ constexpr auto foreign_kinds = std::to_array<ForeignKind>({
     {"GGUF", "a GGUF model"},
     {"PAR1", "a Parquet file"},
     {"ARROW1", "an Arrow file"},
-    {"MATLAB 5.0", "a MATLAB file", "scipy.io.loadmat reads it; numpy.savez writes one that is read"},
+    {"MATLAB 5.0", "a MATLAB file", "convert it: read it with scipy.io.loadmat, write it with numpy.savez"},
     {"SQLite format 3", "an SQLite database (Nsight Systems writes such reports)"},
 });
 
@@ -48,8 +48,8 @@ struct ForeignText {
 constexpr auto foreign_texts = std::to_array<ForeignText>({
     {".address_size", "PTX", decode_reads},
     {".version", "PTX", decode_reads},
-    {"/*0000*/", "a listing of SASS", "bitmma simulates PTX's instructions: cuobjdump -ptx prints those"},
-    {".headerflags", "a listing of SASS", "bitmma simulates PTX's instructions: cuobjdump -ptx prints those"},
+    {"/*0000*/", "a listing of SASS", "bitmma simulates PTX instructions: cuobjdump -ptx prints them"},
+    {".headerflags", "a listing of SASS", "bitmma simulates PTX instructions: cuobjdump -ptx prints them"},
     {"__global__", "CUDA C++", to_ptx},
     {"__device__", "CUDA C++", to_ptx},
     {"asm volatile", "CUDA C++", to_ptx},
@@ -80,7 +80,7 @@ void refuse_foreign_file(const std::string& path, const TensorBytes& bytes) {
   if (little_endian(bytes, 0, 8) <= bytes.size() - 8) return;  // the length of an existing header
   // A Python pickle: a protocol number.
   if (begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5)
-    refuse_file(path, "a pickle of Python, as PyTorch's old checkpoints are", what_is_read, std::string(save_torch));
+    refuse_file(path, "a Python pickle, as in old PyTorch checkpoints", what_is_read, std::string(save_torch));
   if (!is_text(begin)) refuse_file(path, "bytes without the header of safetensors, .npy or .npz", what_is_read, {});
   const size_t first = begin.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && (begin[first] == '{' || begin[first] == '['))
@@ -94,7 +94,7 @@ void refuse_foreign_archive(const std::string& path, const std::string& entry) {
   const bool is_torch = entry.ends_with("data.pkl") || entry.ends_with("/byteorder") ||
                         entry.find("/data/") != std::string::npos || entry.ends_with(".format_version");
   if (is_torch) refuse_file(path, "a PyTorch checkpoint", what_is_read, std::string(save_torch));
-  refuse_file(path, "an archive of other things than arrays: " + entry, what_is_read, {});
+  refuse_file(path, "an archive that contains other things than arrays: " + entry, what_is_read, {});
 }
 
 }  // namespace bitmma

@@ -13,7 +13,7 @@
 namespace bitmma {
 namespace {
 
-constexpr const char* legal = "a regular file or a pipe that can be read";
+constexpr const char* legal = "a regular file or a pipe";
 
 /// Holds files up to this size in memory: later truncation cannot affect them. Reads larger files in blocks.
 constexpr uint64_t most_in_memory = uint64_t{64} << 20;
@@ -27,7 +27,7 @@ std::string print_kind(mode_t mode) {
          : S_ISCHR(mode)  ? "a character device"
          : S_ISBLK(mode)  ? "a block device"
          : S_ISSOCK(mode) ? "a socket"
-                          : "no regular file";
+                          : "not a regular file";
 }
 
 int64_t modified_nanoseconds(const struct stat& status) {
@@ -40,7 +40,7 @@ int64_t modified_nanoseconds(const struct stat& status) {
 }
 
 [[noreturn]] void refuse_changed(const std::string& path, const char* what) {
-  refuse_file(path, what, "a file that stays as it is", "do not write the file while it is read");
+  refuse_file(path, what, "a file that does not change", "do not modify the file while it is read");
 }
 
 void read_at(int file, const std::string& path, uint64_t offset, std::span<uint8_t> to) {
@@ -72,7 +72,8 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
     if (got > 0) {
       size += static_cast<size_t>(got);
       if (size < bytes.size()) continue;
-      if (size >= most_of_a_pipe) refuse_file(path, "a pipe with more than 4 GiB", legal, "write it into a file first");
+      if (size >= most_of_a_pipe)
+        refuse_file(path, "a pipe that delivers more than 4 GiB", legal, "write it into a file first");
       bytes.resize(2 * size);
     } else if (got == 0 && size > 0) {
       bytes.resize(size);
@@ -80,7 +81,7 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
     } else if (got == 0) {
       // The FIFO has no writer, or its writer closed it without writing a byte.
       if (std::chrono::steady_clock::now() > last)
-        refuse_file(path, "a pipe without a writer", legal, "start the program that writes it");
+        refuse_file(path, "a pipe that no program writes to", legal, "start the program that writes it");
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } else if (errno == EAGAIN) {
       pollfd wait{.fd = file, .events = POLLIN, .revents = 0};

@@ -143,7 +143,7 @@ class Names {
     Violation wrong{.code = ViolationCode::unknown_key,
                     .field = fmt::format("{} of {}", what_, kind_),
                     .seen = fmt::format("{}: {}", file_.path, shortened(name)),
-                    .fix = fmt::format("names that begin with {} are kept and ignored", free_prefix)};
+                    .fix = fmt::format("to store other data, use names that begin with {}", free_prefix)};
     if (std::ranges::find(others_, name) != others_.end()) {
       wrong.fix = fmt::format("{} is a {}", name, others_are_);
     } else if (const std::string meant = meant_by(name, act_); !meant.empty()) {

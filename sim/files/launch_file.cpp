@@ -79,12 +79,13 @@ RecordedArgument argument_of(const JsonReader& reader, int memories) {
   if (reader.has("value")) argument.value = bytes_of(reader, "value");
   if (reader.has("scratch")) argument.scratch = reader.number("scratch", most_launch_bytes);
   if (reader.has("memory")) {
-    if (memories == 0) reader.refuse("memory", "a tensor before.LAUNCH.0: the file has none of this launch");
+    if (memories == 0)
+      reader.refuse("memory", "a tensor before.LAUNCH.0, which the file does not have for this launch");
     argument.memory = static_cast<int>(reader.number("memory", memories - 1));
     if (reader.has("offset")) argument.offset_bytes = reader.number("offset", most_launch_bytes);
     if (reader.has("map")) argument.map = map_of(reader.object("map"));
   } else if (reader.has("offset") || reader.has("map")) {
-    reader.refuse(reader.has("map") ? "map" : "offset", "nothing: only memory has it");
+    reader.refuse(reader.has("map") ? "map" : "offset", "absent: only memory has it");
   }
   return argument;
 }
@@ -175,7 +176,7 @@ LaunchFile as_launch_file(TensorFile file) {
       throw Error({.code = ViolationCode::not_found,
                    .field = text ? "target" : "launches",
                    .seen = "(missing)",
-                   .expected = text ? "the GPU, sm_90a or H100" : "a list of launches"});
+                   .expected = text ? "the name of a GPU, such as sm_90a or H100" : "a list of launches"});
     read.target = target_from(*target);
     std::vector<std::string> tensors;
     int modules = 0;

@@ -144,21 +144,21 @@ class Reader {
 
   void add_array(TensorFile& result, const std::string& name, const TensorBytes& bytes) const {
     if (!starts_with(bytes, npy_magic) || bytes.size() < 12)
-      refuse(name, fmt::format("{} bytes", bytes.size()), "an array as numpy.save writes it");
+      refuse(name, fmt::format("{} bytes", bytes.size()), "an array in the format of numpy.save");
     const uint64_t version = little_endian(bytes, 6, 1);
     const size_t length_bytes = version == 1 ? 2 : 4;
     if (version < 1 || version > 3) refuse(name, fmt::format("version {}", version), "version 1, 2 or 3");
     const uint64_t header_bytes = little_endian(bytes, 8, length_bytes);
     const size_t first = 8 + length_bytes;
     if (header_bytes > bytes.size() - first)
-      refuse(name, fmt::format("a header of {} bytes", header_bytes), "one that ends in the file");
+      refuse(name, fmt::format("a header of {} bytes", header_bytes), "a header that ends inside the file");
     const std::string header = text_at(bytes, first, header_bytes);
     const TensorBytes data = bytes.part(first + header_bytes, bytes.size() - first - header_bytes);
 
     const std::string_view descr = value_of(header, "descr", name);
     std::vector<int64_t> shape = shape_of(value_of(header, "shape", name), name);
     const auto set_key = [&](std::string value) {
-      if (result.find_metadata(name)) refuse(name, "twice", "each name once");
+      if (result.find_metadata(name)) refuse(name, "twice", "unique names");
       result.set_metadata(name, std::move(value));
     };
     if (shape.empty() && descr.starts_with("<U")) return set_key(text_of(data, 4, name));
@@ -181,7 +181,7 @@ class Reader {
              fmt::format("{} for {} {}", size, descr, print_shape(shape)));
     // In an archive of numpy.savez, scale_d=0 is a key, just as a string is.
     if (shape.empty() && type->is_whole) return set_key(whole_number(data, descr[1] == 'i'));
-    if (result.find(name)) refuse(name, "twice", "each name once");
+    if (result.find(name)) refuse(name, "twice", "unique names");
     const bool is_reversed = value_of(header, "fortran_order", name) == "True" && shape.size() > 1 && size > 0;
     if (is_reversed) {
       std::vector<uint8_t> turned =
@@ -203,7 +203,7 @@ class Reader {
       if (back >= record_bytes && little_endian(bytes, first + at + 20, 2) == back - record_bytes) return first + at;
       if (at == 0) break;
     }
-    refuse("zip archive", "no end", "an archive as numpy.savez writes it", "the file may have been cut");
+    refuse("zip archive", "no end", "an archive in the format of numpy.savez", "the file may have been cut");
   }
 
   void add_archive(TensorFile& result, const TensorBytes& bytes) const {
@@ -216,28 +216,29 @@ class Reader {
     uint64_t all_bytes = 0;
     for (size_t i = 0; i < entries; ++i) {
       if (at > bytes.size() || bytes.size() - at < entry_bytes || little_endian(bytes, at, 4) != 0x02014b50)
-        refuse("zip archive", fmt::format("no entry {} at byte {}", i, at), "an archive as numpy.savez writes it");
+        refuse("zip archive", fmt::format("no entry {} at byte {}", i, at), "an archive in the format of numpy.savez");
       const uint64_t method = little_endian(bytes, at + 10, 2), packed = little_endian(bytes, at + 20, 4),
                      size = little_endian(bytes, at + 24, 4), local = little_endian(bytes, at + 42, 4);
       const size_t name_bytes = little_endian(bytes, at + 28, 2);
       const size_t next =
           at + entry_bytes + name_bytes + little_endian(bytes, at + 30, 2) + little_endian(bytes, at + 32, 2);
-      if (next > bytes.size()) refuse("zip archive", "a name that passes the end", "one inside the file");
+      if (next > bytes.size()) refuse("zip archive", "a name beyond the end of the file", "a name inside the file");
       std::string name = text_at(bytes, at + entry_bytes, name_bytes);
       if (method != 0 && !name.ends_with(".npy")) refuse_foreign_archive(path_, shortened(name, 120));
       if (method != 0)
-        refuse(name, "compressed", "an archive without compression", "numpy.savez instead of numpy.savez_compressed");
+        refuse(name, "compressed", "an archive without compression",
+               "use numpy.savez instead of numpy.savez_compressed");
       if (size == 0xFFFFFFFF || local == 0xFFFFFFFF)
-        refuse(name, "4 GiB or more", "less in an archive", "save larger arrays with safetensors");
+        refuse(name, "4 GiB or more", "less than 4 GiB in an archive", "save larger arrays with safetensors");
       if (packed != size || local > bytes.size() || bytes.size() - local < local_bytes ||
           little_endian(bytes, local, 4) != 0x04034b50)
-        refuse(name, fmt::format("no array at byte {}", local), "an archive as numpy.savez writes it");
+        refuse(name, fmt::format("no array at byte {}", local), "an archive in the format of numpy.savez");
       const size_t data =
           local + local_bytes + little_endian(bytes, local + 26, 2) + little_endian(bytes, local + 28, 2);
       if (data > bytes.size() || size > bytes.size() - data)
         refuse(name, fmt::format("{} bytes from byte {} on", size, data), "bytes inside the file");
       all_bytes += size;  // entries that share bytes could make a small file expand enormously
-      if (all_bytes > bytes.size()) refuse(name, "shares bytes with another array", "bytes of its own");
+      if (all_bytes > bytes.size()) refuse(name, "shares bytes with another array", "separate bytes");
       if (!name.ends_with(".npy") && !starts_with(bytes.part(data, size), npy_magic))
         refuse_foreign_archive(path_, shortened(name, 120));
       if (name.ends_with(".npy")) name.resize(name.size() - 4);

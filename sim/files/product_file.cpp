@@ -78,7 +78,7 @@ class Reader {
                "raw codes have an integer dtype");
       if (dtype_bytes(tensor.dtype) != bytes)
         refuse(tensor.name, tensor.dtype,
-               fmt::format("{} byte{} an element of {}", bytes, bytes == 1 ? "" : "s", row.name));
+               fmt::format("{} byte{} per element of {}", bytes, bytes == 1 ? "" : "s", row.name));
       return *named;
     }
     struct Row {
@@ -155,11 +155,12 @@ class Reader {
   [[noreturn]] void refuse_missing(std::string_view name) const {
     std::string names;
     for (const Tensor& tensor : file_.tensors) names += fmt::format("{}{}", names.empty() ? "" : ", ", tensor.name);
-    refuse(fmt::format("tensor {}", name),
-           names.empty() ? "(missing)" : fmt::format("(missing); the file has {}", shortened(names)),
-           "a product's operands: a [M, K], and b [K, N] or b_t [N, K]",
-           fmt::format("rename the tensors; or generated operands: the key generator = {}, with seed, m, n and k",
-                       generator_name));
+    refuse(
+        fmt::format("tensor {}", name),
+        names.empty() ? "(missing)" : fmt::format("(missing) in a file with {}", shortened(names)),
+        "the operands of a product: a [M, K], and b [K, N] or b_t [N, K]",
+        fmt::format("rename the tensors, or request generated operands with the keys generator = {}, seed, m, n and k",
+                    generator_name));
   }
 
   Matrix required(std::string_view name, std::optional<Format> named) const {
@@ -176,7 +177,7 @@ class Reader {
     if (!generator) refuse_missing(name);
     if (*generator != generator_name) refuse("generator", *generator, std::string(generator_name));
     for (const std::string_view key : {std::string_view("seed"), std::string_view("k"), extent}) {
-      if (!file_.find_metadata(key)) refuse(key, "(missing)", "a whole number: operands are generated");
+      if (!file_.find_metadata(key)) refuse(key, "(missing)", "a whole number, because the operands are generated");
     }
     if (!type) refuse(fmt::format("{}_type", name), "(missing)", "the type of a generated operand");
     if (info(*type).kind == NumberKind::integer && *type != Format::s8)
@@ -230,12 +231,13 @@ void require_acting_keys(const ProductFile& product, const Reader& reader) {
   if (inputs.cols.empty()) reader.require_extent("n", inputs.b.cols(), "the columns of b");
   if (has_a && has_b) {
     for (const std::string_view key : {"generator", "batch"})
-      reader.refuse_key(key, "absent beside a and b, which are the operands", "leave a or b out to generate it");
+      reader.refuse_key(key, "absent if the file has a and b", "omit a or b to generate it");
   }
   if (!file.find("c") && product.beta != 0)
-    reader.refuse_key("beta", "absent, or 0, without c, which it multiplies", "save c, or leave the key out");
+    reader.refuse_key("beta", "absent or 0 without c, which it multiplies", "save c, or omit the key");
   if (!file.find("sfa") && !file.find("sfb"))
-    reader.refuse_key("sf_type", "absent without sfa and sfb, whose type it says", "save them, or leave the key out");
+    reader.refuse_key("sf_type", "absent without sfa and sfb, because it names their type",
+                      "save them, or omit the key");
 }
 
 /// Makes the computed part of a product a separate product: its operands replace those of the whole product.
@@ -278,10 +280,10 @@ void require_product(const TensorFile& file) {
   throw Error({.code = ViolationCode::unusable_file,
                .field = file.path,
                .seen = instruction ? fmt::format("a vector file of {}", shortened(*instruction))
-                                   : "a vector file: images, descriptors or registers of instructions",
-               .expected = "a product: a and b alone, without an instruction",
-               .fix = "bitmma simulate, verify, explain and diagnose compute it; the key plan of a product is what "
-                      "names instructions"});
+                                   : "a vector file, with images, descriptors or registers of instructions",
+               .expected = "a product: a and b without an instruction",
+               .fix = "use bitmma simulate, verify, explain or diagnose for it; in a product, the key plan names the "
+                      "instruction"});
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Format type_of(const std::string& field, const Tensor& tensor, std::optional<For
                .field = "type",
                .seen = type ? std::string(info(*type).name) : "missing",
                .legal = raw,
-               .fix = fmt::format("{} has raw codes, {}", field, tensor.dtype)});
+               .fix = fmt::format("{} for the raw codes of {}", field, tensor.dtype)});
 }
 
 Tensor tensor_of_bytes(std::string name, std::vector<int64_t> shape, std::vector<uint8_t> bytes) {

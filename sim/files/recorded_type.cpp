@@ -46,12 +46,12 @@ std::optional<Tensor> in_type_of_d(const Tensor& d, Format format, const std::st
   const std::optional<Format> from = floats_of(d.dtype);
   const bool can_be_read = are_long || (from && row.kind == NumberKind::floating);
   const auto refuse = [&](std::string seen) {
-    throw Error(
-        {.field = fmt::format("{}: tensor d", path),
-         .seen = std::move(seen),
-         .expected = fmt::format("{} ({}), which the instruction leaves{}", row.dtype, row.name,
-                                 can_be_read ? ", or numbers that are exactly such" : ""),
-         .fix = fmt::format("save D as the instruction left it: bits that another type lost cannot be compared")});
+    throw Error({.field = fmt::format("{}: tensor d", path),
+                 .seen = std::move(seen),
+                 .expected = fmt::format("{} ({}), the type that the instruction writes{}", row.dtype, row.name,
+                                         can_be_read ? ", or numbers that are exact in that type" : ""),
+                 .fix = fmt::format(
+                     "save D as the instruction wrote it: bits that were lost in another type cannot be compared")});
   };
   if (!can_be_read) refuse(d.dtype);
   const auto size = static_cast<size_t>(dtype_bytes(d.dtype)), to_size = static_cast<size_t>(dtype_bytes(row.dtype));

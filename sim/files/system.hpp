@@ -28,7 +28,7 @@ namespace bitmma {
 /// The system reads names up to the first zero byte: a name must not contain one.
 inline void require_name(const std::string& path) {
   if (path.find('\0') != std::string::npos)
-    throw Error({.field = "path", .seen = "a name with a 0 byte", .expected = "a name without"});
+    throw Error({.field = "path", .seen = "a name with a zero byte", .expected = "a name without zero bytes"});
   if (path.empty()) throw Error({.field = "path", .seen = "an empty name", .expected = "the name of a file"});
 }
 

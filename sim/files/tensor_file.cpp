@@ -149,7 +149,7 @@ class HeaderReader {
       }
     } else if (depth_ == 3 && part_ == Part::shape) {
       require(value.number && *value.number <= uint64_t{std::numeric_limits<int64_t>::max()}, part_name_, value,
-              "whole numbers from 0 on");
+              "whole numbers of 0 or more");
       tensor_.shape.push_back(static_cast<int64_t>(*value.number));
     } else if (depth_ == 3 && part_ == Part::data_offsets) {
       require(value.number && offsets_.size() < 2, part_name_, value, "[begin, end]");
@@ -162,7 +162,7 @@ class HeaderReader {
   }
 
   [[noreturn]] void refuse_twice(std::string_view key) const {
-    source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(key)), "each name once");
+    source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(key)), "unique names");
   }
 
   void finish_tensor() {
@@ -217,14 +217,14 @@ class Reader {
     }
     refuse_foreign_file(source_.path, bytes);
     if (source_.path.ends_with(".npy") || source_.path.ends_with(".npz"))
-      source_.refuse("first bytes", bytes.empty() ? "an empty file" : "no array and no archive",
-                     "a file that numpy.save or numpy.savez wrote");
+      source_.refuse("first bytes", bytes.empty() ? "an empty file" : "neither an array nor an archive",
+                     "a file written by numpy.save or numpy.savez");
     if (bytes.size() < length_bytes)
       source_.refuse("header length", fmt::format("a file of {} bytes", bytes.size()), "at least 8 bytes");
     const uint64_t header_bytes = little_endian(bytes, 0, length_bytes);
     if (header_bytes > bytes.size() - length_bytes || header_bytes > largest_header) {
       source_.refuse("header length", std::to_string(header_bytes),
-                     fmt::format("at most {}, what the file holds after it",
+                     fmt::format("at most {}, the number of bytes after it",
                                  std::min<uint64_t>(bytes.size() - length_bytes, largest_header)));
     }
     const size_t data = length_bytes + header_bytes;
@@ -247,7 +247,7 @@ class Reader {
     }
     if (const auto zero = std::ranges::find(header, 0); zero != header.end()) {
       source_.refuse("header", fmt::format("a zero byte at byte {}", zero - header.begin()),
-                     "JSON, and spaces behind it");
+                     "JSON, followed by spaces");
     }
     HeaderReader reader(source_, file);
     nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
@@ -262,7 +262,7 @@ class Reader {
       std::ranges::sort(*list);
       const auto twice = std::ranges::adjacent_find(*list);
       if (twice == list->end()) continue;
-      source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(*twice)), "each name once");
+      source_.refuse("header", fmt::format("the key \"{}\" twice", shortened(*twice)), "unique names");
     }
   }
 
@@ -278,7 +278,7 @@ class Reader {
       const size_t begin = tensor->bytes.offset() - source_.data.offset();
       if (begin != next) {
         source_.refuse(fmt::format("tensor {} data_offsets", shortened(tensor->name)), fmt::format("begin {}", begin),
-                       fmt::format("{}: tensors {}", next, begin < next ? "must not overlap" : "must leave no hole"));
+                       fmt::format("{}: tensors {}", next, begin < next ? "must not overlap" : "must not leave gaps"));
       }
       next = begin + tensor->bytes.size();
     }
@@ -333,9 +333,9 @@ TensorBytes TensorBytes::in_memory() const { return is_in_memory() ? *this : Ten
 std::span<const uint8_t> TensorBytes::view() const {
   if (!is_in_memory())
     throw Error({.field = "bytes of a tensor",
-                 .seen = "bytes in a file of more than 64 MiB",
+                 .seen = "bytes that are not in memory: the file has more than 64 MiB",
                  .expected = "bytes in memory",
-                 .fix = "in_memory() or copy() reads them"});
+                 .fix = "use in_memory() or copy() to read them"});
   return file_ ? file_->memory().subspan(offset_, size_) : std::span<const uint8_t>();
 }
 
@@ -437,7 +437,7 @@ std::string quoted(const std::string& path, const std::string& text) {
 void require_unique(const std::string& path, const std::vector<std::string_view>& names) {
   const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end()) {
-    refuse_to_write(path, "header", fmt::format("the key \"{}\" twice", shortened(*twice)), "each name once");
+    refuse_to_write(path, "header", fmt::format("the key \"{}\" twice", shortened(*twice)), "unique names");
   }
 }
 
@@ -508,7 +508,7 @@ int64_t cases_of_batch(const std::string& path, const TensorFile& batch, int64_t
 Place grown(const std::string& path, Place place, int64_t count, int64_t cases) {
   if (place.shape.empty() || place.shape[0] != count) {
     refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)), print_shape(place.shape),
-                    fmt::format("{} cases, as the other tensors", count));
+                    fmt::format("{} cases, the number in the other tensors", count));
   }
   const uint64_t case_bytes = place.size / static_cast<uint64_t>(count);
   if (__builtin_mul_overflow(case_bytes, static_cast<uint64_t>(cases), &place.size)) {

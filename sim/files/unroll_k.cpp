@@ -224,7 +224,7 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
       if (!(read.a == operands.a) || !(read.b == operands.b)) {
         throw Error({.field = "layout",
                      .seen = fmt::format("step {} of {}", step, steps),
-                     .expected = "a layout whose descriptor can begin there",
+                     .expected = "a layout in which a descriptor can begin there",
                      .fix = "another swizzle, or a shorter K"});
       }
       execute_case(one, true);
@@ -264,15 +264,16 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
     throw Error({.field = previous.file.path,
                  .seen = "a file without results",
                  .expected = fmt::format("tensor {}: the state after {}", previous.d_tensor(), previous.name()),
-                 .fix = "bitmma simulate FILE -o RESULTS makes one"});
+                 .fix = "bitmma simulate FILE -o RESULTS writes one"});
   }
   const bool has_field = std::ranges::any_of(
       fields_of(instruction), [&](const FieldRule& rule) { return file.find(info(rule.field).name) != nullptr; });
   if (!has_field && file.find("a") && file.find("b")) {
-    throw Error({.field = file.path,
-                 .seen = "plain matrices alone",
-                 .expected = "images, descriptors or registers beside what the instruction before left",
-                 .fix = "bitmma simulate FILE -o STATES lays matrices out (with zeros as c, where it wants a c)"});
+    throw Error(
+        {.field = file.path,
+         .seen = "only plain matrices",
+         .expected = "images, descriptors or registers to use with the state that the previous instruction left",
+         .fix = "bitmma simulate FILE -o STATES writes them (with zeros as c if the instruction requires c)"});
   }
   int taken = 0;
   bool is_replaced = false;  // whether the state to which the file's results belong is replaced
@@ -304,7 +305,7 @@ TensorFile after(const VectorFile& previous, TensorFile file, const VectorFileDe
   if (taken == 0) {
     throw Error({.field = file.path,
                  .seen = fmt::format("{} after {}", print(instruction), previous.name()),
-                 .expected = "an instruction that reads what the one before it left"});
+                 .expected = "an instruction that reads what the previous one left"});
   }
   return file;
 }

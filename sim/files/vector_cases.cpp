@@ -24,8 +24,8 @@ void require_codes(const Matrix& matrix, const Tensor& tensor) {
     if (word >> row.bits == 0) continue;
     throw Error({.field = fmt::format("tensor {}", tensor.name),
                  .seen = fmt::format("{:#x} in element {}", word, i),
-                 .expected = fmt::format("0..{:#x}, one code of {} a byte", (1 << row.bits) - 1, row.name),
-                 .fix = "two codes in a byte must be taken apart first, the low bits first"});
+                 .expected = fmt::format("0..{:#x}, one code of {} per byte", (1 << row.bits) - 1, row.name),
+                 .fix = "bytes with two codes must be split into one code per byte, low bits first"});
   }
 }
 

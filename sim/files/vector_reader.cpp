@@ -73,8 +73,8 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
                is_product = has_operands || all.find_metadata("plan") || all.find_metadata("generator");
     check.refuse(
         ViolationCode::missing_instruction, "__metadata__ instruction",
-        is_product ? "(missing); without it the file is a product, for bitmma gemm or explain --plan" : "(missing)",
-        "a PTX mnemonic", "save the key, or give the instruction");
+        is_product ? "(missing); a file without it is a product, for bitmma gemm or explain --plan" : "(missing)",
+        "a PTX mnemonic", "save the key, or pass the instruction");
   }
   check.stop_if_refused();
   try {
@@ -87,7 +87,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     const Instruction asked = parse_instruction(defaults.instruction);
     if (print(asked) != print(vectors.instruction)) {
       check.refuse(ViolationCode::other_instruction, "__metadata__ instruction", *mnemonic, print(asked),
-                   "another instruction was asked for");
+                   "another instruction was requested");
       check.stop_if_refused();
     }
   }
@@ -114,7 +114,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     if (!has(info(field).name) || !has_field(other, field) || other == vectors.instruction) continue;
     if (has("a_desc")) {
       check.refuse("tensors", fmt::format("both {} and a_desc", info(field).name),
-                   fmt::format("one of them: A is in {} or in shared memory",
+                   fmt::format("one of the two: A is in {} or in shared memory",
                                source == OperandSource::registers ? "registers" : "Tensor Memory"));
     }
     vectors.instruction = other;
@@ -137,7 +137,7 @@ void read_target(VectorFile& vectors, const std::vector<Instruction>& instructio
     check.refuse("__metadata__ target", *name, "a target, such as sm_90a or H100");
   } else if (defaults.target && *defaults.target != *target) {
     check.refuse(ViolationCode::other_target, "__metadata__ target", *name, std::string(print(*defaults.target)),
-                 "another target was asked for");
+                 "another target was requested");
   } else {
     vectors.target = *target;
   }
@@ -174,7 +174,7 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
       check.refuse(fmt::format("tensor {}", immediate.name),
                    tensor ? fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)) : "(missing)",
                    fmt::format("{} [cases], at least one", dtype_of(immediate.type)),
-                   immediate.name == "idesc" ? "the instruction descriptor says shape and types" : "");
+                   immediate.name == "idesc" ? "the instruction descriptor determines shape and types" : "");
     }
     if (readable) by_case.emplace_back(immediate, tensor);
   }
@@ -292,7 +292,7 @@ class DescriptorFromMatrices {
         return;
       }
       check_.refuse(fmt::format("__metadata__ {}", key), text ? *text : std::string(info(*asked).name),
-                    text && asked && said ? fmt::format("{}, as asked for", info(*asked).name) : names(legal));
+                    text && asked && said ? fmt::format("{}, as requested", info(*asked).name) : names(legal));
       return;
     }
     // The type whose dtype this is, or the only type whose raw codes it may hold.
@@ -305,7 +305,7 @@ class DescriptorFromMatrices {
       type = own.size() == 1 ? own.front() : raw.front();
     } else {
       check_.refuse(ViolationCode::missing_type, fmt::format("__metadata__ {}", key), "(missing)", names(legal),
-                    fmt::format("the dtype {} of tensor {} does not tell", tensor->dtype, name));
+                    fmt::format("the dtype {} of tensor {} is ambiguous", tensor->dtype, name));
     }
   }
 
@@ -339,7 +339,7 @@ void require_same_types(const VectorFile& vectors, const VectorFileDefaults& def
     if (!is_other && (!asked || asked == own)) return;
     check.refuse(is_other ? fmt::format("__metadata__ {}", key) : std::string(key),
                  is_other ? *text : std::string(info(*asked).name),
-                 own ? fmt::format("{}, the type that the instruction says", info(*own).name)
+                 own ? fmt::format("{}, the type that the instruction determines", info(*own).name)
                      : fmt::format("absent: {} has no such operand", print(instruction)));
   };
   const auto own = [&](Format Mma::*type) { return mma ? std::optional((*mma).*type) : std::nullopt; };
@@ -369,7 +369,7 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
   };
   const auto are_bytes = [](const Tensor* tensor) { return dtype_bytes(tensor->dtype) == 1; };
   const bool may_be_packed = bits_of(mma.a) <= 4 && bits_of(mma.b) <= 4 && bits_of(mma.a) > 1;
-  constexpr std::string_view unpack = "two codes in a byte must be taken apart first, the low bits first";
+  constexpr std::string_view unpack = "bytes with two codes must be split into one code per byte, low bits first";
   const auto refuse = [&](const Tensor* tensor, std::string expected, std::string fix) {
     check.refuse(fmt::format("tensor {} shape", tensor->name), print_shape(tensor->shape), std::move(expected),
                  std::move(fix));
@@ -378,26 +378,26 @@ void require_operand_shapes(const TensorFile& file, const Instruction& instructi
     if (is_whole(k_a)) return;
     if (may_be_packed && are_bytes(a) && are_bytes(b) && is_whole(2 * k_a)) {
       for (const Tensor* tensor : {a, b})
-        refuse(tensor, fmt::format("K = {}, one code a byte", 2 * k_a), std::string(unpack));
+        refuse(tensor, fmt::format("K = {}, with one code per byte", 2 * k_a), std::string(unpack));
     } else if (is_whole(m) && is_whole(n) && k_a != k) {
       for (const Tensor* tensor : {a, b})
         refuse(tensor, tensor == a ? "[cases, M, K]" : "[cases, K, N]", fmt::format("transpose {}", tensor->name));
     } else {
       check.refuse("tensors a, b", fmt::format("K = {}", k_a), fmt::format("a multiple of K = {}", k),
-                   fmt::format("fill both up with zeros, to K = {}", (k_a / k + 1) * k));
+                   fmt::format("pad both with zeros to K = {}", (k_a / k + 1) * k));
     }
   } else if (n == k_a && is_whole(k_a)) {
     refuse(b, print_shape(std::vector<int64_t>{b->shape[0], n, k_b}), "b is [cases, K, N]: transpose it");
   } else if (m == k_b && is_whole(k_b)) {
     refuse(a, print_shape(std::vector<int64_t>{a->shape[0], k_a, m}), "a is [cases, M, K]: transpose it");
   } else if (may_be_packed && are_bytes(a) && 2 * k_a == k_b) {
-    refuse(a, fmt::format("K = {}, as b has, one code a byte", k_b), std::string(unpack));
+    refuse(a, fmt::format("K = {} as in b, with one code per byte", k_b), std::string(unpack));
   } else if (may_be_packed && are_bytes(b) && 2 * k_b == k_a) {
-    refuse(b, fmt::format("K = {}, as a has, one code a byte", k_a), std::string(unpack));
+    refuse(b, fmt::format("K = {} as in a, with one code per byte", k_a), std::string(unpack));
   } else if (!is_whole(k_a) && is_whole(k_b)) {
-    refuse(a, fmt::format("[cases, M, K] with K = {}, as b has", k_b), "");
+    refuse(a, fmt::format("[cases, M, K] with K = {} as in b", k_b), "");
   } else {
-    refuse(b, fmt::format("[cases, K, N] with K = {}, as a has", k_a), "");
+    refuse(b, fmt::format("[cases, K, N] with K = {} as in a", k_a), "");
   }
 }
 
@@ -413,12 +413,13 @@ void require_one_instruction(const TensorFile& file, const Instruction& instruct
   const bool is_tile = mma.products == 1 && k % mma.k == 0 && b->shape[1] == k && (is_longer || is_larger) &&
                        (!says_shape || (m % mma.m == 0 && n % mma.n == 0));
   if (!is_tile) return;
-  check.refuse("tile", fmt::format("M = {}, N = {}, K = {}", m, n, k),
-               says_shape ? fmt::format("one instruction of {} x {} x {}", mma.m, mma.n, mma.k)
-                          : fmt::format("one instruction of K = {}", mma.k),
-               fmt::format("the commands verify, compare, diagnose, explain and simulate take a whole tile{}",
-                           is_larger ? "; for D of any size, bitmma gemm takes a and b in a file without an instruction"
-                                     : ", simulate as a K loop whose steps -o writes"));
+  check.refuse(
+      "tile", fmt::format("M = {}, N = {}, K = {}", m, n, k),
+      says_shape ? fmt::format("one instruction of {} x {} x {}", mma.m, mma.n, mma.k)
+                 : fmt::format("one instruction of K = {}", mma.k),
+      fmt::format("the commands verify, compare, diagnose, explain and simulate accept a whole tile{}",
+                  is_larger ? "; for D of any size, use bitmma gemm with a and b in a file without an instruction"
+                            : ", simulate accepts it as a K loop, whose steps -o writes"));
 }
 
 /// Checks that the file has only tensors and keys of the format.
@@ -488,7 +489,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
     const int64_t tiles = one_d->shape.size() == 3 ? one_d->shape[0] : 1;
     if (tiles < steps)
       check.refuse("tensor d", fmt::format("{} for {} steps of a K loop", tiles, steps), "a D for each step",
-                   "verify, compare, diagnose and explain take one D behind all steps");
+                   "verify, compare, diagnose and explain require one D, after all steps");
     check.stop_if_refused();
   }
   vectors.cases = -1;
@@ -507,7 +508,8 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   if (vectors.cases == 0) check.refuse("cases", "0", "at least 1", "an empty file proves nothing");
   const std::string* const k_loop = vectors.file.find_metadata("k_loop");
   if (k_loop && *k_loop != "0" && vectors.cases > 0 && unrolled_steps(vectors) == 0)
-    check.refuse("__metadata__ k_loop", *k_loop, fmt::format("steps that divide {}", counted(vectors.cases, "case")));
+    check.refuse("__metadata__ k_loop", *k_loop,
+                 fmt::format("a number of steps that divides {}", counted(vectors.cases, "case")));
   if (const Tensor* d = vectors.file.find("d"); d && is_mma(vectors.instruction)) {
     if (std::optional<Tensor> same = in_type_of_d(*d, mma_of(vectors.instruction).d, vectors.file.path))
       vectors.file.set(*same), all.set(std::move(*same));
@@ -530,7 +532,7 @@ void require_keys(const TensorFile& file) {
     throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
                  .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
                  .expected = fmt::format("a metadata key {} = {}", immediate.name, immediate.legal),
-                 .fix = "save it as a string, or as a whole number with numpy.savez"});
+                 .fix = "save it as a string, or with numpy.savez as a whole number"});
   }
 }
 

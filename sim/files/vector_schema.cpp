@@ -112,7 +112,7 @@ std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_st
                      .dtypes = dtypes_of(row.format),
                      .shape = row.extents(),
                      .required = row.required && !has_state,
-                     .meaning = "a logical matrix, for people; the state decides"});
+                     .meaning = "a logical matrix, for readers; the state takes precedence"});
   }
   if (!has_state) return rules;
   for (const FieldRule& field : fields_of(instruction)) {

@@ -164,7 +164,7 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
         {.field = fmt::format("{}: cases", asked.path),
          .seen = fmt::format("{} with {} of D", steps_of_all, tiles),
          .expected = "a D for each case",
-         .fix = fmt::format("where the cases are the steps of a loop over K: the key k_loop = {}", steps_of_one)});
+         .fix = fmt::format("if the cases are the steps of a loop over K, save the key k_loop = {}", steps_of_one)});
   }
   TensorFile file = asked;
   for (const std::string_view name : logical_tensor_names) file.erase(name);
@@ -174,9 +174,9 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
   const Mma mma = mma_of(vectors.instruction);
   if (mma.sparse)
     throw Error({.field = fmt::format("{}: tensor d", asked.path),
-                 .seen = fmt::format("one for {} steps of sparse instructions", steps_of_one),
+                 .seen = fmt::format("one D for {} steps of sparse instructions", steps_of_one),
                  .expected = "a D for each of them",
-                 .fix = "a tile of plain matrices a, b, d of all K may be sparse"});
+                 .fix = "only a tile of plain matrices a, b and d with all of K may be sparse"});
   const int64_t steps = vectors.cases / tiles;
   require_k_loop(vectors, steps, true);
   WholeTile tile{.instruction = vectors.instruction, .target = vectors.target};
@@ -358,7 +358,7 @@ void require_recorded(const WholeTile& tile) {
   throw Error({.field = fmt::format("{}: tensor d", tile.file.path),
                .seen = "(missing)",
                .expected = "a recorded D to compare with",
-               .fix = "simulate the file to compute one"});
+               .fix = "bitmma simulate computes one"});
 }
 
 Comparison verify(const WholeTile& tile, int threads, const Progress& progress) {

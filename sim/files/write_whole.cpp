@@ -42,12 +42,12 @@ void require_room(const std::string& path, const fs::path& place, uint64_t bytes
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur)
     refuse(path, print_bytes(bytes),
-           fmt::format("this process may write files of {} (ulimit -f)", print_bytes(limit.rlim_cur)));
+           fmt::format("this process may write files of at most {} (ulimit -f)", print_bytes(limit.rlim_cur)));
   std::error_code error;
   const fs::space_info room = fs::space(place, error);
   const uint64_t left = geteuid() == 0 ? room.free : room.available;
   if (!error && room.capacity > 0 && bytes >= left)
-    refuse(path, print_bytes(bytes), fmt::format("the disk has {} left", print_bytes(left)));
+    refuse(path, print_bytes(bytes), fmt::format("the disk has {} free", print_bytes(left)));
 }
 
 /// A new, empty file in `folder` under a random name that no other process uses. The destructor removes the file unless
@@ -61,7 +61,8 @@ class UnfinishedFile {
       name_ = (folder_ / name).string();
       number_ = open(name_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     } while (number_ < 0 && errno == EEXIST);
-    if (number_ < 0) refuse_by_errno(path_, errno == EACCES || errno == EROFS ? "its folder takes no new files" : "");
+    if (number_ < 0)
+      refuse_by_errno(path_, errno == EACCES || errno == EROFS ? "no file can be created in its folder" : "");
   }
   ~UnfinishedFile() {
     remove_name();
@@ -213,7 +214,7 @@ int open_existing(const std::string& path, const struct stat& target) {
     if (file >= 0) return file;
     if (!is_fifo || errno != ENXIO) refuse_by_errno(path);
     if (std::chrono::steady_clock::now() > last)
-      refuse(path, "a pipe without a reader", "start the program that reads it");
+      refuse(path, "a pipe that no program reads", "start the program that reads it");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -227,7 +228,7 @@ void copy_into(const std::string& path, const struct stat& target, const Unfinis
   // Deletes none of the old contents until there is room for all of the new ones.
   if (keeps_names && complete.st_size > target.st_size)
     require_room(path, path, static_cast<uint64_t>(complete.st_size - target.st_size));
-  if (!copy_all(from.number(), file.number())) refuse_by_errno(path, "it is cut off there");
+  if (!copy_all(from.number(), file.number())) refuse_by_errno(path, "the output ends there");
   if (keeps_names && ftruncate(file.number(), complete.st_size) != 0) refuse_by_errno(path);
   if (keeps_names && fsync(file.number()) != 0) refuse_by_errno(path);
   if (!file.close()) refuse_by_errno(path);
@@ -244,11 +245,11 @@ std::optional<struct stat> status_of(const std::string& path) {
 /// Throws Error for a file that must not be overwritten.
 void require_replaceable(const std::string& path, const struct stat& old) {
   if (S_ISDIR(old.st_mode)) refuse(path, "a directory", "name a file");
-  if (S_ISBLK(old.st_mode)) refuse(path, "a block device", "write a file, and copy it there if that is what you want");
+  if (S_ISBLK(old.st_mode)) refuse(path, "a block device", "write a file, and copy it there if intended");
   if (S_ISSOCK(old.st_mode)) refuse(path, "a socket", "name a file");
   if (S_ISREG(old.st_mode) && (old.st_mode & 0222) == 0)
     refuse(path, fmt::format("a write-protected file (mode {:04o})", old.st_mode & 07777),
-           "chmod u+w, or another name");
+           "use chmod u+w, or another name");
   if (access(path.c_str(), W_OK) != 0) refuse_by_errno(path);
 }
 
@@ -258,7 +259,7 @@ fs::path folder_aside(const std::string& path) {
   const fs::path named = fs::temp_directory_path(error);
   for (const fs::path& folder : {error ? fs::path() : named, fs::path("/tmp"), fs::path("/var/tmp")})
     if (!folder.empty() && access(folder.c_str(), W_OK | X_OK) == 0) return folder;
-  refuse(path, "no folder for temporary files", "set TMPDIR");
+  refuse(path, "there is no folder for temporary files", "set TMPDIR");
 }
 
 /// The target of a chain of symbolic links, whether it exists or not.
@@ -296,7 +297,7 @@ void write_whole(const std::string& path, const std::function<void(std::ostream&
   const fs::path target = behind_links(path);  // a link stays a link: its target is replaced
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist", "make " + folder.string());
-  if (!target.has_filename()) refuse(path, "no name of a file", "name a file");
+  if (!target.has_filename()) refuse(path, "not the name of a file", "name a file");
   require_room(path, folder, expected_bytes);
   UnfinishedFile file(folder, path);
   fill(file, path, write);

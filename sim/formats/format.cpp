@@ -40,7 +40,7 @@ uint64_t encode(Format format, const Decoded& value) {
   // Far beyond the exponents of every format and the 64 bits of a significand; no sum below overflows.
   constexpr int beyond = 1 << 20;
   if (value.significand != 0 && (value.exponent < -beyond || value.exponent > beyond)) {
-    refuse("a value that one of its codes has exactly");
+    refuse("a value that the format represents exactly");
   }
   const int exponent = value.significand == 0 ? 0 : value.exponent;
   const uint64_t code = round_to(
@@ -53,7 +53,7 @@ uint64_t encode(Format format, const Decoded& value) {
   };
   if (normalised(back.significand, back.exponent) != normalised(value.significand, exponent) ||
       back.negative != value.negative || back.number != NumberClass::finite) {
-    refuse("a value that one of its codes has exactly");
+    refuse("a value that the format represents exactly");
   }
   return code;
 }

@@ -479,32 +479,23 @@ std::string print_search() {
   std::string gpus;
   for (const Target target : other_targets) gpus += fmt::format("{}{}", gpus.empty() ? "" : ", ", print(target));
   const std::string uneven = "floor, big_first or big_last";
-  return "1. what libraries are known to do\n"
-         "   one chain; tf32 inputs as they are, rounded to nearest even or away; f16 accumulators where D is f16\n"
-         "   promotion every " +
-         list(promotion_steps) +
-         " of 8-bit types; every 128 with scales of blocks\n"
-         "   the leftover of tiles of " +
-         list(leftover_tiles) +
-         " first, whole and half instructions\n"
-         "   sliced-K " +
-         list(sliced_warps) + ", tiles of " + list(sliced_tiles) +
+  return "1. what libraries are known to do\n   one chain; tf32 inputs unchanged, rounded to nearest even or rounded "
+         "half away from zero; f16 accumulators if D is f16\n   promotion every " +
+         list(promotion_steps) + " for 8-bit types; every 128 with block scales\n   the remainder of tiles of " +
+         list(leftover_tiles) + " first, in whole and half instructions\n   sliced-K " + list(sliced_warps) +
+         ", tiles of " + list(sliced_tiles) +
          "\n"
          "   " +
-         split("nvjet", most_nvjet, "64, of 8-bit types 128") + "   " + split("ceil", most_ceil, list(ceil_units)) +
+         split("nvjet", most_nvjet, "64, for 8-bit types 128") + "   " + split("ceil", most_ceil, list(ceil_units)) +
          "   " + split(uneven, most_uneven, list(uneven_units)) + "   " +
          split("ceil or big_last, joined in pairs from either end,", most_pairs, list(pair_units)) +
-         "   partial and running sums in f32 or D's type; D rounded rn, rz or rna, or saturated; relu\n"
-         "   bias, C and scales that are there, in the orders of kernels\n"
-         "   one chain of " +
-         gpus +
-         "\n"
-         "2. every way of stepping, slicing and promoting with every split\n"
-         "   " +
+         "   partial and running sums in f32 or D's type; D rounded rn, rz or rna, or saturated; relu\n   bias, C and "
+         "scales if present, in the orders that kernels use\n   one chain of " +
+         gpus + "\n2. every combination of stepping, slicing, promotion and split\n   " +
          split("nvjet", most_nvjet, list(all_units)) + "   " + split("ceil", most_all_ceil, list(all_ceil_units)) +
          "   " + split(uneven, most_uneven, list(all_units)) + "   " +
          split("ceil, joined in pairs,", most_all_pairs, list(all_pair_units)) +
-         "   K cut in two, or ending, at every instruction's K\n" +
+         "   K cut in two, or ending, at every multiple of the instruction's K\n" +
          fmt::format(
              "3. CUDA cores: fma chains in {}..{} lanes, vectors of {}..{}, chunks up to {}, three joins\n"
              "   {}",

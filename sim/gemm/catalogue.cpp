@@ -60,7 +60,7 @@ Value word_of(const Json& word, std::initializer_list<std::pair<std::string_view
   for (const auto& [text, value] : words) {
     if (word == text) return value;
   }
-  throw Error({.field = "catalogue", .seen = json_text(word), .expected = "a word that the catalogue has"});
+  throw Error({.field = "catalogue", .seen = json_text(word), .expected = "a word of the catalogue"});
 }
 
 OpenSplit read_split(const Json& fields) {
@@ -245,7 +245,7 @@ void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optio
     Violation violation{.code = ViolationCode::contradiction,
                         .field = "target",
                         .seen = std::string(print(*asked)),
-                        .fix = fmt::format("{} is {}: no other GPU computes so", row.name, row.about)};
+                        .fix = fmt::format("{} is {}: no other GPU computes it", row.name, row.about)};
     for (const Target one : all) violation.legal.emplace_back(print(one));
     found.push_back(std::move(violation));
   }
@@ -263,13 +263,13 @@ std::string evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Form
   }
   const std::string operands = operand_types(inputs) + (inputs.sfa ? " with block scales" : "");
   if (seen.empty()) return fmt::format("{}: {} was not measured", model_choice, operands);
-  return fmt::format("{}: D {} of {} was not measured, {} was", model_choice, info(d).name, operands, seen);
+  return fmt::format("{}: D {} of {} was not measured, only {}", model_choice, info(d).name, operands, seen);
 }
 
 void require_finite(const CatalogueOptions& options) {
   for (const auto& [name, value] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)}) {
     if (!std::isfinite(value))
-      throw Error({.field = name, .seen = fmt::format("{}", value), .expected = "a number that f32 has"});
+      throw Error({.field = name, .seen = fmt::format("{}", value), .expected = "a number that f32 represents"});
   }
 }
 
@@ -321,7 +321,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   };
   const bool segment = recipe.segment && is_float, split = recipe.split && !exact && !segment;
   if (!split && !segment) {
-    if (options.split_count > 1) refuse_count(options.split_count, "nothing: this plan does not cut K");
+    if (options.split_count > 1) refuse_count(options.split_count, "absent: this plan does not cut K");
     return {plan};
   }
   constexpr int most_counts = 160;  // cuBLAS uses at most one slice per multiprocessor, or a few more
@@ -442,7 +442,7 @@ Format type_word(const std::string& word) {
   throw Error({.code = ViolationCode::unknown_kernel,
                .field = "kernel",
                .seen = shortened(word),
-               .expected = "a type that names of kernels have been recorded with"});
+               .expected = "a type that occurs in the names of recorded kernels"});
 }
 
 /// Throws Error if operands or D have types other than those in the name.
@@ -458,16 +458,16 @@ void require_types(std::string_view kernel, const KernelTypes& types, const Gemm
     found.push_back({.code = ViolationCode::contradiction,
                      .field = "a, b",
                      .seen = fmt::format("{} x {}", name(a), name(b)),
-                     .expected = fmt::format("{} x {}, which the kernel's name tells: {}", name(types.a), name(types.b),
-                                             shortened(kernel)),
-                     .fix = "operands of these types, or the name of the kernel that had yours"});
+                     .expected = fmt::format("{} x {}, the types in the kernel's name: {}", name(types.a),
+                                             name(types.b), shortened(kernel)),
+                     .fix = "use operands of these types, or the name of a kernel for your types"});
   }
   if (output && *output != types.d) {
     found.push_back({.code = ViolationCode::contradiction,
                      .field = "d",
                      .seen = std::string(name(*output)),
-                     .expected = fmt::format("{}, which the kernel's name tells: {}", name(types.d), shortened(kernel)),
-                     .fix = "leave the type of D out, or name the kernel that gives it"});
+                     .expected = fmt::format("{}, the type in the kernel's name: {}", name(types.d), shortened(kernel)),
+                     .fix = "omit the type of D, or name a kernel with that type of D"});
   }
   if (!found.empty()) throw Error(std::move(found));
 }
@@ -486,8 +486,8 @@ Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "kernel",
                  .seen = fmt::format("{} on {}", shortened(name), print(*asked)),
-                 .expected = fmt::format("a kernel of {}: this one is of {}", print(*asked), print(*named)),
-                 .fix = "leave the target out, or name that of the kernel"});
+                 .expected = fmt::format("a kernel for {}: this one is for {}", print(*asked), print(*named)),
+                 .fix = "omit the target, or name the kernel's target"});
   }
   return *asked;
 }
@@ -514,9 +514,9 @@ Violation unknown_plan(std::string_view name) {
   Violation violation{.code = ViolationCode::unknown_name, .field = "plan", .seen = shortened(name)};
   if (const std::string near = nearest(name, names); !near.empty()) {
     std::ranges::rotate(names, std::ranges::find(names, near));
-    violation.expected = fmt::format("{}, the nearest of {} names", near, names.size());
+    violation.expected = fmt::format("{}, or another of the {} known names", near, names.size());
   } else {
-    violation.fix = "docs/products.md tells which library takes which";
+    violation.fix = "docs/products.md lists the plans that each library uses";
   }
   violation.legal = std::move(names);
   return violation;
@@ -534,27 +534,29 @@ void require_no_more(const GemmPlan& plan, const PlanRequest& request) {
   };
   const CatalogueOptions& options = request.options;
   if (options.target && *options.target != plan.target)
-    refuse("target", std::string(print(*options.target)), fmt::format("{}, which the plan names", print(plan.target)),
-           "the plan with another \"target\"");
+    refuse("target", std::string(print(*options.target)), fmt::format("{}, the target of the plan", print(plan.target)),
+           "change \"target\" in the plan");
   if (request.output && *request.output != plan.output)
     refuse("output", std::string(info(*request.output).name),
-           fmt::format("{}, which the plan gives", info(plan.output).name), R"("output": {"type": ...} in the plan)");
+           fmt::format("{}, the output type of the plan", info(plan.output).name),
+           R"(change "output": {"type": ...} in the plan)");
   if (options.split_count != 0 && options.split_count != std::max(1, plan.split_k.count))
-    refuse("split_k", std::to_string(options.split_count), "absent: the plan says how K is cut",
-           R"("split_k": {"count": ...} in the plan)");
+    refuse("split_k", std::to_string(options.split_count), "absent: the plan determines how K is cut",
+           R"(change "split_k": {"count": ...} in the plan)");
   const bool has_alpha = std::ranges::any_of(plan.epilogue, [&](const EpilogueOp& op) {
     return op.kind == EpilogueKind::alpha_beta && op.alpha == options.alpha;
   });
   if (options.alpha != 1 && !has_alpha)
-    refuse("alpha", fmt::format("{}", options.alpha), "1: the plan has no such factor", "alpha_beta in its epilogue");
+    refuse("alpha", fmt::format("{}", options.alpha), "1: the plan has no such factor",
+           "add alpha_beta to its epilogue");
   const bool has_beta = std::ranges::any_of(plan.epilogue, [&](const EpilogueOp& op) {
     const bool takes_c = op.kind == EpilogueKind::alpha_beta || op.kind == EpilogueKind::beta_c;
     return takes_c && op.beta == options.beta;
   });
   if (options.beta != 1 && options.beta != 0 && !has_beta)
     refuse("beta", fmt::format("{}", options.beta), "1: the plan has no such factor",
-           "alpha_beta or beta_c in its epilogue");
-  if (options.relu) refuse("relu", "given", "absent: a plan says it", "relu in its epilogue");
+           "add alpha_beta or beta_c to its epilogue");
+  if (options.relu) refuse("relu", "given", "absent: it is a part of the plan", "add relu to its epilogue");
   if (!found.empty()) throw Error(std::move(found));
 }
 
@@ -642,7 +644,7 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
                  .expected = known ? "a name whose types a pattern of docs/products.md reads"
                                    : "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of "
                                      "docs/products.md matches",
-                 .fix = "a search (find_plans) looks for the plan in the bits"});
+                 .fix = "a search (find_plans) finds the plan from the bits of a recorded D"});
   }
   require_types(text, *types, inputs, output);
   const Target target = target_of_kernel(text, options.target);
@@ -654,7 +656,7 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
   if (!request.plan.empty() + !request.kernel.empty() + request.value.has_value() > 1) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "kernel",
-                 .seen = "given beside a plan",
+                 .seen = "given together with a plan",
                  .expected = "a plan or the name of a kernel"});
   }
   if (!request.kernel.empty()) {
@@ -676,13 +678,14 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
   }
   const bool is_float32 = inputs.a.format() == Format::tf32 || inputs.b.format() == Format::tf32;
   if (request.plan.empty() && is_float32) {
-    throw Error({.code = ViolationCode::missing_plan,
-                 .field = "plan",
-                 .seen = "(missing)",
-                 .expected = "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, as cuBLAS does) or flat "
-                             "(tf32 by dropping low bits, as the instruction does): float32 is multiplied in all three "
-                             "ways, with other bits",
-                 .legal = {"sgemm", "xmma-tf32", "flat"}});
+    throw Error(
+        {.code = ViolationCode::missing_plan,
+         .field = "plan",
+         .seen = "(missing)",
+         .expected =
+             "sgemm (f32 on CUDA cores), xmma-tf32 (rounded to tf32 first, as in cuBLAS) or flat (low bits dropped, as "
+             "in the tf32 instruction): libraries multiply float32 in all three ways, with different bits",
+         .legal = {"sgemm", "xmma-tf32", "flat"}});
   }
   const std::string_view name = request.plan.empty() ? std::string_view("flat") : request.plan;
   std::vector<GemmPlan> plans = plans_named(name, inputs, request.output, request.options);

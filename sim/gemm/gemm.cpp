@@ -489,8 +489,9 @@ class Checker {
       require(a.format() == mma.a, "a", std::string(info(a.format()).name), std::string(info(mma.a).name));
       require(b.format() == mma.b, "b", std::string(info(b.format()).name), std::string(info(mma.b).name));
     }
-    require(a.rows() > 0 && b.cols() > 0, "a, b", shape(a) + " and " + shape(b), "at least one row of A, column of B");
-    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, as A has columns", a.cols()));
+    require(a.rows() > 0 && b.cols() > 0, "a, b", shape(a) + " and " + shape(b),
+            "at least one row of A and one column of B");
+    require(a.cols() == b.rows(), "b", shape(b), fmt::format("{} rows, the number of columns of A", a.cols()));
     const EpilogueReads reads(plan_);
     if (reads.c) require_float("c", inputs_.c, a.rows(), b.cols());
     if (tensor && tensor->start_with_c) require_codes("c", inputs_.c, mma.d, a.rows(), b.cols());
@@ -525,7 +526,7 @@ class Checker {
     }
     const bool adds_something = a.cols() == 0 || !slices_of(plan_.split_k, a.cols()).empty();
     require(adds_something, "split_k.count", std::to_string(plan_.split_k.count),
-            fmt::format("slices that hold something of K = {}: all of these are empty", a.cols()));
+            fmt::format("slices that contain a part of K = {}: all of these are empty", a.cols()));
     require(inputs_.rows.empty() || static_cast<int>(inputs_.rows.size()) == a.rows(), "rows",
             std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
     constexpr int64_t most = int64_t{1} << 31;
@@ -550,7 +551,7 @@ class Checker {
     if (!holds) found_.push_back({.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected)});
   }
   void require_float(std::string name, const std::optional<Matrix>& matrix, int rows, int cols) {
-    const std::string expected = fmt::format("{} x {} of f32, f16 or bf16: the plan reads it", rows, cols);
+    const std::string expected = fmt::format("{} x {} of f32, f16 or bf16: the plan uses it", rows, cols);
     if (!matrix) return require(false, name, "(missing)", expected);
     const Format format = matrix->format();
     const bool is_float = format == Format::f32 || format == Format::f16 || format == Format::bf16;
@@ -563,7 +564,7 @@ class Checker {
     shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
     for (const auto& [rows, cols] : shapes)
       expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
-    if (!matrix) return require(false, name, "(missing)", expected + ": the plan reads it");
+    if (!matrix) return require(false, name, "(missing)", expected + ": the plan uses it");
     const bool fits =
         std::ranges::any_of(shapes, [&](const auto& one) { return one == std::pair(matrix->rows(), matrix->cols()); });
     require(fits && matrix->format() == Format::f32, name,
@@ -593,17 +594,17 @@ std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs)
     if (!is_there || is_read) return;
     found.push_back({.field = std::string(name),
                      .seen = "given",
-                     .expected = "none: the plan does not read it",
+                     .expected = "absent: the plan does not use it",
                      .fix = std::string(fix)});
   };
   check("c", inputs.c.has_value(), reads.c || (tensor && tensor->start_with_c),
-        R"({"op": "beta_c"} in the plan's epilogue adds it, and so do named plans)");
+        R"({"op": "beta_c"} in the plan's epilogue adds it; named plans add it, too)");
   check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
-  constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, reads both)";
+  constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, uses both)";
   check("scale_a", inputs.scale_a.has_value(), scaled_blocks || reads.scalars || reads.row_scale, scale);
   check("scale_b", inputs.scale_b.has_value(), scaled_blocks || reads.scalars || reads.col_scale, scale);
-  check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales reads it");
-  check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales reads it");
+  check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales uses it");
+  check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales uses it");
   return found;
 }
 
@@ -613,8 +614,8 @@ std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b) {
   if (!is_fp4 || !tensor || mma_of(tensor->instruction).scale_count > 0) return {};
   return {{.field = "sfa, sfb",
            .seen = "(missing)",
-           .expected = "the block scales of fp4 operands",
-           .fix = fmt::format("NVFP4 and MXFP4 have them; without, {} multiplies the codes as they are",
+           .expected = "block scales for fp4 operands",
+           .fix = fmt::format("NVFP4 and MXFP4 have block scales; without them, {} multiplies the codes themselves",
                               print_instruction(plan)),
            .severity = Severity::warning}};
 }
@@ -712,12 +713,11 @@ GemmPlan flat_plan(Target target, Format a, Format b, Format output) {
   for (const TargetInfo& row : targets) {
     if (instruction_for(row.id, a, b)) able += fmt::format("{}{}", able.empty() ? "" : ", ", row.name);
   }
-  throw Error(
-      {.field = "types",
-       .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
-       .expected = legal.empty() ? "another target: whole products need an instruction that this one lacks" : legal,
-       .fix = able.empty() ? "single instructions may multiply others, whole products do not"
-                           : fmt::format("target {} multiplies these", able)});
+  throw Error({.field = "types",
+               .seen = fmt::format("{} x {} on {}", info(a).name, info(b).name, print(target)),
+               .expected = legal.empty() ? "a target with an instruction for these types" : legal,
+               .fix = able.empty() ? "whole products use only some of the types that single instructions multiply"
+                                   : fmt::format("target {} multiplies these", able)});
 }
 
 namespace {
@@ -772,7 +772,7 @@ GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
     throw Error({.field = "target",
                  .seen = std::string(print(target)),
                  .legal = std::move(able),
-                 .fix = fmt::format("these multiply {} with block scales {}", operands, text(*inputs.sfa))});
+                 .fix = fmt::format("a type that {} multiplies with block scales {}", operands, text(*inputs.sfa))});
   }
   std::vector<std::string> legal;
   GemmInputs other{.a = Matrix(inputs.a.format(), 1, inputs.a.cols()),
@@ -789,10 +789,11 @@ GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
                  .expected = "operands of 8 bits and less: e4m3, e5m2, e2m3, e3m2 and e2m1",
                  .fix = "scale_a and scale_b are the scales of a library, in float32"});
   }
-  throw Error({.field = "sfa",
-               .seen = text(*inputs.sfa),
-               .legal = std::move(legal),
-               .fix = fmt::format("a scale a row and block of 32 or 16 of K = {}, for {}", inputs.a.cols(), operands)});
+  throw Error(
+      {.field = "sfa",
+       .seen = text(*inputs.sfa),
+       .legal = std::move(legal),
+       .fix = fmt::format("one scale per row and block of 32 or 16 of K = {}, for {}", inputs.a.cols(), operands)});
 }
 
 }  // namespace bitmma

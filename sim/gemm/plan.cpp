@@ -102,7 +102,7 @@ class Object {
     const Json* value = find(key);
     if (!value) return default_value;
     if (!value->is_number() || !std::isfinite(value->get<float>()))
-      refuse(name(key), json_text(*value), "a number that f32 has");
+      refuse(name(key), json_text(*value), "a number that f32 represents");
     return value->get<float>();
   }
   bool flag(std::string_view key, bool default_value) {
@@ -193,8 +193,7 @@ EpilogueOp read_op(const Json& json, const std::string& path) {
   Object object(json, path);
   const std::string op = object.text("op", "");
   if (std::ranges::find(approximations, op) != approximations.end())
-    refuse(object.name("op"), op, "an operation with defined bits",
-           "libraries approximate it each in a way of their own");
+    refuse(object.name("op"), op, "an operation with defined bits", "each library approximates it differently");
   EpilogueOp read{.kind = object.word("op", epilogue_kinds, EpilogueKind::relu)};
   if (op.empty())
     refuse(object.name("op"), "(missing)",
@@ -252,12 +251,12 @@ void require_float_output(const GemmPlan& plan, std::vector<Violation>& found) {
 
 void require_tail(const GemmPlan& plan, auto require) {
   require(are_cuts(plan.split_k.cuts), "split_k.cuts", fmt::format("{} numbers", plan.split_k.cuts.size()),
-          "0, then rising numbers");
+          "0, then ascending numbers");
   for (const Region& region : plan.regions) {
     require(region.first_tile >= 0 && region.first_tile <= region.last_tile, "regions.tiles",
             fmt::format("[{}, {}]", region.first_tile, region.last_tile), "0 <= first <= last");
     require(are_cuts(region.split_k.cuts), "regions.split_k.cuts",
-            fmt::format("{} numbers", region.split_k.cuts.size()), "0, then rising numbers");
+            fmt::format("{} numbers", region.split_k.cuts.size()), "0, then ascending numbers");
   }
   require(plan.tile_mn.first > 0 && plan.tile_mn.second > 0, "tile_mn",
           fmt::format("[{}, {}]", plan.tile_mn.first, plan.tile_mn.second), "positive extents");
@@ -275,7 +274,7 @@ void require_tail(const GemmPlan& plan, auto require) {
 Instruction with_types(const GemmPlan& plan, Object types) {
   const TensorCoreChain* const tensor = plan.tensor_cores();
   std::optional<ShapeAndTypes> one = tensor ? shape_and_types_of(tensor->instruction) : std::nullopt;
-  if (!one) refuse("types", "given", "only with tcgen05.mma: other mnemonics say their types");
+  if (!one) refuse("types", "given", "absent except with tcgen05.mma: other mnemonics contain their types");
   const auto read = [&](const char* key, Format& format) {
     const std::string name = types.text(key, std::string(info(format).name));
     const auto found = format_named(name);
@@ -318,11 +317,11 @@ void read_tensor_fields(Object& object, TensorCoreChain& chain) {
     read.restart_at_tile = inside.flag("restart_at_tile", false);
     const Json per_row({1, 128}), per_block({128, 128});
     if (const Json* sa = inside.find("sa"); sa && *sa != per_row)
-      refuse("promotion.sa", json_text(*sa), "[1, 128]: a scale a row and 128 of K");
+      refuse("promotion.sa", json_text(*sa), "[1, 128]: one scale per row and 128 of K");
     if (const Json* sb = inside.find("sb")) {
       if (*sb != per_row && *sb != per_block)
         refuse("promotion.sb", json_text(*sb),
-               "[1, 128] or [128, 128]: a scale a column, or 128 columns, and 128 of K");
+               "[1, 128] or [128, 128]: one scale per column, or per 128 columns, and 128 of K");
       read.columns_of_sb = *sb == per_row ? 1 : 128;
     }
     inside.done();
@@ -370,7 +369,7 @@ GemmPlan read_plan(const Json& json, const GemmPlan& base) {
   }
   if (const Json* types = object.find("types")) plan.tensor().instruction = with_types(plan, Object(*types, "types"));
   if (const Json* evidence = object.find("evidence")) {
-    if (!evidence->is_object()) refuse("evidence", json_text(*evidence), "an object: field -> how it is known");
+    if (!evidence->is_object()) refuse("evidence", json_text(*evidence), "an object that maps a field to its evidence");
     for (const auto& [field, value] : evidence->items()) {
       if (!value.is_string()) refuse("evidence." + field, json_text(value), "a string");
       plan.evidence[field] = value.get<std::string>();
@@ -419,7 +418,7 @@ GemmPlan parse_plan(std::string_view text) {
 Json parse_plan_json(std::string_view text) {
   std::string repeated;
   Json json = parse_json(text, 64, &repeated);
-  if (!repeated.empty()) refuse(shortened(printable(repeated)), "given twice", "each key once");
+  if (!repeated.empty()) refuse(shortened(printable(repeated)), "given twice", "unique keys");
   if (json.is_discarded()) refuse("JSON", shortened(printable(text)), "one JSON object, nested less than 64 deep");
   return json;
 }
@@ -535,7 +534,7 @@ std::string words_of(const GemmPlan& plan, bool of_family) {
   }
   if (plan.reduction.order == ReductionOrder::pairs) words.emplace_back("joined in pairs");
   if (plan.reduction.order == ReductionOrder::pairs_from_end) words.emplace_back("joined in pairs from the end");
-  if (plan.reduction.partial == SumType::out) words.emplace_back("partials in D's type");
+  if (plan.reduction.partial == SumType::out) words.emplace_back("partial sums in D's type");
   if (plan.reduction.running == SumType::out) words.emplace_back("running sum in D's type");
   if (!plan.regions.empty()) words.emplace_back("stream-K");
   if (plan.reduction.serial) words.emplace_back("serial");
@@ -585,7 +584,8 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
   for (Violation& violation : violations_of(chain.instruction, plan.target)) found.push_back(std::move(violation));
   if (!found.empty()) return found;
   const Mma mma = mma_of(chain.instruction);
-  require(!mma.sparse && mma.products == 1, "instruction", print(chain.instruction), "dense, and one product a warp");
+  require(!mma.sparse && mma.products == 1, "instruction", print(chain.instruction),
+          "dense, with one product per warp");
   require(chain.k_step <= mma.k, "k_step", std::to_string(chain.k_step),
           fmt::format("at most K of the instruction, {}", mma.k));
   require(mma.scaling == Scaling::none || chain.k_step == 0, "k_step", std::to_string(chain.k_step),
@@ -593,25 +593,24 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
   const bool needs_tile =
       chain.residue == Residue::first || chain.sliced_k > 1 || (chain.promotion && chain.promotion->restart_at_tile);
   require(!needs_tile || chain.k_tile > 0, "k_tile", "(missing)",
-          "given with residue first, sliced_k and restart_at_tile");
+          "given if residue is first, or with sliced_k or restart_at_tile");
   require(chain.sliced_k == 1 || chain.k_tile % chain.sliced_k == 0, "k_tile", std::to_string(chain.k_tile),
           fmt::format("a multiple of sliced_k, {}", chain.sliced_k));
   require(chain.sliced_k == 1 || !chain.promotion, "promotion", "given", "absent: it cannot be combined with sliced_k");
   require(chain.input_rounding == InputRounding::none || mma.a == Format::tf32, "input_rounding",
-          std::string(text_of(input_roundings, chain.input_rounding)), "none but for tf32");
+          std::string(text_of(input_roundings, chain.input_rounding)), "absent except for tf32");
   const bool is_integer = mma.d == Format::s32;
   require(!is_integer || (plan.output == Format::s32 && plan.epilogue.empty() && !chain.promotion), "output",
           std::string(info(plan.output).name), "s32 without epilogue or promotion: integers are exact");
   require(!chain.start_with_c || !chain.promotion, "start", "c",
-          "nothing with promotion: its accumulators begin from zero");
+          "absent with promotion, whose accumulators begin from zero");
   require(mma.d != Format::f64 || (plan.epilogue.empty() && !chain.promotion && chain.sliced_k == 1 &&
                                    plan.reduction == Reduction{} && plan.regions.empty()),
           "output", "f64 with an epilogue, promotion, sliced_k, regions or another reduction",
           "f64 in one chain or in slices that are added in f64, ascending");
   const std::string output(info(plan.output).name);
   if (!is_integer) require_float_output(plan, found);
-  require((mma.d == Format::f64) == (plan.output == Format::f64), "output", output,
-          "f64 with f64 instructions and with no other");
+  require((mma.d == Format::f64) == (plan.output == Format::f64), "output", output, "f64 only with f64 instructions");
   require_tail(plan, require);
   return found;
 }

@@ -143,7 +143,7 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
   if (found.empty())
     throw Error({.field = "family",
                  .seen = fmt::format("{} on {}", print(family), print(target)),
-                 .expected = "instructions that the device has"});
+                 .expected = "instructions of the device"});
   return found;
 }
 
@@ -254,10 +254,11 @@ class Units {
     }
     find_wanted();
     if (next_ < end_) return;
-    throw Error({.field = "only",
-                 .seen = options.only,
-                 .expected = fmt::format("text that a mnemonic of units {}..{} contains", options.first_unit, end_ - 1),
-                 .fix = fmt::format("{} units meet every mnemonic once", mnemonics.size())});
+    throw Error(
+        {.field = "only",
+         .seen = options.only,
+         .expected = fmt::format("text that occurs in a mnemonic of units {}..{}", options.first_unit, end_ - 1),
+         .fix = fmt::format("{} units cover every mnemonic once", mnemonics.size())});
   }
 
   bool has_next() const { return next_ < end_; }
@@ -295,7 +296,7 @@ UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   if (after.size() != states.size()) {
     throw Error({.field = "states after the instruction",
                  .seen = std::to_string(after.size()),
-                 .expected = fmt::format("{}, as many as before it", states.size())});
+                 .expected = fmt::format("{}, the number of states before it", states.size())});
   }
   UnitResult result;
   for (size_t i = 0; i < unit.cases.size(); ++i) {
@@ -355,8 +356,8 @@ std::vector<Violation> reasons_of(const std::exception& failure, int64_t unit) {
   if (const auto* const error = dynamic_cast<const Error*>(&failure)) return error->violations();
   return {{.field = fmt::format("unit {}", unit),
            .seen = failure.what(),
-           .expected = "a unit that can be run",
-           .fix = "with fewer outputs a unit, or fewer threads, it needs less memory"}};
+           .expected = "a unit that the device can run",
+           .fix = "use fewer outputs per unit, or fewer threads, which need less memory"}};
 }
 
 }  // namespace
@@ -370,12 +371,12 @@ void require_valid(const CampaignOptions& options) {
   check(first_right, "first_unit", std::to_string(options.first_unit), fmt::format("0..{}", campaign_units - 1));
   const int64_t most = campaign_units - (first_right ? options.first_unit : 0);
   check(options.units >= 1 && options.units <= most, "units", std::to_string(options.units),
-        fmt::format("1..{}{}", most, options.first_unit > 0 && first_right ? ", from the first unit on" : ""));
+        fmt::format("1..{}{}", most, options.first_unit > 0 && first_right ? ", beginning with the first unit" : ""));
   check(options.outputs_per_unit >= 1 && options.outputs_per_unit <= campaign_unit_outputs, "outputs_per_unit",
         std::to_string(options.outputs_per_unit), outputs_text());
   constexpr double most_seconds = 1e9;  // 30 years, which clocks of nanoseconds can hold
   check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
-        "0..1e9; 0 is no limit");
+        "0..1e9, where 0 means no limit");
   check(options.max_saved >= 0, "max_saved", std::to_string(options.max_saved), "0 or more");
   check(options.threads >= 1, "threads", std::to_string(options.threads), "1 or more");
   if (!wrong.empty()) throw Error(std::move(wrong));
@@ -431,7 +432,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   if (failed.size() > 1) {
     std::vector<int64_t> units_failed;
     for (const auto& [unit, reasons] : failed) units_failed.push_back(unit);
-    wrong.front().fix += fmt::format("{}units {} failed together: one of them is the reason, --threads 1 says which",
+    wrong.front().fix += fmt::format("{}units {} failed together: one of them caused it; --threads 1 shows which",
                                      wrong.front().fix.empty() ? "" : "; ", fmt::join(units_failed, ", "));
   }
   throw CampaignError(std::move(wrong), std::move(report));

@@ -26,8 +26,8 @@ Report describe(const FileOnGpu& file) {
   Report refused = Report::list();
   for (const auto& [index, violations] : file.refused) {
     refused.append({{"case", index}, {"violations", violations}});
-    report.add_text(fmt::format("{}: case {}: the GPU ran it, the model refuses: {}", printable(file.path), index,
-                                Error(violations).what()),
+    report.add_text(fmt::format("{}: case {}: the GPU ran it, but the model rejects it: {}", printable(file.path),
+                                index, Error(violations).what()),
                     Tone::bad);
   }
   return report.add("refused", std::move(refused));
@@ -49,7 +49,7 @@ Report describe(const std::vector<FileOnGpu>& files, const Gpu& gpu) {
       fmt::format("{} (sm_{}, driver {}): {}, {}, {}, {} differ from the model{}", gpu.name(), gpu.capability(),
                   gpu.driver_version(), counted(static_cast<int64_t>(files.size()), "file"),
                   counted(total.cases, "case"), counted(total.outputs, "output"), total.mismatches,
-                  refused > 0 ? fmt::format(", {} it refuses", counted(refused, "case")) : ""),
+                  refused > 0 ? fmt::format(", and it rejects {}", counted(refused, "case")) : ""),
       total.mismatches + refused == 0 ? Tone::good : Tone::bad);
 }
 
@@ -100,7 +100,7 @@ Report describe(const CampaignReport& report, const CampaignOptions& options, do
   found.add_text("").add_text(table);
   for (const std::string& path : report.saved) found.add_text("saved " + path);
   if (report.next_unit < options.first_unit + options.units)
-    found.add_text(fmt::format("to go on: --first-unit {}", report.next_unit));
+    found.add_text(fmt::format("to continue, use --first-unit {}", report.next_unit));
   return found;
 }
 

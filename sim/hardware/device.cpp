@@ -67,7 +67,7 @@ Gpu::Gpu(int ordinal) : device_(std::make_unique<Device>()) {
     throw Error({.field = "GPU: compute capability",
                  .seen = fmt::format("{}.{}", major, minor),
                  .expected = "1.0..99.9",
-                 .fix = "is the driver whole? nvidia-smi asks it as well"});
+                 .fix = "nvidia-smi shows whether the driver is intact"});
   }
   device.capability = 10 * major + minor;
   device.max_shared_bytes = device.attribute(driver::max_shared_bytes_opt_in);
@@ -129,7 +129,7 @@ std::vector<State> Gpu::run(const Instruction& instruction, Target target, std::
   if (reads_kept_operand(instruction)) {
     throw Error({.field = "collector",
                  .seen = print(instruction),
-                 .expected = "fill, discard or none: the kernel has no instruction before it that keeps an operand",
+                 .expected = "fill, discard or none: in this kernel no earlier instruction keeps an operand",
                  .source = "PTX ISA 9.7.16.10.9.1"});
   }
   if (cases.empty()) return {};
@@ -174,12 +174,12 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
                                  std::string_view what) const {
   Device& device = *device_;
   const driver::Api& api = device.api;
-  if (!device.context) throw Error({.field = "GPU", .seen = "closed", .expected = "a Gpu that is open"});
+  if (!device.context) throw Error({.field = "GPU", .seen = "closed", .expected = "an open Gpu"});
   const int64_t image_bytes = kernel.shape.image_bytes, shared_bytes = kernel_shared_bytes(image_bytes);
   if (shared_bytes > device.max_shared_bytes) {
     throw Error({.field = "shared memory of a CTA on this GPU",
                  .seen = fmt::format("{} bytes", device.max_shared_bytes),
-                 .expected = fmt::format("{} bytes or more: {} of the image, {} of the kernel", shared_bytes,
+                 .expected = fmt::format("{} bytes or more: {} for the image, {} for the kernel", shared_bytes,
                                          kernel_image_stride(image_bytes), kernel_shared_bytes(0))});
   }
   device.require(api.context_set_current(device.context), "cuCtxSetCurrent");
@@ -194,7 +194,7 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
     std::string said = log.data();
     while (said.ends_with('\n')) said.pop_back();
     violation.seen += said.empty() ? ", without a log" : fmt::format("; its log: {}", said);
-    violation.fix = fmt::format("{}; the kernel is that of {}", violation.fix, what);
+    violation.fix = fmt::format("{}; the kernel was made for {}", violation.fix, what);
     throw Error(std::move(violation));
   }
   driver::Function* function = nullptr;
@@ -223,7 +223,7 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
       "cuLaunchKernel");
   device.require(api.copy_to_host(output.data(), pointers.back(), output.size(), resources.stream),
                  "cuMemcpyDtoHAsync");
-  device.require(api.stream_synchronize(resources.stream), "cuStreamSynchronize, of the kernel");
+  device.require(api.stream_synchronize(resources.stream), "cuStreamSynchronize after the kernel");
   device.note(resources.release());
   return output;
 }

@@ -21,15 +21,15 @@ Api load_api() {
                  .field = "GPU",
                  .seen = reason ? reason : "libcuda.so.1 cannot be loaded",
                  .expected = "a machine with an NVIDIA driver",
-                 .fix = "everything that needs no GPU works without one"});
+                 .fix = "all other commands work without a GPU"});
   }
   Api api{};
   const auto load = [&](auto& function, const char* name) {
     void* const symbol = dlsym(library, name);
     if (!symbol) {
       throw Error({.field = "GPU driver",
-                   .seen = fmt::format("no {} in libcuda.so.1", name),
-                   .expected = "a driver of CUDA 12.0 or newer",
+                   .seen = fmt::format("libcuda.so.1 does not define {}", name),
+                   .expected = "a driver for CUDA 12.0 or newer",
                    .fix = "update the driver"});
     }
     std::memcpy(&function, &symbol, sizeof symbol);
@@ -69,16 +69,17 @@ struct ErrorInfo {
   std::string_view fix = {};
 };
 
-constexpr std::string_view find_the_case = "run fewer cases at a time to find the one";
-constexpr std::string_view no_stub = "take the folder of this libcuda.so.1 out of LD_LIBRARY_PATH";
+constexpr std::string_view find_the_case = "run fewer cases at a time to find the one that fails";
+constexpr std::string_view no_stub = "this libcuda.so.1 is a stub: remove its folder from LD_LIBRARY_PATH";
 constexpr std::string_view other_driver = "the driver may be too old for the PTX, which `bitmma ptx` prints";
 
 constexpr std::array errors{
-    ErrorInfo{2, "CUDA_ERROR_OUT_OF_MEMORY", "run fewer cases at a time; nvidia-smi shows who else uses the memory"},
+    ErrorInfo{2, "CUDA_ERROR_OUT_OF_MEMORY",
+              "run fewer cases at a time; nvidia-smi shows which processes use the memory"},
     ErrorInfo{3, "CUDA_ERROR_NOT_INITIALIZED", "nvidia-smi shows whether the driver runs"},
     ErrorInfo{34, "CUDA_ERROR_STUB_LIBRARY", no_stub},
     ErrorInfo{46, "CUDA_ERROR_DEVICE_UNAVAILABLE",
-              "nvidia-smi shows who uses the GPU, and its compute mode: an exclusive one takes --jobs 1"},
+              "nvidia-smi shows the processes on the GPU and its compute mode; an exclusive mode requires --jobs 1"},
     ErrorInfo{100, "CUDA_ERROR_NO_DEVICE", "nvidia-smi -L lists GPUs; CUDA_VISIBLE_DEVICES may hide them"},
     ErrorInfo{101, "CUDA_ERROR_INVALID_DEVICE", "nvidia-smi -L lists GPUs; CUDA_VISIBLE_DEVICES may hide them"},
     ErrorInfo{200, "CUDA_ERROR_INVALID_IMAGE", other_driver},
@@ -93,7 +94,8 @@ constexpr std::array errors{
     ErrorInfo{719, "CUDA_ERROR_LAUNCH_FAILED", find_the_case},
     ErrorInfo{721, "CUDA_ERROR_TENSOR_MEMORY_LEAK", find_the_case},
     ErrorInfo{802, "CUDA_ERROR_SYSTEM_NOT_READY", "GPUs with NVLink need nvidia-fabricmanager to run"},
-    ErrorInfo{803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "libcuda.so.1 is not of the driver that runs: restart"},
+    ErrorInfo{803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+              "libcuda.so.1 does not belong to the loaded driver: restart the machine"},
     ErrorInfo{804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", no_stub},
 };
 
@@ -113,7 +115,7 @@ Violation violation_of(const Api& api, Result result, std::string_view call) {
   return {.field = fmt::format("GPU: {}", call),
           .seen = fmt::format("{} ({}){}{}", name, result, text.empty() ? "" : ": ", text),
           .expected = "success",
-          .fix = std::string(known != errors.end() ? known->fix : "nvidia-smi and dmesg may say more")};
+          .fix = std::string(known != errors.end() ? known->fix : "nvidia-smi and dmesg may show more")};
 }
 
 void require(const Api& api, Result result, std::string_view call) {

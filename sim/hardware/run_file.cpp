@@ -30,7 +30,7 @@ TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::str
     if (after.size() != states.size()) {
       throw Error({.field = "states after the instruction",
                    .seen = std::to_string(after.size()),
-                   .expected = fmt::format("{}, as many as before it", states.size())});
+                   .expected = fmt::format("{}, the number of states before it", states.size())});
     }
     for (size_t i = 0; i < same.size(); ++i) {
       Case& one = cases[same[i]];

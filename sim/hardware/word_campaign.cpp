@@ -109,7 +109,7 @@ void require_valid(const std::vector<WordFunction>& functions, const WordCampaig
     violations.push_back({.code = ViolationCode::unknown_name,
                           .field = "only",
                           .seen = options.only,
-                          .expected = "text that the name of a function contains",
+                          .expected = "text that occurs in the name of a function",
                           .fix = functions.empty() ? "" : fmt::format("such as {}", functions.front().name)});
   }
   if (options.arguments < 1 || options.arguments > most_arguments) {
@@ -272,7 +272,7 @@ std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modul
     }
     if (functions.size() > before) continue;
     throw Error({.field = "kernels",
-                 .seen = "none of C's functions",
+                 .seen = "no function of C",
                  .expected = "PTX or a cubin of tools/c_functions.cu or tools/c_functions_triton.py",
                  .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
   }

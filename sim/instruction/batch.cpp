@@ -121,12 +121,12 @@ void PreparedMma::require_complete(const BatchOperands& operands) const {
   const std::string name = print(instruction_);
   const auto scales = [&](int rows, int cols) {
     return scaled ? fmt::format("{} x {} {}", rows, cols, info(mma_.scale_type).name)
-                  : fmt::format("none: {} has no block scales", name);
+                  : fmt::format("absent: {} has no block scales", name);
   };
   require(has_c_, operands.c, "c", has_c_ ? fmt::format("{} x {} {}", mma_.m, mma_.n, info(mma_.c).name) : "none");
   require(scaled, operands.scale_a, "scale_a", scales(mma_.m, mma_.scale_count));
   require(scaled, operands.scale_b, "scale_b", scales(mma_.scale_count, mma_.n));
-  if (!mma_.sparse) require(false, operands.metadata, "metadata", fmt::format("none: A of {} is dense", name));
+  if (!mma_.sparse) require(false, operands.metadata, "metadata", fmt::format("absent: A of {} is dense", name));
   throw Error(std::move(found));
 }
 
@@ -136,11 +136,12 @@ void PreparedMma::require_readable(int64_t count, const BatchOperands& operands,
     if (!data && count > 0) {
       found.push_back({.field = std::string(name),
                        .seen = "NULL",
-                       .expected = fmt::format("a pointer to {} x {} {} a product", rows, cols, info(format).name)});
+                       .expected = fmt::format("a pointer to {} x {} {} per product", rows, cols, info(format).name)});
     }
     if (!fits) {
-      found.push_back(
-          {.field = std::string(name), .seen = "too large", .expected = "sizes and distances that 64 bits hold"});
+      found.push_back({.field = std::string(name),
+                       .seen = "too large",
+                       .expected = "small enough that all sizes and distances fit 64 bits"});
     }
   };
   const auto read = [&](const BatchView& view, int rows, int cols, Format format, std::string_view name) {

@@ -113,12 +113,13 @@ std::vector<Violation> warnings_of(const Case& one) {
   if (!one.has_state()) return {};
   std::vector<Violation> found = warnings_of(one.instruction, one.target, one.before);
   for (const DifferentCopy& copy : different_copies(one)) {
-    found.push_back({.field = fmt::format("tensor {}", copy.name),
-                     .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
-                     .expected = fmt::format("{}, which the instruction reads there", copy.print(copy.read)),
-                     .fix = fmt::format("{} of {} elements differ; the images, registers and Tensor Memory decide",
-                                        copy.codes, copy.of),
-                     .severity = Severity::warning});
+    found.push_back(
+        {.field = fmt::format("tensor {}", copy.name),
+         .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
+         .expected = fmt::format("{}, the values that the instruction reads there", copy.print(copy.read)),
+         .fix = fmt::format("{} of {} elements differ; the images, registers and Tensor Memory take precedence",
+                            copy.codes, copy.of),
+         .severity = Severity::warning});
   }
   return found;
 }

@@ -148,7 +148,7 @@ void read_word(std::string_view word, Atom& atom) {
     refuse(word,
            "a shape such as 64x128x16, types such as F32F16F16, a kind such as F16BF16, SS, RS, TS, TN, SPARSE, "
            "SATURATE, 2x1SM",
-           "a PTX mnemonic can be given instead");
+           "alternatively pass a PTX mnemonic");
   }
   atom.types = *types;
 }
@@ -187,7 +187,7 @@ Instruction parse_cutlass_atom(std::string_view name) {
   }
   if (!has_shape || atom.types.empty()) {
     refuse(name, "a shape and types, or a kind of tcgen05.mma",
-           has_shape ? "the types are template arguments; give the PTX mnemonic" : "");
+           has_shape ? "the types are template arguments; pass the PTX mnemonic instead" : "");
   }
   const auto [m, n, k] = atom.shape;
   if (atom.types.size() == 3) {

@@ -190,7 +190,7 @@ std::map<Target, std::vector<FormEvidence>> evidence_of(const Form& form) {
 }
 
 std::string evidence_source(const Instruction& instruction, Target target) {
-  if (evidence_of(instruction, target) == Evidence::model_choice) return "no source decides it";
+  if (evidence_of(instruction, target) == Evidence::model_choice) return "no source documents it";
   if (const ConfirmedRule* const row = find_confirmed(model_for(instruction, target), target)) return row->gpu;
   return std::string(find_evidence(instruction, target)->source);
 }
@@ -206,7 +206,7 @@ std::string print_arithmetic(const Instruction& instruction, Target target) {
                        print(evidence_of(instruction, target), target));
   }
   const bool is_documented = choices_of(instruction, target).empty();
-  return fmt::format("{}; {}", ends_with_redval(instruction) ? "moves bits, and compares them" : "moves bits",
+  return fmt::format("{}; {}", ends_with_redval(instruction) ? "moves and compares bits" : "moves bits",
                      is_documented ? "as PTX documents it" : "model choice");
 }
 

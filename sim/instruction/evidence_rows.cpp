@@ -25,7 +25,7 @@ constexpr std::string_view matlab = "outputs of MATLAB-tensor-core, data/publish
                            mmasim = "MMA-Sim 2.1.1, arXiv 2511.10909",
                            mmasim_f64 = "MMA-Sim, arXiv 2511.10909, Algorithm 4; PTX ISA 9.7.14.5.14",
                            sass = "SASS that ptxas 12.9, 13.0 and 13.5 write",
-                           isa = "PTX ISA 9.7.14.5.14: an exact sum; where it is clamped is not written";
+                           isa = "PTX ISA 9.7.14.5.14: an exact sum; it does not say where the sum is clamped";
 
 constexpr EvidenceSparsity sparse = EvidenceSparsity::sparse, both = EvidenceSparsity::both;
 constexpr Family wgmma = Family::wgmma, tcgen05 = Family::tcgen05;

@@ -20,11 +20,12 @@ void refuse_far_addresses(Target target, const State& state, std::vector<Violati
     const SmemDescriptor far = decode_smem_descriptor(target, state.number(field));
     const int64_t leading = far.strides.leading_dim_byte_offset;
     if (far.start_address_bytes < window_bytes && leading < window_bytes) continue;
-    violations.push_back({.field = std::string(info(field).name),
-                          .seen = fmt::format("start {:#x}, leading dimension {:#x}", far.start_address_bytes, leading),
-                          .expected = fmt::format("below {:#x}, where images of shared memory end here", window_bytes),
-                          .fix = "legal PTX, but bitmma keeps 256 KiB of the 327 of a block",
-                          .source = "PTX ISA 9.4, Table 49"});
+    violations.push_back(
+        {.field = std::string(info(field).name),
+         .seen = fmt::format("start {:#x}, leading dimension {:#x}", far.start_address_bytes, leading),
+         .expected = fmt::format("below {:#x}, the largest shared memory image of bitmma", window_bytes),
+         .fix = "legal in PTX, but bitmma supports only 256 KiB of the 327 KiB of a block",
+         .source = "PTX ISA 9.4, Table 49"});
   }
 }
 

@@ -435,7 +435,7 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
         instruction);
     return Violation{.field = "target",
                      .seen = std::string(print(target)),
-                     .expected = "none: no target has all of the instruction",
+                     .expected = "none: no target supports the instruction",
                      .fix = std::move(parts),
                      .source = std::move(source)};
   }
@@ -453,7 +453,7 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   return Violation{.field = "target",
                    .seen = std::string(print(target)),
                    .expected = print(legal),
-                   .fix = fmt::format("{}{} exists there only", form.name, what),
+                   .fix = fmt::format("{}{} exists only there", form.name, what),
                    .source = std::move(source)};
 }
 

@@ -47,8 +47,8 @@ void ImagePlan::require_apart(std::string_view operand, const SmemMap& map) {
                              .seen = fmt::format("LBO {}, SBO {}: ({}, {}) and ({}, {}) both in byte {}",
                                                  strides.leading_dim_byte_offset, strides.stride_dim_byte_offset,
                                                  other->second.first, other->second.second, row, col, place.byte),
-                             .expected = "strides that keep all elements apart",
-                             .fix = "without lbo and sbo the smallest such are taken"});
+                             .expected = "strides for which no elements overlap",
+                             .fix = "omit lbo and sbo to use the smallest such strides"});
       return;
     }
   }

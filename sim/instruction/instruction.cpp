@@ -48,7 +48,7 @@ Mma mma_of(const Instruction& instruction) {
         throw Error({.field = "instruction",
                      .seen = print(instruction),
                      .expected = "a matrix instruction",
-                     .fix = "it moves bits and computes nothing"});
+                     .fix = "it moves bits and does no arithmetic"});
       },
       instruction);
 }

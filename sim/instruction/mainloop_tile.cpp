@@ -57,7 +57,7 @@ MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& plac
     throw Error({.field = "tile",
                  .seen = fmt::format("{} bytes of shared memory", image_bytes_),
                  .expected = fmt::format("at most {}, the reach of a descriptor", ImagePlan::window_bytes),
-                 .fix = "give a shorter K, and go on with the D that comes out as c"});
+                 .fix = "use a shorter K, and pass its D as c of the next part"});
   }
   if (empty()) return;
   const size_t ctas = ctas_of(first.instruction);

@@ -31,14 +31,15 @@ void require_shape(family::Checker& check, std::string_view name, const Matrix& 
 void require_selection(family::Checker& check, const Mma& mma, std::span<const uint16_t> selected_k) {
   if (mma.products > 1) {
     check.require(std::ranges::equal(selected_k, family::positions_of_products(mma)), "selected_k", "other positions",
-                  "those of four products");
+                  "matrices of four products");
     return;
   }
   const size_t stored_k = mma.sparse ? static_cast<size_t>(mma.stored_k()) : 0;
   const size_t entries = static_cast<size_t>(mma.m) * stored_k;
   if (selected_k.size() != entries) {
-    check.refuse("selected_k", fmt::format("{} entries", selected_k.size()),
-                 mma.sparse ? fmt::format("{}, one a stored element of A", entries) : "none: the instruction is dense");
+    check.refuse(
+        "selected_k", fmt::format("{} entries", selected_k.size()),
+        mma.sparse ? fmt::format("{}, one per stored element of A", entries) : "absent: the instruction is dense");
     return;
   }
   const SparsePattern& pattern = sparse_pattern(mma.a_container_bits, mma.sparsity_version);
@@ -57,13 +58,13 @@ void require_operands(const Mma& mma, const Operands& operands) {
   require_shape(check, "b", operands.b, mma.b, mma.k, mma.n);
   if (operands.c) require_shape(check, "c", *operands.c, mma.c, mma.m, mma.n);
   check.require(operands.scales.has_value() == (mma.scale_count > 0), "scales", operands.scales ? "given" : "(missing)",
-                mma.scale_count > 0 ? "scales of A and B" : "none: the instruction has no block scales");
+                mma.scale_count > 0 ? "scales of A and B" : "absent: the instruction has no block scales");
   if (operands.scales && mma.scale_count > 0) {
     require_shape(check, "sfa", operands.scales->a, mma.scale_type, mma.m, mma.scale_count);
     require_shape(check, "sfb", operands.scales->b, mma.scale_type, mma.scale_count, mma.n);
   }
   require_selection(check, mma, operands.selected_k);
-  check.require(!operands.swapped, "swapped", "true", "false: a and b as the instruction names them");
+  check.require(!operands.swapped, "swapped", "true", "false: a and b must be named as in the instruction");
   check.throw_if_refused();
 }
 

@@ -23,7 +23,7 @@ void require_sparse(bool sparse, std::string_view others) {
 
 void refuse_scales(std::string_view operand) {
   refuse_operand(operand, "a, d or metadata: only mma.sync with .block_scale has scales in registers",
-                 "those of tcgen05.mma: layout scales");
+                 "use layout scales for those of tcgen05.mma");
 }
 
 Map map_in(const Wgmma& one, Target target, std::string_view operand, const RegisterSelectors& selectors) {
@@ -60,7 +60,7 @@ Map map_in(const Other& one, Target, std::string_view, const RegisterSelectors&)
   throw Error({.field = "instruction",
                .seen = print(Instruction(one)),
                .legal = {"wgmma.mma_async", "mma.sync"},
-               .fix = "tcgen05.mma keeps D in Tensor Memory: layout tmem, layout ldst"});
+               .fix = "tcgen05.mma keeps D in Tensor Memory: use layout tmem or layout ldst"});
 }
 
 }  // namespace
@@ -72,13 +72,13 @@ Map register_map(const Instruction& instruction, Target target, std::string_view
   const int64_t rows = map.axes[0].extent, cols = map.axes[1].extent, registers = map.axes[map.axis("register")].extent;
   const std::string name = print(instruction);
   if (is_scale(operand)) {
-    map.title = fmt::format("{} of {}: {} x {} scale{} of {}, one register a thread", operand, name, rows, cols,
+    map.title = fmt::format("{} of {}: {} x {} scale{} of {}, one register per thread", operand, name, rows, cols,
                             cols == 1 ? "" : "s", info(mma.scale_type).name);
   } else if (operand == "metadata") {
     map.title = fmt::format("metadata of {}: {} x {} stored elements", name, rows, cols);
   } else {
     const Format format = operand == "a" ? mma.a : operand == "b" ? mma.b : operand == "c" ? mma.c : mma.d;
-    map.title = fmt::format("{} of {}: {} x {} {}, {} register{} a thread",
+    map.title = fmt::format("{} of {}: {} x {} {}, {} register{} per thread",
                             operand == "a"   ? "A"
                             : operand == "b" ? "B, as n x k,"
                             : mma.c == mma.d ? "C and D"

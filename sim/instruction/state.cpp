@@ -149,7 +149,7 @@ std::span<uint32_t> State::writable_words(Field field) {
     throw Error({.field = std::string(info(field).name),
                  .seen = info(field).is_number ? "a number" : "bytes",
                  .expected = "a buffer of words",
-                 .fix = "set() changes it"});
+                 .fix = "use set() to change it"});
   }
   Buffer& buffer = find_or_add(field);
   if (buffer.own_words_.empty()) buffer.own_words_.assign(buffer.words_.begin(), buffer.words_.end());

@@ -35,8 +35,8 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   if (const SupportInstructionInfo* row = find_support_instruction(mnemonic)) {
     throw Error({.field = "instruction",
                  .seen = row->word.empty() ? std::string(row->name) : fmt::format("{} with .{}", row->name, row->word),
-                 .expected = "one that bitmma executes",
-                 .fix = "bitmma decode says what it does",
+                 .expected = "an instruction that bitmma executes",
+                 .fix = "bitmma decode describes it",
                  .source = std::string(row->source)});
   }
   const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
@@ -51,7 +51,7 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   if (word == "wmma") {
     throw Error({.field = "instruction",
                  .seen = syntax::shown(word),
-                 .expected = "mma.sync: PTX does not say where the fragments of wmma are",
+                 .expected = "mma.sync: PTX does not define the fragments of wmma",
                  .fix = "write " + syntax::mma_sync_grammar.form(MmaSync{}),
                  .source = "PTX ISA 9.7.14.4"});
   }
@@ -95,7 +95,7 @@ Statement read_statement(std::string_view text, bool may_have_register_ids) {
   text = syntax::trimmed(text);
   if (const size_t end = text.find(';'); end != std::string_view::npos) {
     if (const std::string_view more = syntax::trimmed(text.substr(end + 1)); !more.empty())
-      refuse("text behind the semicolon", more, "nothing: a single statement");
+      refuse("text after the semicolon", more, "absent: pass a single statement");
     text = text.substr(0, end);
   }
   if (text.starts_with('@')) {

@@ -21,43 +21,40 @@ constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = targe
 using Last = SupportInstructionInfo::Last;
 constexpr int64_t most_columns = 576;  // on sm_107a, with exclusive allocation
 
-constexpr std::string_view
-    lut = "decompress::lut::b",
-    lut_source = "PTX ISA 9.4, 9.7.18.10.8 and Table 49",
-    lut_does =
-        "D = A * B + D with K = 64, where an element of B is an index of 3 bits: it picks one of "
-        "the eight e4m3 that a table in Tensor Memory has for every 8 columns of B; bitmma does "
-        "not execute it: where the tables lie stands in figures alone";
+constexpr std::string_view lut = "decompress::lut::b", lut_source = "PTX ISA 9.4, 9.7.18.10.8 and Table 49",
+                           lut_does =
+                               "D = A * B + D with K = 64, where an element of B is an index of 3 bits: it selects one "
+                               "of eight e4m3 in a table in Tensor Memory, one table for every 8 columns of B; bitmma "
+                               "does not execute it, because PTX shows the places of the tables only in figures";
 
 constexpr TargetSet from_ampere = TargetSet::from(sm_80), from_hopper = TargetSet::from(sm_90);
 constexpr std::string_view
     mbarrier_source = "PTX ISA, mbarrier",
     bulk_source = "PTX ISA, cp.async.bulk", arrive_operands = "state, [mbar], count",
     arrive_does =
-        "one arrival at the mbarrier, or `count` of them; when the last one has come and all announced bytes, the next "
+        "one arrival at the mbarrier, or `count` arrivals; after the last arrival and all announced bytes, the next "
         "phase begins",
     arrive_orders =
-        "what the thread wrote before is seen by threads that wait for the phase; for wgmma, tcgen05 and TMA "
-        "fence.proxy.async stands before it",
-    test_wait_does = "asks whether a phase of the mbarrier is complete, and does not wait",
+        "threads that wait for the phase see what this thread wrote before; for wgmma, tcgen05 and TMA put "
+        "fence.proxy.async before it",
+    test_wait_does = "tests whether a phase of the mbarrier is complete, without waiting",
     try_wait_does =
-        "asks whether a phase of the mbarrier is complete; the thread may sleep meanwhile, and a loop asks again",
+        "tests whether a phase of the mbarrier is complete; the thread may sleep meanwhile, so call it in a loop",
     wait_orders =
-        "where the answer is true, everything is visible that the others did before they arrived, and all announced "
-        "bytes",
+        "if the result is true, everything that other threads wrote before they arrived is visible, and so are all "
+        "announced bytes",
     parity_orders =
-        "as .test_wait with a state; the parity is 0 for the first phase and alternates: asked for the phase before "
-        "the first one, 1, the answer is true at once",
+        "as .test_wait with a state; the parity is 0 for the first phase and then alternates. For parity 1, the phase "
+        "before the first one, the result is true at once",
     tensor_load_operands = "[dst], [tensorMap, coordinates], [mbar], im2colOffsets, ctaMask, cache-policy",
     tensor_load_does =
         "TMA: one thread copies a box of a tensor in global memory to shared memory, swizzled as the tensor map says; "
         "elements outside of the tensor are zero. The mbarrier counts the bytes of the whole box",
     tensor_load_orders =
-        "behind mbarrier.arrive.expect_tx or before; the bytes are there when the phase of the mbarrier is complete",
+        "before or after mbarrier.arrive.expect_tx; the bytes have arrived when the phase of the mbarrier is complete",
     bulk_store_orders =
-        "behind fence.proxy.async where ordinary stores wrote the source; cp.async.bulk.commit_group and .wait_group "
-        "wait "
-        "for it";
+        "after fence.proxy.async if ordinary stores wrote the source; wait for it with cp.async.bulk.commit_group and "
+        ".wait_group";
 
 /// An operand that is present exactly if the mnemonic has a qualifier with this beginning.
 struct BoundOperand {
@@ -74,25 +71,25 @@ struct OperandMeaning {
 };
 constexpr auto operand_meanings = std::to_array<OperandMeaning>({
     {"[mbar]", "the mbarrier: 8 bytes of shared memory, aligned to 8"},
-    {"count", "how many arrivals"},
+    {"count", "the number of arrivals"},
     {"txCount", "bytes"},
-    {"state", "the phase in which the arrival was counted; _ where it is not wanted"},
-    {"state or phaseParity", "the phase that is asked for"},
-    {"phaseParity", "the phase that is asked for: 0 or 1"},
+    {"state", "the phase in which the arrival was counted; _ if it is not needed"},
+    {"state or phaseParity", "the tested phase"},
+    {"phaseParity", "the parity of the tested phase: 0 or 1"},
     {"waitComplete", "predicate: the phase is complete"},
-    {"suspendTimeHint", "nanoseconds that the thread may sleep"},
-    {"[dst]", "where the first byte goes"},
-    {"[src]", "where the first byte comes from"},
+    {"suspendTimeHint", "how long the thread may sleep, in nanoseconds"},
+    {"[dst]", "destination of the first byte"},
+    {"[src]", "source of the first byte"},
     {"size", "bytes"},
-    {"cp-size", "bytes that are written: 4, 8 or 16"},
-    {"src-size", "bytes that are read; zeros follow"},
+    {"cp-size", "the number of bytes that are written: 4, 8 or 16"},
+    {"src-size", "the number of bytes that are read; the rest is filled with zeros"},
     {"[tensorMap, coordinates]",
      "the tensor map, 128 bytes, and the element where the box begins, the innermost coordinate first"},
     {"[tensorMap]", "the tensor map, 128 bytes"},
     {"im2colOffsets", "offsets of .im2col"},
-    {"ctaMask", "which CTAs of the cluster, a bit each"},
-    {"cache-policy", "64 bits of createpolicy"},
-    {"N", "groups that may be unfinished"},
+    {"ctaMask", "the CTAs of the cluster, one bit each"},
+    {"cache-policy", "64 bits from createpolicy"},
+    {"N", "the number of groups that may be unfinished"},
     {"nCols", "columns of Tensor Memory"},
     {"taddr", "address in Tensor Memory"},
 });
@@ -101,78 +98,78 @@ constexpr auto operand_meanings = std::to_array<OperandMeaning>({
 // clang-format off
 constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
-     .does = "orders accesses of registers: what the warpgroup wrote into D and A before it is seen by the wgmma behind it",
-     .orders = "before the first wgmma, and wherever other code touched its registers; not between wgmma of one shape that add into the same registers",
+     .does = "orders register accesses: the following wgmma see what the warpgroup wrote into D and A before",
+     .orders = "before the first wgmma, and after other code accessed its registers; not needed between wgmma of one shape that accumulate into the same registers",
      .source = "PTX ISA 9.7.15.7.1", .example = "wgmma.fence.sync.aligned;"},
     {.name = "wgmma.commit_group", .qualifiers = "sync aligned", .targets = wgmma_targets,
-     .does = "puts the wgmma that the warp issued since the last one into a group; none issued makes an empty group",
+     .does = "groups all wgmma that the warp issued since the last wgmma.commit_group; the group is empty if there are none",
      .orders = "D may be read only after a wgmma.wait_group that waits for its group", .source = "PTX ISA 9.7.15.7.2",
      .example = "wgmma.commit_group.sync.aligned;"},
     {.name = "wgmma.wait_group", .qualifiers = "sync aligned", .operands = "N", .least_operands = 1, .most_operands = 1,
      .last = Last::count, .targets = wgmma_targets,
-     .does = "waits until no more than {last} groups of wgmma, the youngest, are unfinished; 0 waits for all",
-     .orders = "registers of D and A of the finished groups may be touched behind it", .source = "PTX ISA 9.7.15.7.3",
+     .does = "waits until at most the {last} most recent groups of wgmma are unfinished; 0 waits for all",
+     .orders = "after it, the registers of D and A of the finished groups may be accessed", .source = "PTX ISA 9.7.15.7.3",
      .example = "wgmma.wait_group.sync.aligned 0;"},
     {.name = "fence.proxy.async", .qualifiers = "global|shared::cta|shared::cluster?", .targets = TargetSet::from(sm_90),
      .does = "makes ordinary writes of shared or global memory visible to the async proxy, through which wgmma, tcgen05 and TMA read",
-     .orders = "behind stores into operands, before the wgmma or tcgen05.mma that reads them", .source = "PTX ISA, fence",
+     .orders = "after stores to operands and before the wgmma or tcgen05.mma that reads them", .source = "PTX ISA, fence",
      .example = "fence.proxy.async.shared::cta;"},
     {.name = "tcgen05.alloc", .qualifiers = "cta_group::1|cta_group::2 sync aligned shared::cta? b32", .operands = "[dst], nCols",
      .least_operands = 2, .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
-     .does = "one warp allocates {last} columns of Tensor Memory, all 128 lanes of them, and writes their address to shared memory; waits until they are free",
-     .orders = "a whole warp runs it; the address is read behind a barrier. Each allocation is freed by tcgen05.dealloc before the kernel ends",
+     .does = "one warp allocates {last} columns of Tensor Memory with all 128 lanes and writes their address to shared memory; it waits until enough columns are free",
+     .orders = "a whole warp runs it; read the address after a barrier. Free each allocation with tcgen05.dealloc before the kernel ends",
      .source = "PTX ISA 9.7.16.7", .example = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [r0], 32;"},
     {.name = "tcgen05.alloc", .qualifiers = "exclusive cta_group::1|cta_group::2 sync aligned shared::cta? b32", .operands = "[dst], nCols",
      .least_operands = 2, .most_operands = 2, .last = Last::exclusive_columns, .targets = tcgen05_targets, .ptx = {9, 4},
-     .does = "one warp allocates {last} columns of Tensor Memory, and waits until no other allocation lives; nobody else may allocate until they are freed",
-     .orders = "freed by tcgen05.dealloc.exclusive with the same nCols. Columns 512..575 of sm_107a exist in such an allocation only",
+     .does = "one warp allocates {last} columns of Tensor Memory, and waits until there is no other allocation; no other warp may allocate until they are freed",
+     .orders = "free it with tcgen05.dealloc.exclusive and the same nCols. Columns 512..575 of sm_107a exist only in such an allocation",
      .source = "PTX ISA 9.4, 9.7.18.7.1", .example = "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.shared::cta.b32 [r0], 96;"},
     {.name = "tcgen05.dealloc", .qualifiers = "cta_group::1|cta_group::2 sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
      .most_operands = 2, .last = Last::columns, .targets = tcgen05_targets,
-     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc gave",
-     .orders = "behind everything that uses them: tcgen05.wait::ld and ::st, the mbarrier of the last tcgen05.commit",
+     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc allocated",
+     .orders = "after everything that uses them: after tcgen05.wait::ld and ::st and the mbarrier of the last tcgen05.commit",
      .source = "PTX ISA 9.7.16.7", .example = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 r0, 32;"},
     {.name = "tcgen05.dealloc", .qualifiers = "exclusive cta_group::1|cta_group::2 sync aligned b32", .operands = "taddr, nCols", .least_operands = 2,
      .most_operands = 2, .last = Last::exclusive_columns, .targets = tcgen05_targets, .ptx = {9, 4},
-     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc.exclusive gave, and lets others allocate again",
-     .orders = "as tcgen05.dealloc; .exclusive stands here exactly where tcgen05.alloc had it", .source = "PTX ISA 9.4, 9.7.18.7.1",
+     .does = "frees {last} columns of Tensor Memory that tcgen05.alloc.exclusive allocated; other warps may allocate again",
+     .orders = "as tcgen05.dealloc; use .exclusive if and only if tcgen05.alloc had it", .source = "PTX ISA 9.4, 9.7.18.7.1",
      .example = "tcgen05.dealloc.exclusive.cta_group::1.sync.aligned.b32 r0, 96;"},
     {.name = "tcgen05.relinquish_alloc_permit", .qualifiers = "cta_group::1|cta_group::2 sync aligned", .targets = tcgen05_targets,
      .does = "the CTA gives up the right to allocate: no tcgen05.alloc may follow in it",
-     .orders = "behind the CTA's last tcgen05.alloc", .source = "PTX ISA 9.7.16.7",
+     .orders = "after the CTA's last tcgen05.alloc", .source = "PTX ISA 9.7.16.7",
      .example = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster? b64",
      .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = tcgen05_targets,
      .does = "makes an mbarrier track the asynchronous tcgen05 instructions that this thread issued before: mma, cp and shift; it arrives when they are done",
-     .orders = "who has waited for the mbarrier finds D and the copies complete",
+     .orders = "after a wait for the mbarrier, D and the copies are complete",
      .source = "PTX ISA, tcgen05.commit", .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [rd0];"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one shared::cluster? multicast::cluster::16b b64",
      .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = tcgen05_targets, .ptx = {9, 4},
      .does = "as tcgen05.commit with .multicast::cluster: an mbarrier in each CTA of a mask of 16 bits tracks the instructions",
-     .orders = "who has waited for the mbarrier finds D and the copies complete", .source = "PTX ISA 9.4, 9.7.18.12.1",
+     .orders = "after a wait for the mbarrier, D and the copies are complete", .source = "PTX ISA 9.4, 9.7.18.12.1",
      .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster::16b.b64 [rd0], rs0;"},
     {.name = "tcgen05.commit", .qualifiers = "cta_group::1|cta_group::2 mbarrier::arrive::one sync_restrict::shared::read::mma::a? shared::cluster? multicast::cluster::32b|multicast::cluster::16b|multicast::cluster? b64",
      .operands = "[mbar], ctaMask", .least_operands = 1, .most_operands = 1, .targets = rubin, .ptx = {9, 4},
-     .does = "as tcgen05.commit; with .sync_restrict it arrives when the tcgen05.mma before have read A of shared memory, before they are done; .multicast::cluster::32b has a mask of 32 bits",
-     .orders = "with .sync_restrict A may be overwritten then, and D not be read", .source = "PTX ISA 9.4, 9.7.18.12.1",
+     .does = "as tcgen05.commit; with .sync_restrict it arrives as soon as the earlier tcgen05.mma have read A from shared memory, before they are done; .multicast::cluster::32b has a mask of 32 bits",
+     .orders = "with .sync_restrict, A may then be overwritten, but D must not be read yet", .source = "PTX ISA 9.4, 9.7.18.12.1",
      .example = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.sync_restrict::shared::read::mma::a.shared::cluster.multicast::cluster::32b.b64 [rd0], r0;"},
     {.name = "tcgen05.wait::ld", .qualifiers = "sync aligned", .targets = tcgen05_targets,
-     .does = "waits until all tcgen05.ld of the thread are done", .orders = "registers of tcgen05.ld are valid behind it",
+     .does = "waits until all tcgen05.ld of the thread are done", .orders = "after it, the registers of tcgen05.ld are valid",
      .source = "PTX ISA, tcgen05.wait", .example = "tcgen05.wait::ld.sync.aligned;"},
     {.name = "tcgen05.wait::st", .qualifiers = "sync aligned", .targets = tcgen05_targets,
-     .does = "waits until all tcgen05.st of the thread are done", .orders = "Tensor Memory has what they wrote behind it",
+     .does = "waits until all tcgen05.st of the thread are done", .orders = "after it, Tensor Memory contains what they wrote",
      .source = "PTX ISA, tcgen05.wait", .example = "tcgen05.wait::st.sync.aligned;"},
     {.name = "tcgen05.fence::before_thread_sync", .targets = tcgen05_targets,
-     .does = "orders the thread's asynchronous tcgen05 instructions before what synchronizes threads behind it",
-     .orders = "before a barrier or an mbarrier arrive that tells other threads", .source = "PTX ISA, tcgen05.fence",
+     .does = "orders the thread's earlier asynchronous tcgen05 instructions before the following thread synchronization",
+     .orders = "before a barrier or an mbarrier arrive that notifies other threads", .source = "PTX ISA, tcgen05.fence",
      .example = "tcgen05.fence::before_thread_sync;"},
     {.name = "tcgen05.fence::after_thread_sync", .targets = tcgen05_targets,
-     .does = "orders the thread's asynchronous tcgen05 instructions behind what synchronized threads before it",
-     .orders = "behind a barrier or a wait for an mbarrier, before the first tcgen05 that relies on it", .source = "PTX ISA, tcgen05.fence",
+     .does = "orders the thread's later asynchronous tcgen05 instructions after the preceding thread synchronization",
+     .orders = "after a barrier or a wait for an mbarrier, and before the first tcgen05 that relies on it", .source = "PTX ISA, tcgen05.fence",
      .example = "tcgen05.fence::after_thread_sync;"},
     {.name = "tcgen05.ld.spcompress", .qualifiers = "sync aligned 32x32b x4|x8|x16|x32|x64|x128 min|max abs? sp::2:4 f32 b2",
      .operands = "mdata, cdata, [taddr]", .least_operands = 3, .most_operands = 3, .targets = rubin_alone, .ptx = {9, 4},
-     .does = "loads f32 as tcgen05.ld does, and keeps of every 4 neighbours of a thread the 2 least or largest, with an index of 2 bits each; bitmma does not execute it: how mdata is packed, and which of equal values stay, is not published",
+     .does = "loads f32 as tcgen05.ld does, and keeps the 2 smallest or largest of every 4 neighbours of a thread, with an index of 2 bits each; bitmma does not execute it, because the packing of mdata and the choice between equal values are not published",
      .orders = "as tcgen05.ld", .source = "PTX ISA 9.4, 9.7.18.8",
      .example = "tcgen05.ld.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.f32.b2 {r0}, {r1, r2}, [r3];"},
     {.name = "tcgen05.ld.red.spcompress", .qualifiers = "sync aligned 32x32b x4|x8|x16|x32|x64|x128 min|max abs? NaN? sp::2:4 f32 b2",
@@ -182,11 +179,11 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .example = "tcgen05.ld.red.spcompress.sync.aligned.32x32b.x4.max.sp::2:4.f32.b2 {r0}, {r1, r2}, r4, [r3];"},
     {.name = "spcompress", .qualifiers = "sp::2:4 x1|x2|x4|x8|x16|x32|x64 b8|b16 b2|b4", .operands = "mdata, cdata, data, spdesc",
      .least_operands = 4, .most_operands = 4, .targets = rubin_alone, .ptx = {9, 4},
-     .does = "keeps 2 of every 4 elements in registers, which ones spdesc says, with their indices; bitmma does not execute it: which of equal elements stay is left to the implementation",
+     .does = "keeps 2 of every 4 elements in registers, as spdesc specifies, with their indices; bitmma does not execute it, because the choice between equal elements is left to the implementation",
      .source = "PTX ISA 9.4, spcompress", .example = "spcompress.sp::2:4.x1.b16.b2 {r0}, {r1}, {r2, r3}, r4;"},
     {.name = "spdecompress", .qualifiers = "sp::1:2|sp::1:4|sp::1:8|sp::1:16|sp::2:4|sp::2:8|sp::2:16|sp::4:8|sp::4:16 x1|x2|x4|x8|x16|x32|x64 b8|b16 b2|b4",
      .operands = "data, mdata, cdata", .least_operands = 3, .most_operands = 3, .targets = rubin_alone, .ptx = {9, 4},
-     .does = "puts the elements of registers back to where their indices say, and 0 between them; bitmma does not execute it",
+     .does = "puts the elements of registers back to the places of their indices, with zeros between them; bitmma does not execute it",
      .source = "PTX ISA 9.4, spdecompress", .example = "spdecompress.sp::2:4.x1.b16.b2 {r2, r3}, {r0}, {r1};"},
     {.name = "tcgen05.mma", .word = lut,
      .qualifiers = "cta_group::1|cta_group::2 kind::f8f6f4 decompress::lut::b collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard? collector::b::fill|collector::b::use|collector::b::lastuse|collector::b::discard?",
@@ -205,7 +202,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .example = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X.decompress::lut::b [r0], rd0, rd1, [r1], r2, [r3], [r4], 1;"},
     {.name = "ldmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "r, [p]",
      .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_75),
-     .does = "shared memory -> registers of a warp: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j. bitmma layout ldmatrix shows which element goes where",
+     .does = "shared memory -> registers of a warp: {xN} of 8 x 8 elements of 16 bits, one register per thread for each matrix; thread 8 j + i supplies the address of row i of matrix j. bitmma layout ldmatrix shows where each element goes",
      .source = "PTX ISA 9.7.14.5.15", .example = "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {r0, r1}, [r2];"},
     {.name = "ldmatrix", .qualifiers = "sync aligned m16n16|m8n16 x1|x2|x4 trans? shared|shared::cta? b8|b8x16 b6x16_p32|b4x16_p64?", .operands = "r, [p]",
      .least_operands = 2, .most_operands = 2, .targets = byte_matrices,
@@ -213,7 +210,7 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .source = "PTX ISA 9.7.14.5.15", .example = "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0, r1}, [r2];"},
     {.name = "stmatrix", .qualifiers = "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", .operands = "[p], r",
      .least_operands = 2, .most_operands = 2, .targets = TargetSet::from(sm_90),
-     .does = "registers of a warp -> shared memory: {xN} of 8 x 8 elements of 16 bits, a register of each thread for each; thread 8 j + i gives the address of row i of matrix j",
+     .does = "registers of a warp -> shared memory: {xN} of 8 x 8 elements of 16 bits, one register per thread for each matrix; thread 8 j + i supplies the address of row i of matrix j",
      .source = "PTX ISA 9.7.14.5.16", .example = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [r2], {r0};"},
     {.name = "stmatrix", .qualifiers = "sync aligned m16n8 x1|x2|x4 trans shared|shared::cta? b8", .operands = "[p], r",
      .least_operands = 2, .most_operands = 2, .targets = byte_matrices,
@@ -225,18 +222,18 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
 
     // mbarrier, and the instructions that signal arrived bytes to it.
     {.name = "mbarrier.init", .qualifiers = "shared|shared::cta? b64", .operands = "[mbar], count", .least_operands = 2, .most_operands = 2,
-     .targets = from_ampere, .does = "makes 8 bytes of shared memory an mbarrier whose phase completes behind {last} arrivals and all bytes that were announced",
-     .orders = "one thread runs it; fence.mbarrier_init, or fence.proxy.async, and a barrier stand before others, TMA or tcgen05.commit use it", .source = mbarrier_source,
+     .targets = from_ampere, .does = "makes 8 bytes of shared memory an mbarrier, whose phase completes after {last} arrivals and all announced bytes",
+     .orders = "one thread runs it, followed by fence.mbarrier_init or fence.proxy.async and a barrier, before other threads, TMA or tcgen05.commit use it", .source = mbarrier_source,
      .example = "mbarrier.init.shared::cta.b64 [rd0], 1;"},
     {.name = "mbarrier.inval", .qualifiers = "shared|shared::cta? b64", .operands = "[mbar]", .least_operands = 1, .most_operands = 1, .targets = from_ampere,
-     .does = "ends an mbarrier: its 8 bytes may be used for something else", .orders = "behind everything that waits for it", .source = mbarrier_source,
+     .does = "ends an mbarrier: its 8 bytes may be used for something else", .orders = "after everything that waits for it", .source = mbarrier_source,
      .example = "mbarrier.inval.shared::cta.b64 [rd0];"},
     {.name = "mbarrier.expect_tx", .qualifiers = "relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "[mbar], txCount", .least_operands = 2,
-     .most_operands = 2, .targets = from_hopper, .does = "announces {last} bytes: the phase completes only when they have come. It is no arrival",
-     .orders = "an arrival of the same phase must follow, or the phase may complete before", .source = mbarrier_source,
+     .most_operands = 2, .targets = from_hopper, .does = "announces {last} bytes: the phase completes only when they have arrived. It does not count as an arrival",
+     .orders = "an arrival of the same phase must follow; otherwise the phase may complete too early", .source = mbarrier_source,
      .example = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [rd0], 4096;"},
     {.name = "mbarrier.complete_tx", .qualifiers = "relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "[mbar], txCount", .least_operands = 2,
-     .most_operands = 2, .targets = from_hopper, .does = "says that {last} announced bytes have come, without a copy; TMA does so itself", .source = mbarrier_source,
+     .most_operands = 2, .targets = from_hopper, .does = "reports {last} announced bytes as arrived, without a copy; TMA does so itself", .source = mbarrier_source,
      .example = "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [rd0], 4096;"},
     {.name = "mbarrier.arrive", .qualifiers = "release? cta? noComplete? shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
      .targets = from_ampere, .does = arrive_does, .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive.shared::cta.b64 rd1, [rd0];"},
@@ -246,14 +243,14 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
     {.name = "mbarrier.arrive", .qualifiers = "release|relaxed? cluster shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
      .targets = from_hopper, .does = arrive_does, .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive.release.cluster.shared::cta.b64 rd1, [rd0];"},
     {.name = "mbarrier.arrive", .qualifiers = "expect_tx release|relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "state, [mbar], txCount",
-     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, and arrives: the phase completes when they have come and all others have arrived",
-     .orders = "one thread runs it, before or behind the cp.async.bulk whose bytes it counts. A number that is too large makes waiters hang; one that is too small lets them read what has not come",
+     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, and arrives: the phase completes when the bytes and all other arrivals have come",
+     .orders = "one thread runs it, before or after the cp.async.bulk whose bytes it counts. If the number is too large, waiting threads hang; if it is too small, they read data that has not arrived",
      .source = mbarrier_source, .example = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [rd0], 4096;"},
     {.name = "mbarrier.arrive_drop", .qualifiers = "release? cta? noComplete? shared|shared::cta? b64", .operands = arrive_operands, .least_operands = 2, .most_operands = 3,
-     .targets = from_ampere, .does = "arrives, and takes the thread out of the count of all later phases", .orders = arrive_orders, .source = mbarrier_source,
+     .targets = from_ampere, .does = "arrives, and removes the thread from the count of all later phases", .orders = arrive_orders, .source = mbarrier_source,
      .example = "mbarrier.arrive_drop.shared::cta.b64 rd1, [rd0];"},
     {.name = "mbarrier.arrive_drop", .qualifiers = "expect_tx release|relaxed? cta|cluster? shared|shared::cta|shared::cluster? b64", .operands = "state, [mbar], txCount",
-     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, arrives, and takes the thread out of the count of all later phases",
+     .least_operands = 3, .most_operands = 3, .targets = from_hopper, .does = "announces {last} bytes, arrives, and removes the thread from the count of all later phases",
      .orders = arrive_orders, .source = mbarrier_source, .example = "mbarrier.arrive_drop.expect_tx.shared::cta.b64 _, [rd0], 4096;"},
     {.name = "mbarrier.test_wait", .qualifiers = "acquire? cta? shared|shared::cta? b64", .operands = "waitComplete, [mbar], state", .least_operands = 3, .most_operands = 3,
      .targets = from_ampere, .does = test_wait_does, .orders = wait_orders, .source = mbarrier_source, .example = "mbarrier.test_wait.shared::cta.b64 p0, [rd0], rd1;"},
@@ -270,13 +267,13 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .least_operands = 3, .most_operands = 4, .targets = from_hopper, .does = try_wait_does, .orders = parity_orders, .source = mbarrier_source,
      .example = "mbarrier.try_wait.parity.shared::cta.b64 p0, [rd0], 0;"},
     {.name = "mbarrier.pending_count", .qualifiers = "b64", .operands = "count, state", .least_operands = 2, .most_operands = 2, .targets = from_ampere,
-     .does = "how many arrivals a phase still wanted when a state was taken", .source = mbarrier_source, .example = "mbarrier.pending_count.b64 r0, rd1;"},
+     .does = "the number of arrivals that a phase still expected when the state was returned", .source = mbarrier_source, .example = "mbarrier.pending_count.b64 r0, rd1;"},
     {.name = "fence.mbarrier_init", .qualifiers = "release cluster", .targets = from_hopper,
      .does = "makes the mbarrier.init of this thread visible to the cluster, and to the async proxy",
-     .orders = "behind mbarrier.init, before the barrier of the cluster behind which others use the mbarrier", .source = "PTX ISA, fence",
+     .orders = "after mbarrier.init, and before the cluster barrier after which others use the mbarrier", .source = "PTX ISA, fence",
      .example = "fence.mbarrier_init.release.cluster;"},
     {.name = "fence.proxy.tensormap::generic", .qualifiers = "release cta|cluster|gpu|sys", .targets = from_hopper,
-     .does = "releases ordinary writes of a tensor map to the proxy through which TMA reads it", .orders = "behind tensormap.replace or stores into the map", .source = "PTX ISA, fence",
+     .does = "releases ordinary writes of a tensor map to the proxy through which TMA reads it", .orders = "after tensormap.replace or stores to the map", .source = "PTX ISA, fence",
      .example = "fence.proxy.tensormap::generic.release.gpu;"},
     {.name = "fence.proxy.tensormap::generic", .qualifiers = "acquire cta|cluster|gpu|sys", .operands = "[tensorMap], size", .least_operands = 2, .most_operands = 2,
      .targets = from_hopper, .does = "makes a tensor map that was written to 128 bytes of global memory visible to TMA", .orders = "before the cp.async.bulk.tensor that uses the map",
@@ -291,36 +288,36 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [rd0], [rd1, {r0, r1}], [rd2];"},
     {.name = "cp.async.bulk.tensor", .qualifiers = "2d|3d|4d|5d shared::cta global tile::gather4|im2col::w|im2col::w::128 mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
      .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = TargetSet::from(sm_100),
-     .does = "as cp.async.bulk.tensor; .tile::gather4 takes four rows of a matrix by their numbers", .orders = tensor_load_orders, .source = bulk_source,
+     .does = "as cp.async.bulk.tensor; .tile::gather4 copies four rows of a matrix, given by their indices", .orders = tensor_load_orders, .source = bulk_source,
      .example = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1, r2, r3, r4}], [rd2];"},
     {.name = "cp.async.bulk.tensor", .qualifiers = "2d|3d|4d|5d shared::cluster global tile::gather4|im2col::w|im2col::w::128 mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
      .operands = tensor_load_operands, .least_operands = 3, .most_operands = 3, .targets = tcgen05_targets,
-     .does = "as cp.async.bulk.tensor; .tile::gather4 takes four rows of a matrix by their numbers", .orders = tensor_load_orders, .source = bulk_source,
+     .does = "as cp.async.bulk.tensor; .tile::gather4 copies four rows of a matrix, given by their indices", .orders = tensor_load_orders, .source = bulk_source,
      .example = "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [rd0], [rd1, {r0, r1, r2, r3, r4}], [rd2];"},
     {.name = "cp.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d global shared::cta tile|im2col_no_offs? bulk_group L2::cache_hint?",
      .operands = "[tensorMap, coordinates], [src], cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
      .does = "TMA: one thread copies a box of shared memory, swizzled as the tensor map says, to global memory; elements outside of the tensor are not written", .orders = bulk_store_orders,
      .source = bulk_source, .example = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [rd1, {r0, r1}], [rd0];"},
     {.name = "cp.async.bulk.tensor", .qualifiers = "2d global shared::cta tile::scatter4 bulk_group L2::cache_hint?", .operands = "[tensorMap, coordinates], [src], cache-policy",
-     .least_operands = 2, .most_operands = 2, .targets = tcgen05_targets, .does = "as cp.async.bulk.tensor; .tile::scatter4 writes four rows of a matrix by their numbers",
+     .least_operands = 2, .most_operands = 2, .targets = tcgen05_targets, .does = "as cp.async.bulk.tensor; .tile::scatter4 writes four rows of a matrix, given by their indices",
      .orders = bulk_store_orders, .source = bulk_source, .example = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [rd1, {r0, r1, r2, r3, r4}], [rd0];"},
     {.name = "cp.reduce.async.bulk.tensor", .qualifiers = "1d|2d|3d|4d|5d global shared::cta add|min|max|inc|dec|and|or|xor tile|im2col_no_offs? bulk_group L2::cache_hint?",
      .operands = "[tensorMap, coordinates], [src], cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
      .does = "TMA: combines a box of shared memory with a tensor in global memory, element by element; bitmma does not execute it", .orders = bulk_store_orders, .source = bulk_source,
      .example = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [rd1, {r0, r1}], [rd0];"},
     {.name = "cp.async.bulk.prefetch.tensor", .qualifiers = "1d|2d|3d|4d|5d L2 global tile|im2col? L2::cache_hint?", .operands = "[tensorMap, coordinates], im2colOffsets, cache-policy",
-     .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "TMA: brings a box of a tensor into L2; no result depends on it", .source = bulk_source,
+     .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "TMA: prefetches a box of a tensor into L2; no result depends on it", .source = bulk_source,
      .example = "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [rd1, {r0, r1}];"},
     {.name = "cp.async.bulk.prefetch", .qualifiers = "L2 global L2::cache_hint?", .operands = "[src], size, cache-policy", .least_operands = 2, .most_operands = 2, .targets = from_hopper,
-     .does = "brings bytes into L2; no result depends on it", .source = bulk_source, .example = "cp.async.bulk.prefetch.L2.global [rd0], 4096;"},
-    {.name = "cp.async.bulk.commit_group", .targets = from_hopper, .does = "puts the bulk copies with .bulk_group that the thread started since the last one into a group",
+     .does = "prefetches bytes into L2; no result depends on it", .source = bulk_source, .example = "cp.async.bulk.prefetch.L2.global [rd0], 4096;"},
+    {.name = "cp.async.bulk.commit_group", .targets = from_hopper, .does = "groups the bulk copies with .bulk_group that the thread started since the last commit_group",
      .orders = "before cp.async.bulk.wait_group", .source = bulk_source, .example = "cp.async.bulk.commit_group;"},
     {.name = "cp.async.bulk.wait_group", .qualifiers = "read?", .operands = "N", .least_operands = 1, .most_operands = 1, .last = Last::count, .targets = from_hopper,
-     .does = "waits until no more than {last} groups of the thread's bulk copies, the youngest, are unfinished; with .read only until they have read their sources",
-     .orders = "with .read shared memory may be overwritten behind it, without it global memory has what was written", .source = bulk_source, .example = "cp.async.bulk.wait_group.read 0;"},
+     .does = "waits until at most the {last} most recent groups of the thread's bulk copies are unfinished; with .read it waits only until they have read their sources",
+     .orders = "after it, with .read shared memory may be overwritten; without .read global memory contains what was written", .source = bulk_source, .example = "cp.async.bulk.wait_group.read 0;"},
     {.name = "cp.async.bulk", .qualifiers = "shared::cluster|shared::cta global mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?",
      .operands = "[dst], [src], size, [mbar], ctaMask, cache-policy", .least_operands = 4, .most_operands = 4, .targets = from_hopper,
-     .does = "one thread copies bytes, a multiple of 16, from global to shared memory as they lie: no swizzle. The mbarrier counts them", .orders = tensor_load_orders, .source = bulk_source,
+     .does = "one thread copies bytes, a multiple of 16, from global to shared memory without swizzle. The mbarrier counts them", .orders = tensor_load_orders, .source = bulk_source,
      .example = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [rd0], [rd1], 4096, [rd2];"},
     {.name = "cp.async.bulk", .qualifiers = "shared::cluster shared::cta mbarrier::complete_tx::bytes", .operands = "[dst], [src], size, [mbar]", .least_operands = 4, .most_operands = 4,
      .targets = from_hopper, .does = "one thread copies bytes, a multiple of 16, to another CTA of the cluster. The mbarrier there counts them", .orders = tensor_load_orders,
@@ -329,19 +326,19 @@ constexpr auto rows = std::to_array<SupportInstructionInfo>({
      .targets = from_hopper, .does = "one thread copies bytes, a multiple of 16, from shared to global memory", .orders = bulk_store_orders, .source = bulk_source,
      .example = "cp.async.bulk.global.shared::cta.bulk_group [rd1], [rd0], 4096;"},
     {.name = "cp.async.mbarrier.arrive", .qualifiers = "noinc? shared|shared::cta? b64", .operands = "[mbar]", .least_operands = 1, .most_operands = 1, .targets = from_ampere,
-     .does = "makes the mbarrier get an arrival when all cp.async that this thread started before are done; with .noinc it is one of the arrivals that mbarrier.init counted",
-     .orders = "behind the cp.async; whoever waits for the mbarrier finds the copies", .source = "PTX ISA, cp.async.mbarrier.arrive", .example = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [rd0];"},
-    {.name = "cp.async.commit_group", .targets = from_ampere, .does = "puts the cp.async that the thread started since the last one into a group", .source = "PTX ISA, cp.async.commit_group",
+     .does = "arrives at the mbarrier when all cp.async that this thread started before are done; with .noinc it is one of the arrivals that mbarrier.init counted",
+     .orders = "after the cp.async; threads that wait for the mbarrier see the copied data", .source = "PTX ISA, cp.async.mbarrier.arrive", .example = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [rd0];"},
+    {.name = "cp.async.commit_group", .targets = from_ampere, .does = "groups the cp.async that the thread started since the last cp.async.commit_group", .source = "PTX ISA, cp.async.commit_group",
      .example = "cp.async.commit_group;"},
     {.name = "cp.async.wait_group", .operands = "N", .least_operands = 1, .most_operands = 1, .last = Last::count, .targets = from_ampere,
-     .does = "waits until no more than {last} groups of the thread's cp.async, the youngest, are unfinished",
+     .does = "waits until at most the {last} most recent groups of the thread's cp.async are unfinished",
      .orders = "a barrier must follow before other threads read; wgmma and tcgen05.mma need fence.proxy.async, too", .source = "PTX ISA, cp.async.wait_group", .example = "cp.async.wait_group 0;"},
     {.name = "cp.async.wait_all", .targets = from_ampere, .does = "waits for all cp.async of the thread", .orders = "as cp.async.wait_group 0", .source = "PTX ISA, cp.async.wait_all",
      .example = "cp.async.wait_all;"},
     {.name = "cp.async", .qualifiers = "ca|cg shared|shared::cta global L2::cache_hint? L2::64B|L2::128B|L2::256B?", .operands = "[dst], [src], cp-size, src-size, cache-policy",
-     .least_operands = 3, .most_operands = 4, .targets = from_ampere, .does = "each thread copies 4, 8 or 16 bytes from global to shared memory; behind src-size bytes zeros are written",
-     .orders = "done behind cp.async.wait_group or the mbarrier of cp.async.mbarrier.arrive", .source = "PTX ISA, cp.async", .example = "cp.async.cg.shared.global [rd0], [rd1], 16;"},
-    {.name = "prefetch.tensormap", .operands = "[tensorMap]", .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "brings a tensor map near TMA; no result depends on it",
+     .least_operands = 3, .most_operands = 4, .targets = from_ampere, .does = "each thread copies 4, 8 or 16 bytes from global to shared memory; after src-size bytes it writes zeros",
+     .orders = "the copy is complete after cp.async.wait_group, or after the mbarrier of cp.async.mbarrier.arrive", .source = "PTX ISA, cp.async", .example = "cp.async.cg.shared.global [rd0], [rd1], 16;"},
+    {.name = "prefetch.tensormap", .operands = "[tensorMap]", .least_operands = 1, .most_operands = 1, .targets = from_hopper, .does = "prefetches a tensor map for TMA; no result depends on it",
      .source = "PTX ISA, prefetch", .example = "prefetch.tensormap [rd0];"},
 });
 // clang-format on
@@ -462,9 +459,9 @@ SupportInstruction parse_support_instruction(std::string_view text) {
   if (const size_t end = text.find(';'); end != std::string_view::npos) {
     is_statement = true;
     if (const std::string_view more = syntax::trimmed(text.substr(end + 1)); !more.empty()) {
-      violations.push_back({.field = "text behind the semicolon",
+      violations.push_back({.field = "text after the semicolon",
                             .seen = syntax::shown(more),
-                            .expected = "nothing: a single statement"});
+                            .expected = "absent: pass a single statement"});
     }
     text = syntax::trimmed(text.substr(0, end));
   }
@@ -498,7 +495,8 @@ SupportInstruction parse_support_instruction(std::string_view text) {
     violations.push_back(
         {.field = "instruction",
          .seen = syntax::shown(one.mnemonic),
-         .expected = "one that stands around matrix instructions: wgmma.fence, tcgen05.alloc, ldmatrix"});
+         .expected =
+             "an instruction that accompanies matrix instructions, such as wgmma.fence, tcgen05.alloc or ldmatrix"});
     throw Error(std::move(violations));
   }
   violations.insert(violations.end(), wrong->begin(), wrong->end());
@@ -548,7 +546,7 @@ std::string meaning_of(const SupportInstruction& instruction) {
       replace("{xN}", std::string(1, word[1]) + (word[1] == '1' ? " matrix" : " matrices"));
   }
   if (instruction.mnemonic.find(".trans.") != std::string::npos && row.name != "movmatrix")
-    text += "; .trans: each matrix is transposed on the way";
+    text += "; with .trans each matrix is transposed";
   return text;
 }
 

@@ -129,7 +129,7 @@ Decoder::Decoder(const Module& module, const Entry& entry, Target target, Fusion
 }
 
 Type Decoder::type_of(const Operand& operand) const {
-  if (operand.kind != Kind::reg) refuse("an operand that is no register");
+  if (operand.kind != Kind::reg) refuse("an operand that is not a register");
   return entry_.registers[static_cast<size_t>(operand.reg)].type;
 }
 
@@ -220,7 +220,7 @@ uint32_t Decoder::read_wide(const Operand& operand, Type type, int& bits) {
 
 uint32_t Decoder::read_mask(const Operand& operand) {
   if (operand.kind == Kind::integer) return constant((operand.value & 1) != 0 ? all_lanes : 0, 0);
-  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("an operand that is no predicate");
+  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("an operand that is not a predicate");
   if (!operand.negated) return slot_of(operand.reg);
   const uint32_t slot = scratch(4);
   without_guard_ = true;
@@ -233,7 +233,7 @@ uint32_t Decoder::read_mask(const Operand& operand) {
 
 uint32_t Decoder::write(const Operand& operand, Type type) {
   if (operand.kind == Kind::sink) return scratch(slot_bytes(type));
-  if (operand.kind != Kind::reg) refuse("a result that is no register");
+  if (operand.kind != Kind::reg) refuse("a result that is not a register");
   return read(operand, type);
 }
 
@@ -242,13 +242,13 @@ uint32_t Decoder::write_wide(const Operand& operand, Type type, int& bits) {
     bits = info(type).bits > 64 ? 128 : info(type).bits > 32 ? 64 : 32;
     return scratch(slot_bytes(type));
   }
-  if (operand.kind != Kind::reg) refuse("a result that is no register");
+  if (operand.kind != Kind::reg) refuse("a result that is not a register");
   return read_wide(operand, type, bits);
 }
 
 uint32_t Decoder::write_mask(const Operand& operand) {
   if (operand.kind == Kind::sink) return scratch(4);
-  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("a result that is no predicate");
+  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("a result that is not a predicate");
   return slot_of(operand.reg);
 }
 
@@ -333,7 +333,7 @@ void Decoder::lay_out_variables() {
     throw Error({.code = ViolationCode::unsupported_ptx,
                  .field = fmt::format("PTX line {}", entry_.line),
                  .seen = fmt::format("{} bytes of local memory", program_.local_bytes),
-                 .expected = fmt::format("at most {} a thread", most_local_bytes)});
+                 .expected = fmt::format("at most {} per thread", most_local_bytes)});
   }
   // Dynamic shared memory follows static shared memory.
   for (size_t i = 0; i < module_.variables.size(); ++i) {
@@ -349,7 +349,7 @@ void Decoder::lay_out_variables() {
 
 void Decoder::decode_instruction(const Instruction& instruction) {
   const auto found = opcodes().find(instruction.words[0]);
-  if (found == opcodes().end()) refuse("not run here");
+  if (found == opcodes().end()) refuse("not supported");
   Words words(instruction);
   found->second(*this, instruction, words);
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));

@@ -18,20 +18,23 @@ using Kind = Operand::Kind;
 constexpr std::string_view measured = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
 
 constexpr auto rows = std::to_array<FusionRow>({
-    {"one use", "a product whose only use is a sum of its block joins it", true, measured},
-    {"several uses", "a product whose uses are all sums of its block joins each, unless one took the other operand",
+    {"one use", "a product is fused into a sum if that sum, in the same block, is its only use", true, measured},
+    {"several uses",
+     "a product whose uses are all sums in the same block is fused into each of them, unless one has already fused its "
+     "other operand",
      true, measured},
-    {"both operands", "of two products the one with fewer uses joins; of as many, the first operand", true, measured},
-    {"quotient", "div.full and div.approx end with a product, and so does rcp.approx without .ftz", true, measured},
-    {"other use", "a product that something else reads stays, for all its uses", false, measured},
+    {"both operands", "of two products, the one with fewer uses is fused; if they have equally many, the first operand",
+     true, measured},
+    {"quotient", "div.full, div.approx and rcp.approx without .ftz end with a product", true, measured},
+    {"other use", "a product that another instruction reads is fused into none of its uses", false, measured},
     {"other block",
-     "a product that another basic block reads stays, unless a factor is constant (a number, a parameter of the entry, "
-     "ld.const); a rounded quotient or a fence begins a block",
+     "a product that another basic block reads is not fused, unless a factor is constant (a number, a parameter of the "
+     "entry, ld.const); a rounded quotient or a fence begins a block",
      false, measured},
-    {"same operand", "x + x and x - x of one product join nothing", false, measured},
+    {"same operand", "x + x and x - x of one product are not fused", false, measured},
     {"other flushing", ".ftz of the product and of the sum differ", false, measured},
-    {"guarded product", "a product under a guard stays", false, measured},
-    {"taken", "the sum has joined its other operand", false, measured},
+    {"guarded product", "a product under a guard is not fused", false, measured},
+    {"taken", "the sum has fused its other operand", false, measured},
 });
 constexpr std::string_view row(size_t i) { return rows[i].name; }
 

@@ -68,7 +68,8 @@ class Inliner {
     for (size_t i = 0; i < end; ++i) {
       place.push_back(static_cast<int>(to.instructions.size()));
       if (to.instructions.size() > most_instructions)
-        refuse(from.instructions[i], fmt::format("at most {} instructions with those of functions", most_instructions));
+        refuse(from.instructions[i],
+               fmt::format("at most {} instructions, including those of called functions", most_instructions));
       Instruction one = from.instructions[i];
       if (one.guard >= 0) one.guard += frame.first_register;
       for (Operand& operand : one.operands) renumber(operand, frame);
@@ -105,7 +106,7 @@ class Inliner {
 
   void call(const Instruction& one, const Entry& function, Entry& to) {
     if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
-    if (open_.size() >= most_depth) refuse(one, fmt::format("at most {} calls in each other", most_depth));
+    if (open_.size() >= most_depth) refuse(one, fmt::format("at most {} nested calls", most_depth));
     Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
     to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());
     const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
@@ -115,7 +116,7 @@ class Inliner {
       if (actual.size() != formal.size())
         refuse(one, fmt::format("{} for {}", counted(std::ssize(formal), "operand"), function.name));
       for (size_t i = 0; i < formal.size(); ++i) {
-        if (actual[i].kind != Kind::symbol || actual[i].offset != 0) refuse(one, "variables of .param as arguments");
+        if (actual[i].kind != Kind::symbol || actual[i].offset != 0) refuse(one, ".param variables as arguments");
         const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
                    &wanted = module_.variables[static_cast<size_t>(formal[i])];
         if (given.size_bytes() < wanted.size_bytes())

@@ -52,7 +52,7 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
     throw Error({.code = ViolationCode::not_together,
                  .field = "sass",
                  .seen = "fmad = false",
-                 .fix = "the SASS says itself what is joined"});
+                 .fix = "the SASS itself shows what is fused"});
   }
   kernel::SassLines sass;
   if (options.sass) {
@@ -87,21 +87,21 @@ std::vector<Violation> kernel_warnings(const PtxEntry& kernel) {
     if (one.is_sure && !one.contradicts_rule()) continue;
     Violation warning{.code = ViolationCode::undefined_by_ptx,
                       .field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),
-                      .seen = one.is_joined ? "taken as one fma" : "taken as two roundings",
-                      .expected = "a case that was read from SASS",
-                      .fix = "the last bit may differ; give the SASS of your ptxas",
+                      .seen = one.is_joined ? "computed as one fma" : "computed with two roundings",
+                      .expected = "a case that is confirmed by SASS",
+                      .fix = "the last bit may differ; pass the SASS of your ptxas",
                       .severity = Severity::warning};
     if (one.product_line == 0) {
       warning.field = fmt::format("PTX line {}", one.sum_line);
-      warning.expected = "an fma, as the SASS has it, whose product was not found";
+      warning.expected = "an fma as in the SASS; its product was not found";
       warning.fix = "the last bit may differ";
     } else if (one.sass == SassEvidence::both) {
-      warning.expected = "one or the other: the SASS has both, of a line that ptxas copied";
+      warning.expected = "one or the other: ptxas duplicated the line, and the SASS has both";
       warning.fix = "the last bit may differ";
     } else if (one.contradicts_rule()) {
-      warning.seen += " as the SASS has it";
+      warning.seen += " as in the SASS";
       warning.expected = fmt::format("{} by the rule '{}'", one.rule_joins ? "one fma" : "two roundings", one.rule);
-      warning.fix = "the SASS decides";
+      warning.fix = "the SASS takes precedence";
     }
     warnings.push_back(std::move(warning));
   }
@@ -110,7 +110,7 @@ std::vector<Violation> kernel_warnings(const PtxEntry& kernel) {
                         .field = kernel.name(),
                         .seen = "floating-point atomics on global memory",
                         .expected = "integers",
-                        .fix = "their order decides the bits: here threads add in ascending order",
+                        .fix = "their order determines the bits: bitmma adds in ascending order of threads",
                         .severity = Severity::warning});
   }
   return warnings;

@@ -16,7 +16,7 @@ bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
 }
 
 std::string line_of(const Cta& cta, int instruction) {
-  if (instruction < 0) return "the kernel's begin";
+  if (instruction < 0) return "the kernel's start";
   const Instruction& one = cta.program->entry.instructions[static_cast<size_t>(instruction)];
   return fmt::format("PTX line {}, {}", one.line, one.text);
 }
@@ -45,7 +45,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
       fault(ViolationCode::shared_memory_race, lane,
             fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
                         print_writer(warp, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-            "a barrier between the two", "bar.sync between the write and this access");
+            "a barrier between the two", "put bar.sync between the write and this access");
     }
     const uint32_t bit = is_own ? uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32) : 0;
     if (kind == AccessKind::read) {
@@ -63,7 +63,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
       fault(ViolationCode::shared_memory_race, lane,
             fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
                         line_of(cta, use.read_instruction)),
-            "a barrier between the two", "bar.sync between the read and this write");
+            "a barrier between the two", "put bar.sync between the read and this write");
     }
     use.readers = 0;
     use.writer = static_cast<int16_t>(warp.number);
@@ -77,11 +77,11 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
 
 [[noreturn]] void fault_of_state(uint8_t state, int lane, std::string_view where) {
   if (state == in_flight) {
-    fault(ViolationCode::unwritten_read, lane, fmt::format("{}: a cp.async to it has not been waited for", where),
-          "cp.async.wait_group, and a barrier where other threads copied", "wait before the read");
+    fault(ViolationCode::unwritten_read, lane, fmt::format("{}: a cp.async to it may not have finished", where),
+          "cp.async.wait_group, and a barrier if other threads copied", "wait before the read");
   }
-  fault(ViolationCode::unwritten_read, lane, fmt::format("{}: nothing wrote it", where), "memory that was written",
-        "write it first; --no-checks reads what is there");
+  fault(ViolationCode::unwritten_read, lane, fmt::format("{}: it has not been written", where), "initialised memory",
+        "write it first, or use --no-checks to read it anyway");
 }
 
 /// `where` formats the place; it is called only for a fault.
@@ -112,13 +112,13 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& one) { return one.live == 0; })) {
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
-          "a block that is still there", "barrier.cluster before the block ends");
+          "a block that is still running", "use barrier.cluster before the block ends");
   }
   if (at < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
           fmt::format("an address below {}", size - shared_begin),
-          size == shared_begin ? "a kernel with extern shared memory needs its dynamic size" : "");
+          size == shared_begin ? "for extern shared memory, pass the dynamic size with the launch" : "");
   }
   if (cta.launch->checks) {
     check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
@@ -150,9 +150,9 @@ std::string nearest_region(const Cta& cta, uint64_t address) {
     const uint64_t distance = address < region.begin ? region.begin - address : address >= end ? address - end : 0;
     if (distance < least) least = distance, nearest = &region;
   }
-  if (!nearest || least > window_bytes) return fmt::format("{:#x}, where nothing is", address);
+  if (!nearest || least > window_bytes) return fmt::format("{:#x}, which is outside of all arguments", address);
   if (address < nearest->begin) return fmt::format("{} bytes before {}", nearest->begin - address, nearest->name);
-  return fmt::format("byte {} of {}, which has {}", address - nearest->begin, nearest->name, nearest->size);
+  return fmt::format("byte {} of {}, which has {} bytes", address - nearest->begin, nearest->name, nearest->size);
 }
 
 uint8_t* in_global(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
@@ -228,7 +228,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
       }
       if (kind != AccessKind::read)
         fault(ViolationCode::out_of_bounds, lane, fmt::format("a write to .{} memory", print(space)),
-              "memory that may be written");
+              "writable memory");
       return memory.data() + address;
     }
     default: return in_global(warp, lane, address, bytes, kind);
@@ -256,8 +256,8 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
           fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
                       print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
           is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-          is_known ? "fence.proxy.async behind the write, before the barrier"
-                   : "bar.sync between the write and this access");
+          is_known ? "put fence.proxy.async after the write and before the barrier"
+                   : "put bar.sync between the write and this access");
   }
 }
 

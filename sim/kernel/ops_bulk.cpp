@@ -155,9 +155,9 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
   for (size_t i = 0; i < sizeof map; i += 16)
     std::memcpy(bytes + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
   if (map.mark != PackedTensorMap::mark_of_ours) {
-    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are no tensor map",
-          "a tensor map that the launch was given",
-          "pass it as an argument: maps that a kernel makes are not run here");
+    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are not a tensor map",
+          "a tensor map that was passed to the launch",
+          "pass it as an argument: bitmma does not support maps that a kernel creates");
   }
   require_usable(map);
   if (map.rank != rank)
@@ -195,7 +195,7 @@ void require_coordinates(const BulkDetails& one, const PackedTensorMap& map, con
   if (first[0] * map.element_bytes % 16 != 0) {
     fault(ViolationCode::misaligned, lane,
           fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
-          "one at a multiple of 16 bytes");
+          "a coordinate at a multiple of 16 bytes");
   }
   if (!one.to_shared && *std::ranges::min_element(first) < 0) {
     fault(ViolationCode::out_of_bounds, lane,

@@ -470,7 +470,7 @@ void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words
   const auto type = words.take_type();
   const std::string_view what = words.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
   if (!type || what.empty()) decoder.refuse("without a class and a type");
-  decoder.refuse(fmt::format("not run here: testp.{} of {}", what, instruction.opcode));
+  decoder.refuse(fmt::format("not supported: testp.{} of {}", what, instruction.opcode));
 }
 
 // --- cvt

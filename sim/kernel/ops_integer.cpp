@@ -603,7 +603,7 @@ void decode_shf(Decoder& decoder, const Instruction& one, Words& words) {
 void decode_lop3(Decoder& decoder, const Instruction& one, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   decoder.require_operands(one, 5, 5);
-  if (one.operands[4].kind != Kind::integer) decoder.refuse("with a table that is no constant");
+  if (one.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
   const uint32_t a = decoder.read(one.operands[1], Type::b32), b = decoder.read(one.operands[2], Type::b32),
                  c = decoder.read(one.operands[3], Type::b32), d = decoder.write(one.operands[0], Type::b32);
   Op& op = decoder.emit(lop3);
@@ -895,7 +895,7 @@ void decode_mov(Decoder& decoder, const Instruction& one, Words& words) {
   op.a = a, op.d = d, op.small = 3;
 }
 
-void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not run here: setp and selp are"); }
+void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported; setp and selp are"); }
 
 constexpr auto rows = std::to_array<Opcode>({
     {"add", decode_add},     {"sub", decode_add},   {"addc", decode_addc},  {"subc", decode_addc},

@@ -32,7 +32,7 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MatrixMoveDetails*>(op.details);
   if (mask != all_lanes)
     fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "some lanes of the warp",
-          "all 32 lanes, as .aligned says");
+          "all 32 lanes, as .aligned requires");
   const int rows = 8 * one.move.count;
   std::array<std::array<uint8_t, 16>, lanes> stored;
   if (one.move.store) {
@@ -153,8 +153,8 @@ void set_registers(State& state, const MmaDetails::Registers& registers, std::sp
 void run_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is not there",
-          "all 32 lanes, as .aligned says");
+    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
+          "all 32 lanes, as .aligned requires");
   Cta& cta = *warp.cta;
   const size_t first = static_cast<size_t>(warp.index) / one.warps * one.warps;
   const std::span<Warp> warps = std::span(cta.warps).subspan(first, one.warps);
@@ -291,10 +291,10 @@ void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words
   if (instruction.words.size() > 1 && instruction.words[1] == "mma_async")
     return decode_mma(decoder, instruction, words);
   const std::string_view what = words.take_one({"fence", "commit_group", "wait_group"});
-  if (what.empty() || !words.take("sync") || !words.take("aligned")) decoder.refuse("not run here");
+  if (what.empty() || !words.take("sync") || !words.take("aligned")) decoder.refuse("not supported");
   const bool waits = what == "wait_group";
   decoder.require_operands(instruction, waits ? 1 : 0, waits ? 1 : 0);
-  if (waits && instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is no constant");
+  if (waits && instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is not constant");
   Op& op = decoder.emit(waits ? wait_group : what == "fence" ? nothing : commit_group);
   if (waits) op.immediate = static_cast<int64_t>(instruction.operands[0].value);
 }

@@ -198,7 +198,7 @@ void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx
   if (arrivals > phase.pending) {
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("{} more arrivals at an mbarrier that waits for {}", arrivals, phase.pending),
-          "as many arrivals as mbarrier.init says");
+          "as many arrivals as mbarrier.init specifies");
   }
   if (phase.tx > most_arrivals || phase.tx < -most_arrivals)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tx-count of {}", phase.tx), "-(2^20 - 1) to 2^20 - 1");
@@ -230,7 +230,7 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
 }
 
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("arrive")) decoder.refuse("not run here");
+  if (!words.take("arrive")) decoder.refuse("not supported");
   // Without .noinc the arrival also increments the expected count.
   const bool counts = words.take("noinc");
   MbarrierDetails one{.what = What::arrive};

@@ -423,7 +423,7 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
     uint8_t* const place = locate(warp, op, lane, Space::shared, to & 0xFFFFFFFF, one.bytes, AccessKind::write);
     if (owner_of(*cta.cluster, place) != &cta) {
       fault(ViolationCode::out_of_bounds, lane, "a cp.async to shared memory of another block",
-            "the block's own, .shared::cta");
+            "the block's own shared memory, .shared::cta");
     }
     copy.to = static_cast<uint32_t>(place - cta.shared.data());
     if (cta.launch->checks) {
@@ -444,7 +444,7 @@ void run_wait(Warp& warp, const Op& op, Mask) {
 }
 
 void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("async")) decoder.refuse("not run here");
+  if (!words.take("async")) decoder.refuse("not supported");
   if (words.take("bulk")) return decode_bulk_copy(decoder, instruction, words);
   if (words.take("mbarrier")) return decode_copy_arrives(decoder, instruction, words);
   if (words.take("commit_group")) {
@@ -456,7 +456,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
     int64_t left = 0;
     if (!all) {
       decoder.require_operands(instruction, 1, 1);
-      if (instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is no constant");
+      if (instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is not constant");
       left = static_cast<int64_t>(instruction.operands[0].value);
     }
     Op& op = decoder.emit(run_wait);
@@ -464,14 +464,14 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
     op.flag = all;
     return;
   }
-  if (words.take_one({"ca", "cg"}).empty()) decoder.refuse("not run here");
+  if (words.take_one({"ca", "cg"}).empty()) decoder.refuse("not supported");
   if (!words.take("shared") && !words.take("shared::cta")) decoder.refuse("with another destination");
   words.take("global");
   for (const std::string_view hint : {"L2::64B", "L2::128B", "L2::256B"}) words.take(hint);
   const bool has_policy = words.take("L2::cache_hint");
   const size_t count = instruction.operands.size() - (has_policy ? 1 : 0);
   decoder.require_operands(instruction, 3, 5);
-  if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is no constant");
+  if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is not constant");
   CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
   if (one.bytes != 4 && one.bytes != 8 && one.bytes != 16) decoder.refuse("of another size than 4, 8 and 16");
   one.to = address_of(decoder, instruction.operands[0], Space::shared);

@@ -147,8 +147,8 @@ void run_issued(Warp& warp, const Op& op, Mask mask) {
 void run_move(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const Tcgen05Details*>(op.details);
   if (mask != all_lanes)
-    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is not there",
-          "all 32 lanes, as .aligned says");
+    fault(ViolationCode::undefined_by_ptx, mask == 0 ? 0 : __builtin_ctz(~mask), "a lane that is missing",
+          "all 32 lanes, as .aligned requires");
   TensorMemory& memory = *warp.cta->tensor_memory;
   const bitmma::Instruction instruction = prepare(warp, one, 0);
   const size_t count = one.registers.size();
@@ -197,7 +197,7 @@ void run_alloc(Warp& warp, const Op& op, Mask mask) {
   const auto found = std::ranges::search(memory.allocated, free);
   if (found.empty())
     fault(ViolationCode::deadlock, lane, fmt::format("tcgen05.alloc of {} columns, which are not free", columns),
-          fmt::format("at most {} columns of a block together", tensor_memory_columns));
+          fmt::format("at most {} columns allocated by a block at the same time", tensor_memory_columns));
   const auto address = static_cast<uint32_t>(found.begin() - memory.allocated.begin());
   std::ranges::fill(found, static_cast<uint16_t>(address + 1));
   uint8_t data[4];
@@ -321,7 +321,7 @@ void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& wor
   if (what == "commit") return decode_commit(decoder, instruction, words);
   const bool is_order = what == "wait::ld" || what == "wait::st" || what == "relinquish_alloc_permit" ||
                         what == "fence::before_thread_sync" || what == "fence::after_thread_sync";
-  if (!is_order) decoder.refuse("not run here");
+  if (!is_order) decoder.refuse("not supported");
   words.take("sync");
   words.take("aligned");
   decoder.emit(nothing);

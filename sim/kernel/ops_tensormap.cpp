@@ -65,7 +65,7 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
   switch (one.field) {
     case MapField::global_address: map.address = value; break;
     case MapField::rank:
-      require(value < 5, "0 to 4, the number of dimensions less one");
+      require(value < 5, "0 to 4, the number of dimensions minus one");
       map.rank = static_cast<uint8_t>(value + 1);
       break;
     case MapField::box_dim:
@@ -118,8 +118,8 @@ void run_replace(Warp& warp, const Op& op, Mask mask) {
     const bool is_blank = std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; });
     if (is_blank) map = PackedTensorMap{};
     if (map.mark != PackedTensorMap::mark_of_ours) {
-      fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are no tensor map",
-            "a tensor map that the launch was given, or zeros");
+      fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are not a tensor map",
+            "a tensor map that was passed to the launch, or zeros");
     }
     replace(map, one, value, lane);
     for (size_t i = 0; i < places.size(); ++i) std::memcpy(places[i], bytes + unit * i, unit);
@@ -162,7 +162,7 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
 
 void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take("cp_fenceproxy")) return decode_copy_map(decoder, instruction, words);
-  if (!words.take("replace") || !words.take("tile")) decoder.refuse("not run here");
+  if (!words.take("replace") || !words.take("tile")) decoder.refuse("not supported");
   ReplaceDetails one;
   const MapFieldInfo* field = nullptr;
   for (const MapFieldInfo& row : map_fields) {
@@ -179,7 +179,7 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   if (field->ordinals > 0) {
     const Operand& ordinal = instruction.operands[1];
     if (ordinal.kind != Kind::integer || ordinal.value >= static_cast<uint64_t>(field->ordinals))
-      decoder.refuse("with an ordinal that is no constant of a dimension");
+      decoder.refuse("with an ordinal that is not a constant or not a dimension");
     one.ordinal = ordinal.value;
   }
   one.address = address_of(decoder, instruction.operands[0], space);

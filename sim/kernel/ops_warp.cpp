@@ -26,8 +26,7 @@ void decode_leave(Decoder& decoder, const Instruction&, Words& words) {
 }
 
 void run_trap(Warp&, const Op& op, Mask mask) {
-  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), op.flag ? "an assertion that does not hold" : "trap",
-        "a kernel that ends");
+  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), op.flag ? "a failed assertion" : "trap", "a kernel that ends");
 }
 void decode_trap(Decoder& decoder, const Instruction&, Words&) { decoder.emit(run_trap); }
 
@@ -40,7 +39,7 @@ void decode_call(Decoder& decoder, const Instruction& instruction, Words& words)
       decoder.emit(run_trap).flag = true;
       return;
     }
-    decoder.refuse(fmt::format("of {}, which the module does not have", operand.name));
+    decoder.refuse(fmt::format("of {}, which the module does not define", operand.name));
   }
   decoder.refuse("of a function whose address is in a register");
 }

@@ -110,7 +110,7 @@ class Parser {
       while (take_if(",")) take();
     } else if (take_if(".address_size")) {
       const Token size = peek();
-      if (integer() != 64) refuse(size, "64: kernels of 32-bit addresses are not run");
+      if (integer() != 64) refuse(size, "64: kernels with 32-bit addresses are not supported");
     } else if (is(".file") || is(".loc") || is(".pragma")) {
       parse_debug();
     } else if (is(".section")) {
@@ -191,7 +191,7 @@ class Parser {
     owner_ = static_cast<int>(module_.entries.size());
     entry_.line = peek().line;
     entry_.name = word("the name of an entry");
-    if (module_.find(entry_.name)) refuse(peek(), fmt::format("one entry of the name {}", entry_.name));
+    if (module_.find(entry_.name)) refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
     scopes_.push_back({});
     parse_parameters(entry_.params);
     while (!is("{") && !at_end()) {
@@ -249,7 +249,7 @@ class Parser {
       if (at_end()) refuse(peek(), "'}'");
       if (is("{")) {
         const Token token = take();
-        if (++depth_ > most_depth) refuse(token, fmt::format("at most {} scopes in each other", most_depth));
+        if (++depth_ > most_depth) refuse(token, fmt::format("at most {} nested scopes", most_depth));
         open_scope();
         parse_body();
         close_scope();
@@ -283,7 +283,7 @@ class Parser {
     }
     const int index = static_cast<int>(entry_.instructions.size());
     if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.spelling), index).second)
-      refuse(token, "a label that is defined once");
+      refuse(token, "a label that is defined only once");
     entry_.labels.emplace(index, std::string(token.spelling));
   }
 
@@ -399,7 +399,7 @@ class Parser {
     }
     if (take_if("=")) parse_initialiser(variable, is_open);
     else if (is_open) variable.count = 0, variable.is_extern_array = true;
-    if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays have none");
+    if (is_open && !is_extern && variable.bytes.empty()) refuse(peek(), "a size: only .extern arrays may omit it");
     variable_bytes_ += variable.size_bytes();
     if (variable_bytes_ > most_variable_bytes)
       refuse(peek(), fmt::format("at most {} bytes of all variables", most_variable_bytes));
@@ -446,7 +446,7 @@ class Parser {
       }
     } while (depth > 0 && !at_end());
     if (is_open) variable.count = std::ssize(data) / bytes;
-    if (std::ssize(data) > variable.size_bytes()) refuse(peek(), "at most as many values as the variable has");
+    if (std::ssize(data) > variable.size_bytes()) refuse(peek(), "at most as many values as the variable has elements");
     data.resize(static_cast<size_t>(variable.size_bytes()));
     variable.bytes = std::move(data);
   }
@@ -550,7 +550,7 @@ class Parser {
   }
 
   Operand parse_simple_operand(bool is_jump) {
-    if (depth_ > most_depth) refuse(peek(), fmt::format("at most {} brackets in each other", most_depth));
+    if (depth_ > most_depth) refuse(peek(), fmt::format("at most {} nested brackets", most_depth));
     if (take_if("{")) return {.kind = Kind::vector, .elements = parse_list("}")};
     if (take_if("(")) return {.kind = Kind::list, .elements = parse_list(")")};
     if (take_if("[")) {

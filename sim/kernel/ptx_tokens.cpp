@@ -48,7 +48,7 @@ std::vector<Token> tokens_of(std::string_view text) {
     } else if (c == '"') {
       size_t end = at + 1;
       while (end < text.size() && text[end] != '"' && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
-      if (end >= text.size() || text[end] != '"') refuse(line, "\"", "a string that ends in its line");
+      if (end >= text.size() || text[end] != '"') refuse(line, "\"", "a string that ends on its line");
       tokens.push_back({Token::Kind::text, text.substr(at + 1, end - at - 1), line});
       at = end + 1;
     } else if (is_letter(c) || c == '.') {
@@ -74,7 +74,7 @@ std::vector<Token> tokens_of(std::string_view text) {
       tokens.push_back({Token::Kind::mark, text.substr(at, 1), line});
       ++at;
     } else {
-      refuse(line, std::string(1, c), "a character that PTX has");
+      refuse(line, std::string(1, c), "a character that PTX allows");
     }
   }
   tokens.push_back({Token::Kind::end, {}, line});

@@ -258,9 +258,9 @@ class Executor {
                                   warp.status == WarpStatus::at_cluster_barrier);
           if (warp.steps <= launch_.most_steps) continue;
           fault(ViolationCode::deadlock, -1,
-                fmt::format("warp {} has run {} instructions, and is at {}", warp.index, warp.steps,
+                fmt::format("warp {} has run {} instructions and has reached {}", warp.index, warp.steps,
                             print_place(program_, instruction_of(warp))),
-                "a kernel that ends", "a loop may wait for another block, which runs later here");
+                "a kernel that ends", "a loop may wait for another block, but bitmma runs that block later");
         }
       }
       if (all_done) return;
@@ -288,7 +288,7 @@ class Executor {
     if (count > 4) waits += fmt::format("; and {} other warps", count - 4);
     if (done > 0)
       waits += fmt::format("; {} of the {} have ended", counted(done, "warp"), is_alone ? "block" : "cluster");
-    fault(ViolationCode::deadlock, -1, waits, "a barrier that every thread it waits for reaches");
+    fault(ViolationCode::deadlock, -1, waits, "a barrier that all expected threads reach");
   }
 
   template <bool is_traced>
@@ -373,10 +373,10 @@ class Executor {
       if (is_copy || group <= warp.completed_groups) continue;
       early_read_ = {.code = ViolationCode::undefined_by_ptx,
                      .field = print_place(program_, op.instruction),
-                     .seen = fmt::format("{}, an accumulator of a wgmma that nothing waited for",
+                     .seen = fmt::format("{}, an accumulator of a wgmma that may not have finished",
                                          program_.entry.registers[static_cast<size_t>(reg)].name),
                      .expected = "wgmma.wait_group before it is read",
-                     .fix = "ptxas waits here by itself, after each product",
+                     .fix = "ptxas inserts a wait here, after each product",
                      .severity = Severity::warning};
       return;
     }
@@ -409,7 +409,7 @@ class Executor {
           const Mask outside = here & ~members;
           fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
                 fmt::format("a membermask {:#x} without this lane", members),
-                "one that has every lane that executes it");
+                "a membermask that includes every lane that executes the instruction");
         }
         if (op.run) op.run(warp, op, here);
         ran_ = here;
@@ -445,7 +445,7 @@ class Executor {
       fault(ViolationCode::undefined_by_ptx, __builtin_ctz(warp.active),
             fmt::format("another warp of the warpgroup is at {}",
                         print_place(program_, program_.ops[static_cast<size_t>(group.pc)].instruction)),
-            "one instruction for the four warps of a warpgroup");
+            "the same instruction in all four warps of a warpgroup");
     }
     group.pc = warp.pc;
     if (++group.arrived < 4) {
@@ -514,7 +514,7 @@ class Executor {
     if (parked == 0 || warp.parked.size() > 1) {
       warp.pc = warp.parked.empty() ? warp.pc : warp.parked.front().pc;
       fault(ViolationCode::deadlock, parked == 0 ? -1 : __builtin_ctz(parked),
-            "lanes of a warp that wait at different instructions for each other",
+            "lanes of a warp wait for each other at different instructions",
             "instructions with .sync that all lanes of their mask reach");
     }
     warp.pc = warp.parked.front().pc;
@@ -540,8 +540,8 @@ class Executor {
       return true;
     }
     if (mask != warp.active) {
-      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "a guard that holds in some lanes of the warp alone",
-            "one that holds in all lanes that the instruction needs, or in none");
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(mask), "a guard that is true in only some lanes of the warp",
+            "a guard that is true in all lanes that the instruction needs, or in none");
     }
     if (same != warp.parked.end()) same->mask |= mask;
     else warp.parked.push_back({.pc = warp.pc, .mask = mask});
@@ -708,7 +708,7 @@ Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
     };
     if (extent < 1 || extent > most_cluster) refuse(fmt::format("1 to {} of each extent", most_cluster));
     if (!entry.required_cluster.empty() && *launch.cluster != required)
-      refuse(fmt::format("{}, which .reqnctapercluster of the kernel says", fmt::join(required, ",")));
+      refuse(fmt::format("{}, as .reqnctapercluster of the kernel requires", fmt::join(required, ",")));
     if (entry.grid_of_clusters && launch.grid[i] <= 0x7FFFFFFF) launch.grid[i] *= extent;
   }
   const std::array<int64_t, 3>& cluster = *launch.cluster;
@@ -746,20 +746,20 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
   for (size_t i = 0; i < required.size() && i < 3; ++i) {
     if (launch.block[i] == required[i]) continue;
     refuse("block", print_extents(launch.block),
-           fmt::format("{}, which .reqntid of the kernel says", print_extents(required)));
+           fmt::format("{}, as .reqntid of the kernel requires", print_extents(required)));
     break;
   }
   int64_t most = 1;
   for (const int64_t one : program.entry.most_block) most *= one;
   if (!program.entry.most_block.empty() && threads > most)
     refuse("block", std::to_string(threads),
-           fmt::format("at most {} threads, which .maxntid of the kernel says", most));
+           fmt::format("at most {} threads, as .maxntid of the kernel requires", most));
   constexpr int64_t most_shared = 227 * 1024;
   if (launch.dynamic_shared_bytes < 0 || program.shared_bytes + launch.dynamic_shared_bytes > most_shared)
     refuse("shared memory",
            fmt::format("{} static and {} dynamic bytes", program.shared_bytes, launch.dynamic_shared_bytes),
            fmt::format("at most {} together", most_shared));
-  if (launch.trace && !launch.trace->step) refuse("trace.step", "nothing", "a function that takes the steps");
+  if (launch.trace && !launch.trace->step) refuse("trace.step", "nothing", "a function that receives the steps");
   for (size_t i = 0; launch.trace && i < 3; ++i) {
     const auto require = [&](std::string_view what, int64_t index, int64_t extent) {
       if (index < 0 || index >= extent)
@@ -788,7 +788,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
                                   : counted(bytes, "byte"),
              fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name),
              argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
-                 ? "a tensor map: tensor_map of Python, tensor_map_argument of C++"
+                 ? "pass a tensor map: tensor_map in Python, tensor_map_argument in C++"
                  : "");
     if (argument.offset_bytes < 0 || argument.offset_bytes > std::ssize(argument.memory))
       refuse(fmt::format("offset of argument {}", i), std::to_string(argument.offset_bytes),
@@ -892,7 +892,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
         throw Error({.code = ViolationCode::unsupported_ptx,
                      .field = fmt::format("PTX line {}", variable.line),
                      .seen = fmt::format("the address of {} in {}", address.of, variable.name),
-                     .expected = "that of a global variable"});
+                     .expected = "the address of a global variable"});
       const uint64_t value = addresses.of_variable[static_cast<size_t>(of - program.variables.begin())] +
                              static_cast<uint64_t>(address.offset);
       if (own) std::memcpy(own + address.at, &value, static_cast<size_t>(std::min(bytes_of(variable.type), 8)));

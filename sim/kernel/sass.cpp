@@ -111,14 +111,14 @@ SassLines sass_lines(std::string_view text, std::string_view entry, const std::s
       const std::string_view number = row.substr(mark.size());
       line = 0;
       std::from_chars(number.data(), number.data() + number.size(), line);
-      if (line < 1) refuse(ViolationCode::unusable_file, "a mark without a line", "what nvdisasm -gp writes");
+      if (line < 1) refuse(ViolationCode::unusable_file, "a mark without a line", "the output of nvdisasm -gp");
       has_marks = true;
     } else if (is_here && row.starts_with("/*") && row.find("*/") != std::string_view::npos) {
       const std::optional<Does> what = does(trimmed(row.substr(row.find("*/") + 2)));
       if (!what || line == 0) continue;
       if (!lines.contains(line)) {
         refuse(ViolationCode::contradiction, fmt::format("a floating-point instruction of line {}", line),
-               fmt::format("the SASS of this PTX, where kernel {} has none there", entry));
+               fmt::format("the SASS of this PTX: kernel {} has no such instruction on that line", entry));
       }
       SassLine& at = found[line];
       if (*what == Does::adds) ++at.sums;
@@ -127,9 +127,11 @@ SassLines sass_lines(std::string_view text, std::string_view entry, const std::s
     }
   }
   if (!has_section)
-    refuse(ViolationCode::unusable_file, "no section .text." + std::string(entry), "what nvdisasm writes of its cubin");
+    refuse(ViolationCode::unusable_file, "no section .text." + std::string(entry),
+           "the output of nvdisasm for the kernel's cubin");
   if (!has_marks)
-    refuse(ViolationCode::unusable_file, "no lines of the PTX", "a cubin of ptxas -lineinfo, nvdisasm -gp");
+    refuse(ViolationCode::unusable_file, "it does not refer to lines of the PTX",
+           "the output of nvdisasm -gp for a cubin of ptxas -lineinfo");
   return found;
 }
 

@@ -41,8 +41,8 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
     last += (size - 1) * stride;
   }
   if (!map.element_strides.empty() && map.element_strides[0] != 1)
-    refuse("element_strides[0]", std::to_string(map.element_strides[0]), "1: the driver ignores another");
-  if (map.fills_with_nan && bytes == 1) refuse("fill", "nan, of elements of one byte", "zero");
+    refuse("element_strides[0]", std::to_string(map.element_strides[0]), "1: the driver ignores other values");
+  if (map.fills_with_nan && bytes == 1) refuse("fill", "nan with elements of one byte", "zero");
   if (map.box[0] * bytes % 16 != 0)
     refuse("box[0]", fmt::format("{} bytes", map.box[0] * bytes), "a multiple of 16 bytes");
   if (map.swizzle == Swizzle::b128_atom32) refuse("swizzle", "128-atom32", "none, 32, 64 or 128");

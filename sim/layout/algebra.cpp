@@ -131,12 +131,12 @@ NestedMode composed_leaf(const std::vector<NestedMode>& modes, const NestedMode&
     const int64_t extent = modes[i].extent;
     if (stride % extent != 0 && stride > extent)
       refuse("composition", fmt::format("a stride of {} over an extent of {}", stride, extent),
-             "one that divides the other");
+             "a stride and an extent of which one divides the other");
     const int64_t next_extent = ceil_div(extent, stride), next_stride = ceil_div(stride, extent);
     if (next_extent != 1 && rest != 1) {
       const int64_t taken = std::min(next_extent, rest);
       if (rest % taken != 0)
-        refuse("composition", fmt::format("an extent of {} over one of {}", rest, taken), "a multiple of it");
+        refuse("composition", fmt::format("an extent of {} over an extent of {}", rest, taken), "a multiple of it");
       result.push_back(leaf(taken, times(stride, modes[i].stride)));
       rest /= taken;
     }
@@ -183,7 +183,7 @@ NestedMode complement(const NestedMode& first, const std::vector<NestedMode>& sh
   for (const NestedMode& one : leaves) {
     if (one.stride < stride)
       refuse("complement", fmt::format("a stride of {} below {}", one.stride, stride),
-             "a layout whose modes do not reach over each other");
+             "a layout whose modes do not overlap");
     result.push_back(leaf(one.stride / stride, stride));
     stride = times(one.stride, one.extent);
   }
@@ -269,7 +269,7 @@ NestedMode by_tiler(const NestedMode& mode, const AlgebraLayout& tiler, Splitter
 /// ((A,a),(B,b),c) with a tiler of two modes becomes ((A,B),(a,b,c)).
 std::pair<NestedMode, NestedMode> unzipped(const NestedMode& mode, const AlgebraLayout& tiler) {
   if (tiler.kind == Kind::unchanged)
-    refuse("tiler", "_", "a tile for each mode, where tiles are gathered", "leave the last modes out");
+    refuse("tiler", "_", "one tile for each mode, if tiles are gathered", "omit the last modes");
   if (tiler.kind == Kind::layout) return {mode.modes.at(0), mode.modes.at(1)};
   std::vector<NestedMode> tiles, rests;
   for (size_t i = 0; i < mode.modes.size(); ++i) {
@@ -334,7 +334,7 @@ OffsetSwizzle swizzle_through(const NestedMode& layout, const OffsetSwizzle& swi
   const OffsetSwizzle moved{.bits = std::popcount(y), .base = std::min(y_low, z_low) % 64, .shift = y_low - z_low};
   const auto is_block = [](uint64_t bits, int low_bit) { return std::has_single_bit((bits >> (low_bit % 64)) + 1); };
   if (y == 0 || std::popcount(y) != std::popcount(z) || !is_block(y, y_low) || !is_block(z, z_low))
-    refuse("swizzle", "bits that the layout tears apart", "a layout that moves the swizzle's bits together");
+    refuse("swizzle", "bits that the layout separates", "a layout that moves the bits of the swizzle as a unit");
   return moved;
 }
 
@@ -358,7 +358,7 @@ AlgebraLayout composition(const AlgebraLayout& first, const AlgebraLayout& by) {
     const auto compose = [](const NestedMode& one, const NestedMode& other) { return composition(one, other); };
     return layout_of(by_tiler(first.mode, by, compose, false), first.swizzle);
   }
-  if (first.swizzle) refuse("composition", "two swizzles", "a swizzle on one side at most");
+  if (first.swizzle) refuse("composition", "two swizzles", "a swizzle on at most one side");
   const AlgebraLayout result = layout_of(composition(first.mode, by.mode), swizzle_through(first.mode, *by.swizzle));
   require_swizzle_alike("composition", result, [&](int64_t index) { return first(by(index)); });
   return result;
@@ -396,24 +396,24 @@ AlgebraLayout gathered_by(const AlgebraLayout& first, const AlgebraLayout& tiler
 // clang-format off
 constexpr auto rows = std::to_array<Row>({
     {{.second = Second::tiler, .name = "composition", .meaning = "A(B(i))"}, [](const AlgebraLayout& a, const AlgebraLayout& b) { return composition(a, b); }},
-    {{.second = Second::extent, .name = "complement", .second_is_optional = true, .meaning = "the offsets below B, by default below A's largest, that A leaves out: A and it reach all"},
+    {{.second = Second::extent, .name = "complement", .second_is_optional = true, .meaning = "the offsets below B (default: below A's largest) that A does not reach; A and its complement reach all"},
      [](const AlgebraLayout& a, const AlgebraLayout& b) { return layout_of(complement(a.mode, leaves_of(b.mode))); }},
-    {{.second = Second::profile, .name = "coalesce", .second_is_optional = true, .meaning = "A with as few modes as it needs; with B = (1,1) each of two modes by itself"},
+    {{.second = Second::profile, .name = "coalesce", .second_is_optional = true, .meaning = "A with as few modes as possible; with B = (1,1) each of two modes is simplified separately"},
      [](const AlgebraLayout& a, const AlgebraLayout& b) { return layout_of(coalesced_by(a.mode, b), a.swizzle); }},
     {{.second = Second::tiler, .name = "logical_divide", .meaning = "A in tiles B: ((tile,rest),(tile,rest)) of every mode that B names"}, gathered_by<logical_divide, Gather::logical>},
     {{.second = Second::tiler, .name = "zipped_divide", .meaning = "the same as ((tile,tile),(rest,rest))"}, gathered_by<logical_divide, Gather::zipped>},
     {{.second = Second::tiler, .name = "tiled_divide", .meaning = "the same as ((tile,tile),rest,rest)"}, gathered_by<logical_divide, Gather::tiled>},
     {{.second = Second::tiler, .name = "flat_divide", .meaning = "the same as (tile,tile,rest,rest)"}, gathered_by<logical_divide, Gather::flat>},
-    {{.second = Second::tiler, .name = "logical_product", .meaning = "A repeated as B says: (A, where the copies are)"}, gathered_by<logical_product, Gather::logical>},
-    {{.second = Second::tiler, .name = "zipped_product", .meaning = "the same mode by mode, as ((A,A),(copies,copies))"}, gathered_by<logical_product, Gather::zipped>},
+    {{.second = Second::tiler, .name = "logical_product", .meaning = "A repeated according to B: (A, places of the copies)"}, gathered_by<logical_product, Gather::logical>},
+    {{.second = Second::tiler, .name = "zipped_product", .meaning = "the same for each mode: ((A,A),(copies,copies))"}, gathered_by<logical_product, Gather::zipped>},
     {{.second = Second::tiler, .name = "tiled_product", .meaning = "the same as ((A,A),copies,copies)"}, gathered_by<logical_product, Gather::tiled>},
     {{.second = Second::tiler, .name = "flat_product", .meaning = "the same as (A,A,copies,copies)"}, gathered_by<logical_product, Gather::flat>},
     {{.second = Second::layout, .name = "blocked_product", .meaning = "copies of A side by side in every mode: ((A,copies),(A,copies))"},
      [](const AlgebraLayout& a, const AlgebraLayout& b) { return layout_of(product_by_rank(a.mode, b.mode, false), a.swizzle); }},
     {{.second = Second::layout, .name = "raked_product", .meaning = "copies of A interleaved in every mode: ((copies,A),(copies,A))"},
      [](const AlgebraLayout& a, const AlgebraLayout& b) { return layout_of(product_by_rank(a.mode, b.mode, true), a.swizzle); }},
-    {{.name = "right_inverse", .meaning = "R with A(R(i)) = i, as far as A reaches 0, 1, 2 ..."}, [](const AlgebraLayout& a, const AlgebraLayout&) { return inverse(a, true); }},
-    {{.name = "left_inverse", .meaning = "L with A(L(A(i))) = A(i), and L(A(i)) = i where A has no value twice"}, [](const AlgebraLayout& a, const AlgebraLayout&) { return inverse(a, false); }},
+    {{.name = "right_inverse", .meaning = "R with A(R(i)) = i, for as many of 0, 1, 2 ... as A reaches"}, [](const AlgebraLayout& a, const AlgebraLayout&) { return inverse(a, true); }},
+    {{.name = "left_inverse", .meaning = "L with A(L(A(i))) = A(i), and L(A(i)) = i for values that A has only once"}, [](const AlgebraLayout& a, const AlgebraLayout&) { return inverse(a, false); }},
 });
 // clang-format on
 
@@ -502,7 +502,7 @@ AlgebraLayout read_layout(cute_text::Reader& reader, bool is_tiler, int depth) {
     AlgebraLayout tiler{.kind = Kind::by_mode};
     do tiler.by_mode.push_back(read_layout(reader, true, depth + 1));
     while (reader.take(","));
-    if (!reader.take_any({">", ")"})) reader.refuse(", or > behind the last layout");
+    if (!reader.take_any({">", ")"})) reader.refuse(", or > after the last layout");
     reader.take_any({"{}", "()"});
     return tiler;
   }
@@ -600,9 +600,9 @@ AlgebraLayout apply(const LayoutOperation& operation, const AlgebraLayout& first
   if (first.kind != Kind::layout) refuse("first operand", print(first), "a layout");
   const Second wanted = row.operation.second;
   if (second && wanted == Second::none)
-    refuse("second operand", print(*second), fmt::format("nothing: {} has one operand", operation.name));
+    refuse("second operand", print(*second), fmt::format("absent: {} has one operand", operation.name));
   if (!second && wanted != Second::none && !row.operation.second_is_optional)
-    refuse("second operand", "(missing)", fmt::format("what {} takes beside a layout", operation.name));
+    refuse("second operand", "(missing)", fmt::format("the second operand of {}", operation.name));
   AlgebraLayout other = second.value_or(AlgebraLayout{});
   if (!second && wanted == Second::extent) other = layout_of(leaf(cosize_of(filtered(first.mode)), 1));
   if (other.swizzle && wanted != Second::none && operation.name != "composition")

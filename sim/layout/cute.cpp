@@ -131,7 +131,7 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
                    .seen = shortened(type, 40),
                    .expected = "half_t, bfloat16_t, tfloat32_t, float_e4m3_t, float_e5m2_t, int8_t, uint8_t, "
                                "float_e2m1_t or uint1b_t",
-                   .fix = "or leave <...> out and give the bits of an element"});
+                   .fix = "or omit <...> and pass the bits of an element"});
     }
     reader.expect(">");
     element_bits = row->bits;
@@ -189,7 +189,7 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
     LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more[i - 2];
     mode.push_back({.extent = extent / one, .stride = extent == one ? 0 : stride});
     if (__builtin_mul_overflow(stride, extent / one, &stride) || stride > most_number)
-      refuse_size("more elements than can be counted");
+      refuse_size("more elements than 64 bits can count");
   }
   count(cute);
   return cute;
@@ -244,7 +244,7 @@ void read_swizzle(Reader& reader, CuteLayout& cute) {
   const int64_t in_bytes = base_in_bytes(bits, base, shift, cute.element_bits);
   if (in_bytes == base) return;
   const SwizzleInfo converted = swizzle_in_bytes(bits, in_bytes, shift);
-  cute.remarks.push_back(fmt::format("{} counts elements of {} bits: {} on byte addresses", print(cute.swizzle),
+  cute.remarks.push_back(fmt::format("{} counts elements of {} bits; on byte addresses it is {}", print(cute.swizzle),
                                      cute.element_bits, print(converted)));
   cute.swizzle = converted;
 }
@@ -303,7 +303,7 @@ CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolV
   if (shape.is_number || shape.children.size() == 1) {
     append_digits(shape, stride, cute.layout.row);
     cute.layout.col = {{1, 0}};
-    cute.remarks.push_back("one mode: taken as rows, of one column");
+    cute.remarks.push_back("one mode: treated as the rows of one column");
   } else {
     for (size_t i = 0; i < shape.children.size(); ++i) {
       LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more.emplace_back();

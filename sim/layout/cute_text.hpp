@@ -118,7 +118,7 @@ class Reader {
         throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
                      .seen = given ? std::to_string(*given) : "(no value)",
                      .expected = "0..4294967296",
-                     .fix = "give T, m, k, LBO and SBO values, or write numbers"});
+                     .fix = "pass values for T, m, k, LBO and SBO, or write numbers"});
       }
       if (*given * unit_bits % element_bits != 0) {
         throw Error({.field = fmt::format("{} of the CuTe layout", symbol),

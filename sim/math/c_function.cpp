@@ -224,7 +224,7 @@ const CFunction& parse_c_function(std::string_view text) {
   throw Error({.code = ViolationCode::unknown_name,
                .field = "function",
                .seen = shortened(printable(text)),
-               .expected = "a function of C as a compiler makes it, such as expf@cuda_13 or tl.exp",
+               .expected = "a C function as a compiler translates it, such as expf@cuda_13 or tl.exp",
                .fix = near.empty() ? "bitmma math --list shows all" : fmt::format("did you mean {}?", near)});
 }
 

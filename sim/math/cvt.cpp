@@ -84,7 +84,7 @@ const std::vector<CvtForm>& forms() {
                                                       sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f},
                              blackwell = blackwell_91 | TargetSet{sm_101a, sm_101f};
   static constexpr TargetSet stochastic{sm_100a, sm_103a, sm_107a};
-  static constexpr std::string_view ptxas_alone = "ptxas 13.5; PTX ISA 9.4 has no sentence on the result";
+  static constexpr std::string_view ptxas_alone = "ptxas 13.5; PTX ISA 9.4 does not define the result";
   static const std::vector<CvtForm> rows{
       // Each row is a group of forms.
       // clang-format off
@@ -629,7 +629,7 @@ void compute(const CvtInstruction& instruction, std::span<const CvtOperands> ope
   if (operands.size() != results.size()) {
     throw Error({.field = "operands",
                  .seen = fmt::format("{} for {} results", operands.size(), results.size()),
-                 .expected = "as many as results"});
+                 .expected = "as many operands as results"});
   }
   for (size_t i = 0; i < results.size(); ++i) results[i] = compute_known(instruction, operands[i]);
 }

@@ -123,7 +123,7 @@ void require_target(TargetSet legal, Target target, const std::string& name) {
                .field = "target",
                .seen = std::string(print(target)),
                .legal = names_of(legal),
-               .fix = fmt::format("{} needs one of these", name)});
+               .fix = fmt::format("{} requires one of these", name)});
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target) {
     if (info(target).chip == Target::sm_90)
       return {.level = WordEvidence::compiled, .source = "SASS of ptxas 13.0, the tables of the special function unit"};
     return {.level = WordEvidence::assumed,
-            .source = "as on sm_90a: the PTX ISA bounds the error, and no words of this GPU were compared"};
+            .source = "as on sm_90a: the PTX ISA bounds the error, but no results of this GPU were compared"};
   }();
   const int operands = operand_count(instruction.operation);
   if (!instruction.x2) return compared_or(name, operands, target, otherwise);

@@ -314,8 +314,8 @@ uint32_t rounded_library_value(MathOperation operation, uint32_t argument, doubl
   if (low == high || std::isnan(value)) return rounded_f32(value);
   throw Error({.field = fmt::format("{} of a constant", info(operation).name),
                .seen = print_bits(Format::f32, argument),
-               .expected = "a result that is not within 2^-50 of the middle of two floats",
-               .fix = "ptxas computes it when it compiles, in a way that is not known"});
+               .expected = "a result that is not within 2^-50 of the midpoint of two floats",
+               .fix = "ptxas computes it at compile time, in an unknown way"});
 }
 
 /// The function that the unit approximates, rounded once. Quotients and roots use IEEE operations on double.
@@ -472,7 +472,7 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
     throw Error({.field = "instruction",
                  .seen = print(instruction),
                  .expected = "words of 32 bits or fewer",
-                 .fix = "compute words of 64 bits"});
+                 .fix = "use the function for words of 64 bits"});
   }
   require_lengths(instruction, {a.size(), b.size(), c.size()}, results.size());
   if (const math::Loop loop = math::loop_of(instruction)) {

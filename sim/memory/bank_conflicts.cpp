@@ -73,7 +73,7 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
     }
     return found;
   }
-  refuse("neighbours that do not lie together");
+  refuse("neighbouring elements that are not contiguous");
   return {};
 }
 

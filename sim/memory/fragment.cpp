@@ -43,7 +43,7 @@ void require_sound(const Fragment& fragment) {
   throw Error({.field = "fragment",
                .seen = fmt::format("role {}, {} x {} elements of {} bits in {} threads", static_cast<int>(role), rows,
                                    cols, bits, threads),
-               .expected = "one that fills whole registers, as wgmma_a_fragment() and its neighbours make them"});
+               .expected = "a fragment that fills whole registers, as returned by wgmma_a_fragment() and the like"});
 }
 
 void require_within(std::string_view field, int value, int end) {

@@ -67,17 +67,17 @@ class Search {
     const bool is_mode = mode_.bits == 0 || info(mode_.id).bits == mode_.bits;
     if (!is_mode) {
       refuse("swizzle", print(mode_), "Swizzle<0,4,3>, <1,4,3>, <2,4,3> or <3,4,3>, or <2,5,2> on Blackwell",
-             "the three numbers count bytes; CuTe's may count elements");
+             "the three numbers here are for bytes; CuTe's may be for elements");
     } else if (mode_.code(request_.target) < 0) {
       refuse("swizzle", print(mode_), fmt::format("a mode of {}", print(request_.target)),
-             "128-byte swizzling with 32-byte atoms is Blackwell's");
+             "128-byte swizzling with 32-byte atoms exists only on Blackwell");
     }
     if (cute_.rows % rows_ != 0)
       refuse("rows", std::to_string(cute_.rows), fmt::format("a multiple of the {} of one instruction", rows_));
     if (cute_.cols % cols_ != 0)
       refuse("columns (K)", std::to_string(cute_.cols),
              fmt::format("a multiple of the {} that one instruction reads", cols_),
-             cute_.cols == 1 ? "shared memory holds M or N by K: give both modes" : "");
+             cute_.cols == 1 ? "shared memory holds M or N by K: pass both modes" : "");
     const int64_t inner = along_k() ? cols_ : rows_;
     if (inner < t_)
       refuse(along_k() ? "columns (K)" : "rows", std::to_string(inner),
@@ -111,7 +111,7 @@ class Search {
       return;
     }
     refuse(fmt::format("{} {}", coordinate, index), distance(elements, cute_.element_bits),
-           "a multiple of 16 bytes in 0..262128: LBO and SBO are stored so");
+           "a multiple of 16 bytes in 0..262128, as LBO and SBO are stored");
   }
 
   /// Every block of rows and of K must have the layout of the first block, and the hardware must read that layout.
@@ -133,7 +133,7 @@ class Search {
       std::string rule;
       if (is_inner && index < t_) rule = fmt::format("{} neighbours fill 16 bytes", t_);
       else if (is_inner && index < width_)
-        rule = fmt::format("{} bytes in one piece, the width of {}", mode_.width_bytes, print(mode_));
+        rule = fmt::format("{} contiguous bytes, the width of {}", mode_.width_bytes, print(mode_));
       else if (is_inner)
         rule = fmt::format("equal steps of {} after every {}", mode_.bits == 0 && !along_k() ? "SBO" : "LBO", width_);
       else if (index < atom)
@@ -263,11 +263,11 @@ void append_form_warnings(std::vector<Violation>& found, const CuteLayout& cute,
   if (is_hopper && major == Major::mn && bits != 16)
     warn(seen, "K-major: wgmma transposes operands of 16 bits only", "PTX ISA 9.7.15.5.2");
   if (!is_hopper && major == Major::mn && bits < 8)
-    warn(seen, "K-major: kinds with packed 4-bit operands take nothing else", "PTX ISA 9.7.16.10, Table 54");
+    warn(seen, "K-major: kinds with packed 4-bit operands support nothing else", "PTX ISA 9.7.16.10, Table 54");
   const bool has_wide_atoms = cute.swizzle.id == Swizzle::b128_atom32 && cute.swizzle.bits != 0;
   if (!is_hopper && major == Major::mn && (bits == 32) != has_wide_atoms)
     warn(fmt::format("{}, {}", seen, print(cute.swizzle)),
-         "of 32 bits Swizzle<2,5,2>, and that of 32 bits only, in MN-major", "PTX ISA 9.7.16.10, Table 54");
+         "in MN-major, Swizzle<2,5,2> for 32-bit elements and only for them", "PTX ISA 9.7.16.10, Table 54");
   if (!is_hopper && major == Major::k && has_wide_atoms)
     warn(fmt::format("{}, {}", seen, print(cute.swizzle)), "another swizzle: CUTLASS has no such K-major atom",
          "PTX ISA 9.7.16.3, Table 55");
@@ -349,7 +349,7 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
          .seen = fmt::format("row {}, k {} and row {}, k {} share bytes {:#x}-{:#x}", shared->row, shared->col,
                              shared->other_row, shared->other_col, shared->first_byte, last_byte),
          .expected =
-             fmt::format("bytes of its own for every element; {} on another's",
+             fmt::format("separate bytes for every element; {} on bytes of another element",
                          shared->elements == 1 ? "1 element lies" : fmt::format("{} elements lie", shared->elements)),
          .severity = answer.found ? Severity::warning : Severity::error});
   }

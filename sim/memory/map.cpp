@@ -149,7 +149,7 @@ Map map_of(const Fragment& fragment, bool is_b) {
     put(entry, at, found);
   };
   map.notes.push_back(fmt::format("CuTe (thread, value) -> row + {} * col: {}", fragment.rows, map.cute));
-  map.notes.emplace_back("T thread, r register, as the register figures of the PTX ISA (9.7.15.5.1.1, 9.7.14.5.14)");
+  map.notes.emplace_back("T thread, r register, as in the register figures of the PTX ISA (9.7.15.5.1.1, 9.7.14.5.14)");
   add_warp_note(map, fragment.threads);
   return map;
 }
@@ -191,7 +191,7 @@ Map map_of(const LdMatrix& move) {
                                   move.count == 4
                                       ? ""
                                       : fmt::format("; the addresses of threads {}-31 are not used{}", 8 * move.count,
-                                                    move.store ? "" : "; sm_75 wants valid ones there too")));
+                                                    move.store ? "" : "; sm_75 requires them to be valid, too")));
   return map;
 }
 
@@ -210,7 +210,7 @@ Map map_of(const SmemMatrix& matrix) {
   map.notes.push_back(fmt::format("{}   (in elements, from byte {:#x}; the swizzle acts on the byte address)", map.cute,
                                   matrix.descriptor.start_address_bytes));
   if (map.cute != print_hardware_cute(matrix)) {
-    map.notes.push_back(fmt::format("{}   (K goes on at LBO; the maps follow it)", print_hardware_cute(matrix)));
+    map.notes.push_back(fmt::format("{}   (K continues at LBO; the maps show it)", print_hardware_cute(matrix)));
     map.notes.push_back(wide_row_evidence(matrix));
   }
   map.notes.push_back(
@@ -271,7 +271,7 @@ Map map_of(const TmemA& a, int k) {
   map.locate = [a, at, has_copies](MapEntry& entry) {
     put(entry, at, a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0));
   };
-  if (has_copies) map.notes.emplace_back("copy p of A feeds the p-th part of N; all must be written");
+  if (has_copies) map.notes.emplace_back("copy p of A is for the p-th part of N; all copies must be written");
   return map;
 }
 

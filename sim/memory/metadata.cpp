@@ -30,7 +30,7 @@ void require_sound(const MetadataLayout& layout, int selector) {
                              : layout.by_halves                     ? 16
                                                                     : 8;
   if (layout != metadata_layout(container_bits, layout.stored_k)) {
-    throw Error({.field = "metadata layout", .seen = "another", .expected = "one that metadata_layout() gives"});
+    throw Error({.field = "metadata layout", .seen = "another", .expected = "a layout that metadata_layout() returns"});
   }
   require_range("sparsity selector", selector, 0, layout.selectors - 1);
 }

@@ -376,7 +376,7 @@ std::vector<Violation> reach_warnings(const SmemMap& map) {
   return {{.field = "last byte",
            .seen = fmt::format("{:#x}", end - 1),
            .expected = fmt::format("below {:#x}: a CTA has at most 227 KB of shared memory", shared_memory_bytes),
-           .fix = end > int64_t{1} << 18 ? "addresses of descriptors end at 2^18" : "",
+           .fix = end > int64_t{1} << 18 ? "descriptors can address only 2^18 bytes" : "",
            .severity = Severity::warning}};
 }
 

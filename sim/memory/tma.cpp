@@ -32,7 +32,7 @@ TmaTile checked(TmaTile tile) {
     if (extent < 1 || extent > most) refuse("extent", std::to_string(extent), "1..65536");
   }
   if (tile.start_bytes < 0 || tile.start_bytes % 128 != 0 || tile.start_bytes > int64_t{1} << 32)
-    refuse("start", std::to_string(tile.start_bytes), "a multiple of 128 bytes: TMA writes nowhere else");
+    refuse("start", std::to_string(tile.start_bytes), "a multiple of 128 bytes, as TMA requires");
   if (!violations.empty()) throw Error(std::move(violations));
   const SwizzleInfo& mode = info(tile.swizzle);
   const int64_t width = int64_t{mode.width_bytes} * 8 / tile.element_bits;
@@ -41,10 +41,11 @@ TmaTile checked(TmaTile tile) {
   if (tile.box_inner < 1 || tile.box_inner > most_box || tile.box_inner * tile.element_bits % 128 != 0)
     refuse("inner box", std::to_string(tile.box_inner), "1..256 elements that fill a multiple of 16 bytes");
   else if (mode.bits != 0 && tile.box_inner != width)
-    refuse("inner box", fmt::format("{} elements of {} bits", tile.box_inner, tile.element_bits),
-           fmt::format(
-               "{}: the {} bytes of the swizzle; wider boxes are illegal, of narrower ones the pattern is not known",
-               width, mode.width_bytes));
+    refuse(
+        "inner box", fmt::format("{} elements of {} bits", tile.box_inner, tile.element_bits),
+        fmt::format(
+            "{}: the {} bytes of the swizzle; wider boxes are illegal, and the pattern of narrower boxes is not known",
+            width, mode.width_bytes));
   if (tile.box_outer < 1 || tile.box_outer > most) refuse("outer box", std::to_string(tile.box_outer), "1..65536");
   if (!violations.empty()) throw Error(std::move(violations));
   return tile;
@@ -73,7 +74,7 @@ Map map_of(const TmaTile& given) {
   };
   const int64_t boxes = (inner_extent(tile) + tile.box_inner - 1) / tile.box_inner;
   map.notes.push_back(fmt::format("box {} x {}{}", tile.box_inner, tile.box_outer,
-                                  boxes == 1 ? "" : fmt::format(", {} of them one behind the other", boxes)));
+                                  boxes == 1 ? "" : fmt::format(", {} boxes one after the other", boxes)));
   return map;
 }
 

@@ -26,7 +26,7 @@ void require_place(const TmemLayoutInfo& layout, const TmemAddress& address, int
     violations.push_back({.field = fmt::format("{} columns", operand),
                           .seen = fmt::format("{}..{}", address.column, address.column + columns - 1),
                           .expected = fmt::format("0..{}", tmem_columns - 1),
-                          .fix = "allocate lower, or use a smaller N",
+                          .fix = "allocate at a lower column, or use a smaller N",
                           .source = "PTX ISA 9.7.16.1"});
   }
   if (!violations.empty()) throw Error(std::move(violations));
@@ -44,7 +44,7 @@ void require_sound(const TmemLayoutInfo& layout) {
 void require_indices(std::initializer_list<int> indices) {
   for (const int index : indices) {
     if (index >= 0 && index < 1 << 16) continue;
-    throw Error({.field = "element", .seen = std::to_string(index), .expected = "indices from 0 on"});
+    throw Error({.field = "element", .seen = std::to_string(index), .expected = "indices of 0 or more"});
   }
 }
 
@@ -215,7 +215,7 @@ void require_fits(const TmemScales& scales, int rows, int count, std::string_vie
     violations.push_back({.field = fmt::format("{} lane", operand),
                           .seen = std::to_string(scales.address.lane),
                           .expected = "0",
-                          .fix = "scales stand in all 128 lanes",
+                          .fix = "scales occupy all 128 lanes",
                           .source = "PTX ISA 9.7.16.10.7"});
   }
   if (last.column >= tmem_columns) {
@@ -261,7 +261,7 @@ void require_legal(const LdSt& move) {
     throw Error({.field = ".num",
                  .seen = fmt::format("x{}", move.num),
                  .expected = fmt::format("a power of two, x1..x{} for {}", row.max_num, row.name),
-                 .fix = "at most 128 registers a thread",
+                 .fix = "at most 128 registers per thread",
                  .source = "PTX ISA 9.7.16.8; ptxas 13.0"});
   }
   const bool may_split = move.shape == LdStShape::s16x32bx2;

@@ -31,7 +31,7 @@ TmemPlan plan_tmem(const TmemNeeds& needs, int base_column) {
   require(needs.metadata_columns >= 0 && needs.metadata_columns <= 8, "metadata columns", needs.metadata_columns,
           "0..8");
   require(base_column >= 0 && base_column < tmem_columns && base_column % least_alloc == 0, "base column", base_column,
-          "0..480 in steps of 32, as allocations begin");
+          "0..480 in steps of 32, as for allocations");
   if (!violations.empty()) throw Error(std::move(violations));
 
   TmemPlan plan;

@@ -86,7 +86,7 @@ void require_shape(const AttentionShape& shape) {
   require(shape.keys >= 1, "keys", shape.keys, "1 or more");
   constexpr int64_t most = std::numeric_limits<int>::max();
   require(int64_t{shape.heads} * shape.queries <= most && int64_t{shape.kv_heads} * shape.keys <= most, "heads",
-          shape.heads, "at most 2^31 - 1 queries and keys of all heads");
+          shape.heads, "at most 2^31 - 1 queries and keys over all heads");
   require(shape.head_size >= 8 && shape.head_size <= 256 && shape.head_size % 8 == 0, "head_size", shape.head_size,
           "a multiple of 8 up to 256");
   if (!violations.empty()) throw Error(std::move(violations));
@@ -102,9 +102,9 @@ void require_plan(const AttentionPlan& plan) {
           std::to_string(plan.tile_keys), "a multiple of 32 up to 256");
   require(plan.splits >= 1 && plan.splits <= 128, "splits", std::to_string(plan.splits), "1 to 128");
   require(std::isfinite(plan.scale) && plan.scale > 0, "scale", fmt::format("{}", plan.scale),
-          "a number above 0: no other was compared with a GPU");
+          "a number above 0: other values were not compared with a GPU");
   for (const int window : {plan.window_left, plan.window_right})
-    require(window >= -1 && window <= 1 << 30, "window", std::to_string(window), "-1, all keys, to 2^30");
+    require(window >= -1 && window <= 1 << 30, "window", std::to_string(window), "-1 (all keys) to 2^30");
 }
 
 void require_matrix(std::string_view name, const Matrix& matrix, Format format, int rows, int cols) {
@@ -418,8 +418,9 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
       throw Error(
           {.field = "head_size", .seen = std::to_string(shape.head_size), .expected = "a multiple of 8 up to 128"});
     if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
-      throw Error(
-          {.field = "window or splits", .seen = "given", .expected = "none: the memory-efficient kernel has neither"});
+      throw Error({.field = "window or splits",
+                   .seen = "given",
+                   .expected = "absent: the memory-efficient kernel has neither"});
     plan.tile_queries = 64, plan.tile_keys = shape.head_size <= 64 ? 64 : 128;
     if (options.causal) plan.window_right = 0;
     plan.masks = options.causal;
@@ -461,9 +462,10 @@ Attention attention(const AttentionPlan& plan, const AttentionShape& shape, cons
   require_plan(plan);
   const bool is_flash = plan.kernel == AttentionKernel::flash_2;
   if (q.format() != Format::f16 && q.format() != Format::bf16 && (is_flash || q.format() != Format::f32))
-    throw Error({.field = "type of Q",
-                 .seen = std::string(info(q.format()).name),
-                 .expected = is_flash ? "f16 or bf16; the memory-efficient kernel takes f32" : "f16, bf16 or f32"});
+    throw Error(
+        {.field = "type of Q",
+         .seen = std::string(info(q.format()).name),
+         .expected = is_flash ? "f16 or bf16; only the memory-efficient kernel supports f32" : "f16, bf16 or f32"});
   require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);
   require_matrix("K", k, q.format(), shape.kv_heads * shape.keys, shape.head_size);
   require_matrix("V", v, q.format(), shape.kv_heads * shape.keys, shape.head_size);

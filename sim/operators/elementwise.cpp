@@ -99,8 +99,9 @@ Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int 
   const ElementwiseFunction& function = function_named(name);
   require_floats("x", x);
   if ((function.operands == 2) != (y != nullptr))
-    throw Error(
-        {.field = "y", .seen = y ? "a matrix" : "none", .expected = y ? "none: a function of one" : "a matrix"});
+    throw Error({.field = "y",
+                 .seen = y ? "a matrix" : "none",
+                 .expected = y ? "absent: a function of one operand" : "a matrix"});
   if (y && (y->format() != x.format() || y->rows() != x.rows() || y->cols() != x.cols()))
     throw Error({.field = "y",
                  .seen = fmt::format("{} x {} of {}", y->rows(), y->cols(), info(y->format()).name),

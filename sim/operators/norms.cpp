@@ -113,8 +113,9 @@ Norm norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, 
   require_like("weight", weight, x);
   require_like("bias", bias, x);
   if (bias && !weight)
-    throw Error(
-        {.field = "bias", .seen = "no weight", .expected = "a weight with the bias: without it nothing was measured"});
+    throw Error({.field = "bias",
+                 .seen = "no weight",
+                 .expected = "a weight with the bias: a bias without a weight was not measured"});
   const std::vector<float> weights = weight ? row_of(*weight, 0) : std::vector<float>{},
                            biases = bias ? row_of(*bias, 0) : std::vector<float>{};
   const bool in_vectors = x.cols() % 4 == 0 && x.cols() <= 1 << 24;

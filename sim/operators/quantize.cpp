@@ -209,7 +209,7 @@ uint32_t code_of_scale(const QuantizeRecipe& recipe, uint32_t scale) {
   throw Error({.field = fmt::format("{} of {}", what, recipe.name),
                .seen = "NaN",
                .expected = fmt::format("a number: {} has no NaN", info(recipe.element).name),
-               .fix = "the project's arithmetic divides by zero here: a matrix with other elements than zeros"});
+               .fix = "the project's arithmetic divides by zero here: use a matrix with elements other than zero"});
 }
 
 /// Finds a code of e2m1: counts the midpoints below the magnitude.
@@ -283,7 +283,7 @@ void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
       if (decode(x.format(), x(row, col)).number == NumberClass::finite) continue;
       throw Error({.field = fmt::format("x({}, {})", row, col),
                    .seen = print_value(x.format(), x(row, col)),
-                   .expected = "finite numbers: what the recipe makes of others is not known"});
+                   .expected = "finite numbers: the recipe's results for other values are not known"});
     }
   }
 }
@@ -310,7 +310,7 @@ std::string print(const QuantizeRecipe& recipe) {
   print_steps(recipe.of_block, text);
   text += fmt::format("stored = {}(scale)  {}", info(recipe.scale_format).name,
                       recipe.scale_format == Format::f32
-                          ? "as it is"
+                          ? "unchanged"
                           : scale_rounding_names[static_cast<size_t>(recipe.scale_rounding)]);
   if (recipe.exponent_offset != 0) text += fmt::format(" - {}", recipe.exponent_offset);
   text += "\n";
@@ -340,8 +340,8 @@ TorchDevice torch_device_of(const QuantizeRecipe& recipe, std::optional<std::str
     throw Error({.code = ViolationCode::no_effect,
                  .field = "torch_device",
                  .seen = std::string(*name),
-                 .expected = "none: no step of the recipe divides by a number of Python",
-                 .fix = fmt::format("{} gives the same on every device", recipe.name)});
+                 .expected = "absent: no step of the recipe divides by a Python number",
+                 .fix = fmt::format("{} gives the same result on every device", recipe.name)});
   }
   return *name == "cpu" ? TorchDevice::cpu : TorchDevice::cuda;
 }
@@ -357,7 +357,7 @@ std::vector<Violation> warnings_of(const QuantizeRecipe& recipe, const Quantized
     warnings.push_back({.field = fmt::format("{} of {}", what, recipe.name),
                         .seen = fmt::format("{} of {} are NaN", count, matrix->size()),
                         .expected = "numbers",
-                        .fix = "the project divides 0 by 0 in blocks of zeros, and so does this",
+                        .fix = "the project divides 0 by 0 in blocks of zeros, and bitmma does the same",
                         .source = fmt::format("{}, {}", recipe.project, recipe.path),
                         .severity = Severity::warning});
   }
@@ -434,7 +434,7 @@ std::vector<uint8_t> packed_codes(const Matrix& codes) {
   if (bits_of(codes.format()) != 4 || codes.cols() % 2 != 0) {
     throw Error({.field = "codes",
                  .seen = fmt::format("{} columns of {}", codes.cols(), info(codes.format()).name),
-                 .expected = "an even number of columns of a format of 4 bits"});
+                 .expected = "an even number of columns with a format of 4 bits"});
   }
   std::vector<uint8_t> packed(codes.size() / 2);
   for (size_t i = 0; i < packed.size(); ++i)

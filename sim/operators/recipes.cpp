@@ -182,8 +182,8 @@ constexpr QuantizeRecipe deepgemm_row(std::string_view name, int block_rows, boo
 
 constexpr QuantizeRecipe torchao_fp8_row(std::string_view name, int block_rows, Format element) {
   return {.name = name,
-          .what = block_rows == 1 ? "Float8Tensor, PerRow: as torch._scaled_mm reads it"
-                                  : "Float8Tensor, PerTensor: as torch._scaled_mm reads it",
+          .what = block_rows == 1 ? "Float8Tensor, PerRow, the form that torch._scaled_mm reads"
+                                  : "Float8Tensor, PerTensor, the form that torch._scaled_mm reads",
           .evidence = QuantizeEvidence::compared,
           .block_rows = block_rows,
           .element = element,
@@ -211,7 +211,8 @@ constexpr QuantizeRecipe torchao_training_row(std::string_view name, int block_r
 
 constexpr QuantizeRecipe vllm_row(std::string_view name, int block_rows) {
   return {.name = name,
-          .what = block_rows == 1 ? "QuantFP8 in PyTorch, a scale a token" : "QuantFP8 in PyTorch, a scale a tensor",
+          .what = block_rows == 1 ? "QuantFP8 in PyTorch, one scale per token"
+                                  : "QuantFP8 in PyTorch, one scale per tensor",
           .evidence = QuantizeEvidence::compared,
           .block_rows = block_rows,
           .is_torch = true,
@@ -245,7 +246,7 @@ std::vector<QuantizeRecipe> all_recipes() {
                  {te_mx_row("te_mxfp8_e4m3", Format::e4m3), te_mx_row("te_mxfp8_e5m2", Format::e5m2)}),
       recipes_of(transformer_engine, "transformer_engine/common/cast/nvfp4/quantize_transpose_nvfp4.cuh",
                  {te_nvfp4_row("te_nvfp4", 1, "NVFP4BlockScaling without Hadamard transform or random rounding"),
-                  te_nvfp4_row("te_nvfp4_16x16", 16, "the same of weights, a scale for 16 x 16 elements")}),
+                  te_nvfp4_row("te_nvfp4_16x16", 16, "the same for weights, with one scale for 16 x 16 elements")}),
       recipes_of(transformer_engine, "transformer_engine/common/recipe/recipe_common.cuh",
                  {te_block_row("te_fp8_1x128", 1, false), te_block_row("te_fp8_128x128", 128, false),
                   te_block_row("te_fp8_1x128_power", 1, true), te_block_row("te_fp8_128x128_power", 128, true)}),
@@ -320,7 +321,7 @@ std::vector<QuantizeRecipe> all_recipes() {
                    .of_factor = {{{factor, div, 1.0F, stored}}}}}),
       recipes_of(modelopt, "modelopt/torch/quantization/qtensor",
                  {{.name = "modelopt_nvfp4",
-                   .what = "NVFP4QTensor.quantize, as checkpoints for TensorRT-LLM and vLLM are made",
+                   .what = "NVFP4QTensor.quantize, used to make checkpoints for TensorRT-LLM and vLLM",
                    .evidence = QuantizeEvidence::compared,
                    .block_cols = 16,
                    .element = Format::e2m1,

@@ -162,7 +162,7 @@ Matrix reduce(const Matrix& given, const ReduceOptions& options) {
   if (to != x.format() && !(adds && to == Format::f32))
     throw Error({.field = "type of the result",
                  .seen = std::string(info(to).name),
-                 .expected = "that of x, or f32 of a sum or mean"});
+                 .expected = "the type of x, or f32 for a sum or mean"});
   Matrix out(is_index ? Format::s32 : to, x.rows(), 1);
   for_each_row(x.rows(), options.threads, [&](int row) {
     const std::vector<float> values = row_of(x, row);

@@ -22,7 +22,7 @@ void require_floats(std::string_view name, const Matrix& x) {
   if (x.size() == 0)
     throw Error({.field = fmt::format("shape of {}", name),
                  .seen = fmt::format("{} x {}", x.rows(), x.cols()),
-                 .expected = "one element or more"});
+                 .expected = "at least one element"});
 }
 
 std::vector<float> row_of(const Matrix& x, int row) {

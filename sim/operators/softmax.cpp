@@ -80,7 +80,8 @@ Matrix softmax(const Matrix& x, const SoftmaxOptions& options) {
   require_rows(options.of, x);
   const Format to = options.to.value_or(x.format());
   if (to != x.format() && to != Format::f32)
-    throw Error({.field = "type of the result", .seen = std::string(info(to).name), .expected = "that of x, or f32"});
+    throw Error(
+        {.field = "type of the result", .seen = std::string(info(to).name), .expected = "the type of x, or f32"});
   static const CFunction &expf = parse_c_function("expf@cuda_13"), &logf = parse_c_function("logf@cuda_13");
   // f16 to f32 is one kernel; bf16 is copied to f32 first.
   const bool half_to_float = x.format() == Format::f16 && to == Format::f32;

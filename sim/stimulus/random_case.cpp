@@ -115,7 +115,7 @@ State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random, c
                    .seen = fmt::format("{:#x}", move.half_split_offset),
                    .expected = fmt::format("at most {} columns in bits 15:0",
                                            tmem_columns - span + static_cast<int>(move.half_split_offset & 0xFFFF)),
-                   .fix = "the second piece lies in Tensor Memory, too",
+                   .fix = "the second piece must be in Tensor Memory, too",
                    .source = "PTX ISA 9.7.16.8"});
     }
   } else if (move.kind == MoveKind::cp) {

@@ -31,7 +31,7 @@ const Question& question_of(const SurveyUnit& unit) {
   static const std::vector<Question> all = questions();
   const auto found = std::ranges::find(all, unit.question, &Question::name);
   if (found != all.end()) return *found;
-  throw Error({.field = "question", .seen = unit.question, .expected = "one of this version's"});
+  throw Error({.field = "question", .seen = unit.question, .expected = "a distribution of this version"});
 }
 
 std::vector<Asked> asked_of(const SurveyUnit& unit, const Question& question, uint64_t seed) {

@@ -99,7 +99,7 @@ Report describe(const ReadSurvey& survey, bool all) {
   found.add_text(fmt::format("{}: {}; {}, seed {}, {:.0f} s", survey.path, print_origin(report), report.version,
                              report.seed, report.seconds));
   if (report.is_rehearsal())
-    found.add_text("a rehearsal: the model answered for itself, which is evidence of nothing", Tone::warning);
+    found.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
   found.add_text("").add_text(table_of(survey.findings));
   Report findings = Report::list();
   for (const SurveyFinding& one : survey.findings) {
@@ -111,7 +111,7 @@ Report describe(const ReadSurvey& survey, bool all) {
   const Confirmed news = confirmed_by(report, survey.findings);
   if (!news.empty()) {
     found.add_text("");
-    found.add_text(fmt::format("{} and {} would become measured: bitmma survey read --confirmed {}",
+    found.add_text(fmt::format("{} and {} would become measured; to write them, run bitmma survey read --confirmed {}",
                                counted(static_cast<int64_t>(news.rules.size()), "row"),
                                counted(static_cast<int64_t>(news.choices.size()), "choice"), survey.path));
   }
@@ -142,7 +142,7 @@ std::string print_cases(const SealedFinding& finding) {
     case SealedVerdict::unreadable:
     case SealedVerdict::not_answered: return "";
     case SealedVerdict::none_known:
-      if (finding.deciding == 0) return "; none of them has any case";
+      if (finding.deciding == 0) return "; none of them matches any case";
       return fmt::format("; the nearest fits {} of {}: {}", finding.deciding, counted(finding.cases, "case"),
                          finding.nearest);
     default: return fmt::format(" ({} of {} decide)", finding.deciding, counted(finding.cases, "case"));
@@ -223,7 +223,7 @@ Report describe(const SealedRun& run) {
                               run.file.sha256, counted(static_cast<int64_t>(findings.size()), "point"),
                               counted(cases_of(run.file), "case"), counts));
   if (answers.gpu == rehearsal_gpu)
-    report.add_text("a rehearsal: the model answered for itself, which proves nothing", Tone::warning);
+    report.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
   return report.add("points", std::move(points));
 }
 

@@ -83,7 +83,7 @@ void read_rule(const Reading& reading) {
   SurveyFinding& finding = reading.finding;
   const AccumulatorModel& row = reading.row ? *reading.row : model_for(reading.unit.instruction, reading.unit.target);
   const auto observations = observations_of(reading);
-  if (!observations) return call_unreadable(finding, "the cases are not those that this version makes");
+  if (!observations) return call_unreadable(finding, "the cases differ from those of this version");
   for (size_t i = 0; i < observations->size(); ++i) {
     const Comparison one = compare_case(reading.unit.instruction, static_cast<int64_t>(i),
                                         multiply_accumulate(row, (*observations)[i].operands), (*observations)[i].d);
@@ -101,14 +101,14 @@ void read_rule(const Reading& reading) {
     finding.verdict = SurveyVerdict::undecided;
     finding.details.emplace_back(why);
   };
-  if (!reading.record.settled) leave_open("the search ended before it had tried to tell the rules that are left apart");
+  if (!reading.record.settled) leave_open("the search ended before it tried to distinguish the remaining rules");
   const int kept = rows_kept(mma_of(reading.unit.instruction));
   RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
   const bool begins_as_all = std::ranges::all_of(search.first_cases(), [&](const RuleCase& one) {
     return std::ranges::find(reading.record.cases, one) != reading.record.cases.end();
   });
   if (!begins_as_all) {
-    leave_open("cases are missing that every search begins with");
+    leave_open("some cases with which every search begins are missing");
     if (finding.mismatches > 0) {
       finding.verdict = SurveyVerdict::unknown;
       finding.found = "not the rule of the row";
@@ -119,7 +119,7 @@ void read_rule(const Reading& reading) {
     const FoundRule found = search.result();
     // The report may lack the cases that separate these rules, by omission or because its writer did not know them.
     if (finding.mismatches == 0 && finding.verdict == SurveyVerdict::confirmed && !search.is_exhausted())
-      leave_open("other cases would tell the rules that are left apart");
+      leave_open("other cases would distinguish the remaining rules");
     if (finding.mismatches == 0 && found.rule != row) {  // the search must find the row if it gives every bit
       finding.verdict = SurveyVerdict::undecided;
       finding.found = found.rule ? print_rule(*found.rule) : "no rule of the search";
@@ -128,7 +128,7 @@ void read_rule(const Reading& reading) {
       const bool is_known = found.rule || !found.contradictions.empty();
       finding.verdict = is_known ? SurveyVerdict::refuted : SurveyVerdict::unknown;
       finding.found = found.rule      ? print_rule(*found.rule)
-                      : is_known      ? "another rule for what the instruction says"
+                      : is_known      ? "another rule for facts that the instruction itself defines"
                       : found.nearest ? fmt::format("no rule of the search; the nearest, {}, misses {} of {} outputs",
                                                     print_rule(*found.nearest), found.nearest_mismatches, found.outputs)
                                       : "no rule of the search";
@@ -136,7 +136,7 @@ void read_rule(const Reading& reading) {
     }
     add_open_facts(finding, "open: ", found.facts);
   }
-  if (!finding.searched) add_open_facts(finding, "the report says that this is open: ", reading.record.facts);
+  if (!finding.searched) add_open_facts(finding, "open according to the report: ", reading.record.facts);
 }
 
 /// Why the counts of the random cases contradict their hash; empty if they do not. The counts refer to the model of the
@@ -144,22 +144,22 @@ void read_rule(const Reading& reading) {
 std::string contradiction_of(const Reading& reading, int64_t outputs, int64_t first_differences, bool is_same_hash) {
   const SurveyRecord& record = reading.record;
   if (record.random_compared != outputs) {
-    return fmt::format("the record says that {} random outputs were compared, and its cases have {}",
+    return fmt::format("the record states that {} random outputs were compared, but its cases have {}",
                        record.random_compared, outputs);
   }
   if (record.random_mismatches == 0) return {};
-  if (!record.first_mismatch) return "the record says that random outputs differ, and names no case of them";
+  if (!record.first_mismatch) return "the record states that random outputs differ, but names no such case";
   const int64_t first = *record.first_mismatch;
   if (is_same_hash && first_differences > 0) {
-    return fmt::format("the hash is that of the model's results, and the results of random case {} are not", first);
+    return fmt::format("the hash matches the model's results, but the results of random case {} do not", first);
   }
   const bool is_model_of_the_day = reading.report.version == version() && !reading.row;
   if (is_model_of_the_day && first_differences == 0) {
-    return fmt::format("the record says that random case {} differs, and its results are the model's", first);
+    return fmt::format("the record states that random case {} differs, but its results equal the model's", first);
   }
   if (is_model_of_the_day && record.random_mismatches < first_differences) {
-    return fmt::format("the record says that {} random outputs differ, and {} of case {} do", record.random_mismatches,
-                       first_differences, first);
+    return fmt::format("the record states that {} random outputs differ, but {} of case {} differ",
+                       record.random_mismatches, first_differences, first);
   }
   return {};
 }
@@ -176,13 +176,13 @@ void read_random(const Reading& reading) {
     return;
   }
   if (record.random_unit != random_unit_of(reading.unit))
-    return call_unreadable(finding, "the random cases are those of another unit");
+    return call_unreadable(finding, "the random cases belong to another unit");
   const CampaignUnit random = campaign_unit_of(reading.unit.instruction, reading.unit.target, reading.report.seed,
                                                record.random_unit, record.random_outputs);
   if (static_cast<int64_t>(random.cases.size()) != record.random_cases)
-    return call_unreadable(finding, "the random cases are not those that this version makes");
+    return call_unreadable(finding, "the random cases differ from those of this version");
   if (record.random_inputs_hash && *record.random_inputs_hash != inputs_hash_of(random))
-    return call_unreadable(finding, "the random cases are not those that this version makes");
+    return call_unreadable(finding, "the random cases differ from those of this version");
   Hash results;
   int64_t outputs = 0, first_differences = 0;
   for (size_t i = 0; i < random.cases.size(); ++i) {
@@ -191,7 +191,7 @@ void read_random(const Reading& reading) {
     results.add(bytes_of(d));
     if (record.first_mismatch != static_cast<int64_t>(i)) continue;
     if (record.first_mismatch_results.size() != bytes_of(d).size())
-      return call_unreadable(finding, "the results of the first random case that differs are not as many as D has");
+      return call_unreadable(finding, "the number of results of the first differing random case is not the size of D");
     const Matrix recorded = matrix_of(record.first_mismatch_results, d.format(), d.rows(), d.cols());
     first_differences = compare_case(reading.unit.instruction, static_cast<int64_t>(i), d, recorded).mismatches;
   }
@@ -203,18 +203,18 @@ void read_random(const Reading& reading) {
   if (is_same_hash) {
     if (record.random_mismatches > 0) {
       finding.details.push_back(
-          fmt::format("outputs of random cases that differed from the model of {}, and not from "
-                      "this version's: {}",
+          fmt::format("outputs of random cases that differed from the model of {}, but not from this version's: {}",
                       printable(reading.report.version), record.random_mismatches));
     }
     return;
   }
   // The record counts mismatches with the model of its version; at least one output differs from this version's.
   finding.mismatches += std::max({record.random_mismatches, first_differences, int64_t{1}});
-  finding.details.push_back(record.first_mismatch
-                                ? fmt::format("random cases differ, first case {} of seed {}, unit {}",
-                                              *record.first_mismatch, reading.report.seed, record.random_unit)
-                                : "random cases differ from this version's model, and not from that of the day");
+  finding.details.push_back(
+      record.first_mismatch
+          ? fmt::format("random cases differ, first case {} of seed {}, unit {}", *record.first_mismatch,
+                        reading.report.seed, record.random_unit)
+          : "random cases differ from this version's model, but did not differ from the model of the report's version");
   if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::undecided) {
     finding.verdict = SurveyVerdict::unknown;
     if (reading.unit.ask == SurveyAsk::rule) finding.found += ", but not for random cases";
@@ -230,7 +230,7 @@ void read_question(const Reading& reading) {
   for (const Asked& one : asked) inputs.add(one.before);
   if (inputs.value() != reading.record.inputs_hash ||
       reading.record.question_cases != static_cast<int64_t>(asked.size()))
-    return call_unreadable(finding, "the cases are not those that this version makes");
+    return call_unreadable(finding, "the cases differ from those of this version");
   std::vector<std::string_view> fitting;
   for (const Answer& answer : question.answers) {
     std::vector<uint8_t> expected;
@@ -243,7 +243,7 @@ void read_question(const Reading& reading) {
       continue;
     }
     if (expected.size() != reading.record.results.size())
-      return call_unreadable(finding, "the results are not as many as the cases write");
+      return call_unreadable(finding, "the number of results is not the number of outputs of the cases");
     const bool fits = expected == reading.record.results;
     if (fits) fitting.push_back(answer.text);
     if (&answer != question.answers.data()) continue;
@@ -256,7 +256,7 @@ void read_question(const Reading& reading) {
   const bool ours = !fitting.empty() && fitting.front() == question.answers.front().text;
   if (fitting.empty()) {
     finding.verdict = SurveyVerdict::unknown;
-    finding.found = "none of the answers that are known";
+    finding.found = "none of the known answers";
   } else if (fitting.size() > 1) {
     finding.verdict = SurveyVerdict::undecided;
     finding.found = fmt::format("{}", fmt::join(fitting, "; or "));
@@ -302,7 +302,7 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
     return finding;
   }
   if (record->instruction != instruction_text(unit)) {
-    call_unreadable(finding, "this version asks another instruction");
+    call_unreadable(finding, "this version uses another instruction for the unit");
     return finding;
   }
   const Reading reading{report, unit, *record, search, row, finding};
@@ -315,7 +315,7 @@ SurveyFinding finding_of(const SurveyReport& report, const SurveyUnit& unit, boo
     call_unreadable(finding, error.what());
   }
   if (unit.ask == SurveyAsk::bits && finding.found.empty())
-    finding.found = finding.mismatches == 0 ? "all bits are the model's" : "bits differ from the model's";
+    finding.found = finding.mismatches == 0 ? "all bits equal the model's" : "bits differ from the model's";
   return finding;
 }
 
@@ -399,8 +399,9 @@ std::vector<SurveyFinding> findings_of(const SurveyReport& report, bool search, 
     SurveyFinding& finding = findings.emplace_back();
     finding.unit = record->unit;
     finding.ask = ask_named(record->unit).value_or(SurveyAsk::bits);
-    call_unreadable(finding, fmt::format("{} has no such unit: the report is of another target, or another version's",
-                                         print(report.target)));
+    call_unreadable(finding,
+                    fmt::format("{} has no such unit: the report is for another target, or from another version",
+                                print(report.target)));
   }
   return findings;
 }

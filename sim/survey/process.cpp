@@ -32,7 +32,7 @@ Target known_target_of(const Gpu& gpu) {
   throw Error({.field = "GPU",
                .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
                .expected = "a GPU that this version knows",
-               .fix = "bitmma list --targets; a newer bitmma may know it"});
+               .fix = "see bitmma list --targets; a newer bitmma may know it"});
 }
 
 /// The process's stderr output.
@@ -70,7 +70,7 @@ TemporaryFolder::TemporaryFolder() {
   if (!mkdtemp(name.data())) {
     throw Error({.field = "folder for temporary files",
                  .seen = fmt::format("{}: {}", name, std::strerror(errno)),
-                 .expected = "one that can be written",
+                 .expected = "a writable folder",
                  .fix = "set TMPDIR"});
   }
   path_ = name;

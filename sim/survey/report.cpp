@@ -112,7 +112,7 @@ void require_consistent(const JsonReader& reader, const SurveyRecord& record) {
   if (!reader.has("random")) return;
   const JsonReader random = reader.object("random");
   if (record.random_compared < record.random_cases)
-    random.refuse("compared", fmt::format("{} or more: one output or more a case", record.random_cases));
+    random.refuse("compared", fmt::format("{} or more: at least one output per case", record.random_cases));
   if (record.random_mismatches > record.random_compared)
     random.refuse("mismatches", fmt::format("0..{}, the outputs compared", record.random_compared));
   if (record.random_mismatches > 0 && !record.first_mismatch)
@@ -128,7 +128,7 @@ class Bytes {
 
   std::vector<uint8_t> take(const JsonReader& reader, const char* key) {
     const auto count = static_cast<size_t>(reader.number(key, most_result_bytes));
-    if (count > rest_.size()) reader.refuse(key, fmt::format("at most {}, which are left", rest_.size()));
+    if (count > rest_.size()) reader.refuse(key, fmt::format("at most {}, the number that is left", rest_.size()));
     std::vector<uint8_t> taken(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
     rest_ = rest_.subspan(count);
     return taken;
@@ -156,7 +156,7 @@ SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
     record.inputs_hash = hash_at(reader, "inputs_hash");
     // Damaged results say nothing about a GPU.
     if (hash_at(reader, "results_hash") != hash_of(record.results))
-      reader.refuse("results_hash", "that of the results");
+      reader.refuse("results_hash", "the hash of the results");
   }
   if (reader.has("random")) {
     const JsonReader random = reader.object("random");
@@ -226,7 +226,7 @@ void require_one_origin(const TensorFile& file, const SurveyReport& report, size
     wrong.push_back({.field = fmt::format("{}: {}", file.path, key),
                      .seen = seen.empty() ? "(missing)" : shortened(seen),
                      .expected = std::move(expected),
-                     .fix = "the header was changed, and the report is evidence of nothing: survey the GPU again"});
+                     .fix = "the header was changed, so the report proves nothing: survey the GPU again"});
   };
   const std::string since = fmt::format("since source = {}", report.gpu.empty() ? "(missing)" : shortened(report.gpu));
   if (report.is_rehearsal()) {
@@ -243,7 +243,7 @@ void require_one_origin(const TensorFile& file, const SurveyReport& report, size
           fmt::format("records of a GPU, {}", since));
   }
   if (const std::string* digest = file.find_metadata(digest_key))
-    check(*digest == digest_of(file), digest_key, printable(*digest), "that of the header and the results");
+    check(*digest == digest_of(file), digest_key, printable(*digest), "the hash of the header and the results");
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
 
@@ -349,10 +349,10 @@ SurveyReport read_survey(const TensorFile& file) {
       const JsonReader reader(records[i], fmt::format("records[{}]", i));
       report.records.push_back(record_of(reader, bytes));
       marked += reader.has(rehearsal_mark) ? 1 : 0;
-      if (!names.insert(report.records.back().unit).second) reader.refuse("unit", "one record a unit");
+      if (!names.insert(report.records.back().unit).second) reader.refuse("unit", "one record per unit");
     }
   });
-  if (!bytes.empty()) refuse("results", "more bytes", "as many as the records say");
+  if (!bytes.empty()) refuse("results", "more bytes", "as many as the records state");
   require_one_origin(file, report, marked);
   return report;
 }

@@ -41,7 +41,7 @@ void require_same_survey(const SurveyReport& there, const SurveyReport& now, con
     throw Error({.field = fmt::format("{}: {}", path, what),
                  .seen = seen,
                  .expected = expected,
-                 .fix = "a report goes on with the GPU, the seed and the version that began it; name another file"});
+                 .fix = "a survey can be resumed only with the same GPU, seed and version; use another file"});
   };
   check("GPU", there.gpu, now.gpu);
   check("target", std::string(print(there.target)), std::string(print(now.target)));
@@ -54,7 +54,7 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
   std::error_code error;
   if (!std::filesystem::exists(options.path, error)) return now;
   if (!std::filesystem::is_regular_file(options.path, error)) {
-    throw Error({.field = options.path, .seen = "no file", .expected = "a new file, or a report to go on with"});
+    throw Error({.field = options.path, .seen = "not a regular file", .expected = "a new file, or a report to resume"});
   }
   if (std::filesystem::file_size(options.path, error) == 0) return now;
   SurveyReport there = read_survey(read_tensor_file(options.path));
@@ -75,7 +75,7 @@ void require_valid(const SurveyOptions& options) {
   };
   check(!options.path.empty(), "path", "(empty)", "a file for the report");
   check(options.seconds >= 0 && options.seconds <= most_unit_seconds, "seconds", fmt::format("{}", options.seconds),
-        "0..1e9; 0 is no limit");
+        "0..1e9, where 0 means no limit");
   check(options.unit_seconds > 0 && options.unit_seconds <= most_unit_seconds, "unit_seconds",
         fmt::format("{}", options.unit_seconds), "more than 0, up to 1e9");
   check(options.jobs >= 1 && options.jobs <= 256, "jobs", std::to_string(options.jobs), "1..256");
@@ -108,11 +108,11 @@ class Session {
       else wanted_units_.push_back({unit.name, kind_of(unit)});
     }
     if (wanted_ == 0) {
-      throw Error(
-          {.field = "only",
-           .seen = options.only,
-           .expected = fmt::format("text that a unit's name contains: {} has {}", print(report_.target), units.size()),
-           .fix = fmt::format("such as \"{}\"", units.front().name)});
+      throw Error({.field = "only",
+                   .seen = options.only,
+                   .expected = fmt::format("text that occurs in the name of a unit: {} has {} units",
+                                           print(report_.target), units.size()),
+                   .fix = fmt::format("such as \"{}\"", units.front().name)});
     }
     state_.units = wanted_;
   }
@@ -133,9 +133,9 @@ class Session {
       throw Error({.field = "GPU",
                    .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
                                        options_.unit_seconds),
-                   .expected = "a GPU that answers",
-                   .fix = fmt::format("{} holds what there is; when the GPU answers again, the same command goes on, "
-                                      "and --only TEXT asks for other units",
+                   .expected = "a GPU that responds",
+                   .fix = fmt::format("{} contains the results so far; when the GPU responds again, repeat the command "
+                                      "to resume, or use --only TEXT for other units",
                                       options_.path)});
     }
     return report_;
@@ -243,7 +243,7 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, c
   if (unit == units.end()) {
     throw Error({.field = "unit",
                  .seen = shortened(printable(name)),
-                 .expected = fmt::format("one of the {} that {} has", units.size(), print(report.target))});
+                 .expected = fmt::format("one of the {} units that {} has", units.size(), print(report.target))});
   }
   report.records.push_back(survey_unit(*unit, asked.seed, device.executor(), effort));
   report.seconds = report.records[0].seconds;
@@ -256,8 +256,10 @@ SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
   const TemporaryFolder folder;
   AnsweredUnit who = ask(options, "", folder.file(0));
   if (!who.written)
-    throw Error(
-        {.code = ViolationCode::no_gpu, .field = "survey", .seen = who.why, .fix = "--rehearse TARGET needs none"});
+    throw Error({.code = ViolationCode::no_gpu,
+                 .field = "survey",
+                 .seen = who.why,
+                 .fix = "use --rehearse TARGET to run without a GPU"});
   if (who.written->seed != seed)
     throw Error({.field = "seed", .seen = std::to_string(who.written->seed), .expected = std::to_string(seed)});
   Session session(options, begin_or_go_on(options, *who.written), progress);

@@ -23,7 +23,7 @@ std::vector<State> run(const SurveyUnit& unit, const Instruction& instruction, c
   if (after.size() == before.size()) return after;
   throw Error({.field = "states after the instruction",
                .seen = std::to_string(after.size()),
-               .expected = fmt::format("{}, as many as before it", before.size())});
+               .expected = fmt::format("{}, the number of states before it", before.size())});
 }
 
 Matrix d_of(const SurveyUnit& unit, State before, State after) {

@@ -365,7 +365,7 @@ TEST_CASE("random bits are explained by nothing, and bad requests are refused") 
   CHECK(diagnosis.tried > 1000);
   CHECK_THROWS_AS(diagnose(cases, std::span(noise).first(0)), Error);
   noise[0] = Matrix(Format::f16, 64, 32);
-  CHECK_THROWS_WITH(diagnose(cases, noise), ContainsSubstring("64 x 32 f16: legal is 64 x 32 f32"));
+  CHECK_THROWS_WITH(diagnose(cases, noise), ContainsSubstring("64 x 32 f16: must be 64 x 32 f32"));
   CHECK_THROWS_WITH(faulty_d(cases, 0, std::array{std::string("nonsense")}), ContainsSubstring("nonsense"));
 }
 

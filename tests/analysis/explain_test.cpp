@@ -336,11 +336,11 @@ TEST_CASE("exact sums add, subtract, print and round") {
 
 TEST_CASE("explain refuses what is not there") {
   const VectorFile vectors = as_vector_file(make_golden({.instruction = wgmma({.n = 8})}, 1));
-  CHECK_THROWS_WITH(case_at(vectors, 1), ContainsSubstring("case = 1: legal is 0..0"));
-  CHECK_THROWS_WITH(explain(case_at(vectors, 0), 64, 0), ContainsSubstring("row, col = 64, 0: legal is 0..63, 0..7"));
-  CHECK_THROWS_WITH(explain(case_at(vectors, 0), 0, -1), ContainsSubstring("0, -1: legal is 0..63, 0..7"));
+  CHECK_THROWS_WITH(case_at(vectors, 1), ContainsSubstring("case = 1: must be 0..0"));
+  CHECK_THROWS_WITH(explain(case_at(vectors, 0), 64, 0), ContainsSubstring("row, col = 64, 0: must be 0..63, 0..7"));
+  CHECK_THROWS_WITH(explain(case_at(vectors, 0), 0, -1), ContainsSubstring("0, -1: must be 0..63, 0..7"));
   CHECK_THROWS_WITH(explain(Case{.instruction = tmem_move({.kind = MoveKind::shift})}, 0, 0),
-                    ContainsSubstring("it moves bits and computes nothing"));
+                    ContainsSubstring("it moves bits and does no arithmetic"));
 }
 
 TEST_CASE("what a step drops, by aligning and by rounding, is what lies between the exact result and D") {

@@ -360,8 +360,8 @@ TEST_CASE("a search says what it cannot take") {
     const std::vector<RuleObservation> one{{operands, std::move(d)}};
     return test::message_of([&] { search.observe(one); });
   };
-  CHECK_THAT(refused(Matrix(Format::f16, 16, 8)), ContainsSubstring("D = 16 x 8 of f16: legal is 16 x 8 of f32"));
-  CHECK_THAT(refused(Matrix(Format::f32, 8, 8)), ContainsSubstring("D = 8 x 8 of f32: legal is 16 x 8 of f32"));
+  CHECK_THAT(refused(Matrix(Format::f16, 16, 8)), ContainsSubstring("D = 16 x 8 of f16: must be 16 x 8 of f32"));
+  CHECK_THAT(refused(Matrix(Format::f32, 8, 8)), ContainsSubstring("D = 8 x 8 of f32: must be 16 x 8 of f32"));
   CHECK_FALSE(search.settled());
   CHECK_FALSE(RuleSearch(instruction, Target::sm_90a, 1).result().rule);
 }

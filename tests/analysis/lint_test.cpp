@@ -83,7 +83,7 @@ TEST_CASE("lint's advice says what is expected, and what cannot run what is lega
     CHECK((finding.severity == Severity::warning) == is_advice);
     all += print(finding) + "\n";
   }
-  CHECK_THAT(all, ContainsSubstring("past the image of 10240: legal is inside the image"));
+  CHECK_THAT(all, ContainsSubstring("past the image of 10240: must be inside the image"));
   one.before.set(Field::a_desc, 0x4000004000010000);
   all.clear();
   for (const Violation& finding : lint(one)) all += print(finding) + "\n";
@@ -100,7 +100,7 @@ TEST_CASE("lint of a case that lacks something says so, and of plain matrices lo
   CHECK(lint(one).front().field == "b_desc");
   one.instruction = Wgmma{.n = 12};
   REQUIRE(!lint(one).empty());
-  CHECK_THAT(print(lint(one).front()), ContainsSubstring("= 12: legal is"));
+  CHECK_THAT(print(lint(one).front()), ContainsSubstring("= 12: must be"));
   const Case move{.instruction = tmem_move({.kind = MoveKind::shift}), .target = Target::sm_100a};
   CHECK_NOTHROW(lint(move));
 }

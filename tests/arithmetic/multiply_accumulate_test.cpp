@@ -383,9 +383,9 @@ TEST_CASE("a block of operands gives the block of D") {
 
 TEST_CASE("a block of operands that reaches outside is refused") {
   const Operands operands{.a = Matrix(Format::f16, 4, 8), .b = Matrix(Format::f16, 8, 6)};
-  CHECK_THROWS_WITH(block_of(operands, 2, 3, 0, 6), ContainsSubstring("row of a block of D = 4: legal is inside 0..3"));
+  CHECK_THROWS_WITH(block_of(operands, 2, 3, 0, 6), ContainsSubstring("row of a block of D = 4: must be inside 0..3"));
   CHECK_THROWS_WITH(block_of(operands, 0, 4, -1, 2),
-                    ContainsSubstring("column of a block of D = -1: legal is inside 0..5"));
+                    ContainsSubstring("column of a block of D = -1: must be inside 0..5"));
 }
 
 TEST_CASE("multiply_accumulate refuses what does not agree, with everything that is wrong") {
@@ -398,24 +398,23 @@ TEST_CASE("multiply_accumulate refuses what does not agree, with everything that
     return complaint(f16, operands);
   };
   CHECK(with([](Operands& o) { o.b = Matrix(Format::f16, 8, 8); }) ==
-        "B = 8 x 8: legal is 16 rows, as A has columns; or selected_k, when A is sparse");
-  CHECK(
-      with([](Operands& o) { o.a = {}; }).starts_with("format of A = f32: legal is f16\nA = 0 x 0: legal is at least"));
-  CHECK(with([](Operands& o) { o.a = Matrix(Format::bf16, 4, 16); }) == "format of A = bf16: legal is f16");
-  CHECK(with([](Operands& o) { o.b = Matrix(Format::s8, 16, 8); }) == "format of B = s8: legal is f16");
-  CHECK(with([](Operands& o) { o.c = Matrix(Format::f32, 8, 4); }) == "C = 8 x 4: legal is 4 x 8");
-  CHECK(with([](Operands& o) { o.c = Matrix(Format::f16, 4, 8); }) == "format of C = f16: legal is f32");
-  CHECK(with([](Operands& o) { o.scale_input_d = 16; }) == "scale_input_d = 16: legal is 0..15");
-  CHECK(with([](Operands& o) { o.scales.emplace(); }) == "scales = given: legal is none: the model has no scaling");
-  CHECK(with([](Operands& o) { o.selected_k = {1, 2}; }) == "selected_k = 2 entries: legal is 64, one an element of A");
-  CHECK(with([](Operands& o) { o.selected_k.assign(64, 16); }) == "selected_k = 16: legal is 0..15");
+        "B = 8 x 8: must be 16 rows, the number of columns of A; or given with selected_k, if A is sparse");
+  CHECK(with([](Operands& o) { o.a = {}; }).starts_with("format of A = f32: must be f16\nA = 0 x 0: must be at least"));
+  CHECK(with([](Operands& o) { o.a = Matrix(Format::bf16, 4, 16); }) == "format of A = bf16: must be f16");
+  CHECK(with([](Operands& o) { o.b = Matrix(Format::s8, 16, 8); }) == "format of B = s8: must be f16");
+  CHECK(with([](Operands& o) { o.c = Matrix(Format::f32, 8, 4); }) == "C = 8 x 4: must be 4 x 8");
+  CHECK(with([](Operands& o) { o.c = Matrix(Format::f16, 4, 8); }) == "format of C = f16: must be f32");
+  CHECK(with([](Operands& o) { o.scale_input_d = 16; }) == "scale_input_d = 16: must be 0..15");
+  CHECK(with([](Operands& o) { o.scales.emplace(); }) == "scales = given: must be absent: the model has no scaling");
+  CHECK(with([](Operands& o) { o.selected_k = {1, 2}; }) == "selected_k = 2 entries: must be 64, one per element of A");
+  CHECK(with([](Operands& o) { o.selected_k.assign(64, 16); }) == "selected_k = 16: must be 0..15");
   CHECK(with([](Operands& o) { o.selected_k.assign(64, 0), o.swapped = true; }) ==
-        "selected_k = given: legal is none with swapped operands");
-  CHECK(with([](Operands& o) { o.mixed.emplace_back(); }) == "mixed = 1 terms: legal is none but with sparse tf32");
+        "selected_k = given: must be absent with swapped operands");
+  CHECK(with([](Operands& o) { o.mixed.emplace_back(); }) == "mixed = 1 terms: must be absent except with sparse tf32");
   CHECK(with([](Operands& o) { o.a = Matrix(Format::e4m3, 4, 8), o.scale_input_d = -1; }) ==
-        "format of A = e4m3: legal is f16\n"
-        "B = 16 x 8: legal is 8 rows, as A has columns; or selected_k, when A is sparse\n"
-        "scale_input_d = -1: legal is 0..15");
+        "format of A = e4m3: must be f16\nB = 16 x 8: must be 8 rows, the number of columns of A; or given with "
+        "selected_k, if A "
+        "is sparse\nscale_input_d = -1: must be 0..15");
 }
 
 TEST_CASE("sparse tf32 is refused when a mixed term lies outside") {
@@ -426,8 +425,8 @@ TEST_CASE("sparse tf32 is refused when a mixed term lies outside") {
   CHECK(complaint(tf32, operands) == "none");
   operands.mixed.push_back({.row = 0, .stored = 0, .low_half = 0, .high_half = 16});
   CHECK(complaint(tf32, operands) ==
-        "mixed = another order: legal is terms ordered by row\n"
-        "mixed = row 0, stored 0, halves 0 and 16: legal is inside 2 x 4, halves inside 0..15");
+        "mixed = another order: must be terms ordered by row\n"
+        "mixed = row 0, stored 0, halves 0 and 16: must be inside 2 x 4, halves inside 0..15");
 }
 
 TEST_CASE("scales are refused when they do not fit") {
@@ -436,50 +435,51 @@ TEST_CASE("scales are refused when they do not fit") {
     operands.scales = BlockScales{.a = Matrix(type, a_rows, chunks), .b = Matrix(type, b_chunks, cols)};
     return complaint(grouped_model(), operands);
   };
-  CHECK(complaint(grouped_model(), operands) == "scales = none: legal is given: the model scales its terms");
+  CHECK(complaint(grouped_model(), operands) == "scales = none: must be given: the model scales its terms");
   CHECK(scaled(Format::ue8m0, 4, 4, 4, 8) == "none");
   CHECK(scaled(Format::ue4m3, 4, 2, 2, 8) == "none");
   CHECK(scaled(Format::ue4m3, 4, 3, 3, 8) ==
-        "scales of A = 4 x 3: legal is 4 rows, as A has, and columns that divide 4");
-  CHECK(scaled(Format::ue4m3, 4, 4, 2, 8) == "scales of B = 2 x 8: legal is 4 x 8");
+        "scales of A = 4 x 3: must be 4 rows, the number of rows of A, and a number of columns that divides 4");
+  CHECK(scaled(Format::ue4m3, 4, 4, 2, 8) == "scales of B = 2 x 8: must be 4 x 8");
   CHECK(scaled(Format::e4m3, 4, 4, 4, 8) ==
-        "format of the scales of A = e4m3: legal is ue8m0, ue4m3 or ue5m3\n"
-        "format of the scales of B = e4m3: legal is ue8m0, ue4m3 or ue5m3");
+        "format of the scales of A = e4m3: must be ue8m0, ue4m3 or ue5m3\n"
+        "format of the scales of B = e4m3: must be ue8m0, ue4m3 or ue5m3");
   operands.a = Matrix(Format::e2m1, 4, 24), operands.b = Matrix(Format::e2m1, 24, 8);
-  CHECK_THAT(scaled(Format::ue8m0, 4, 1, 1, 8), ContainsSubstring("A = 4 x 24: legal is a multiple of 16 columns"));
+  CHECK_THAT(scaled(Format::ue8m0, 4, 1, 1, 8), ContainsSubstring("A = 4 x 24: must be a multiple of 16 columns"));
   const AccumulatorModel& whole_k = *find_accumulator_model(Target::sm_100a, Family::tcgen05, Format::e4m3,
                                                             Format::e4m3, Format::f32, Scaling::whole_k);
   operands = {.a = Matrix(Format::e4m3, 4, 32), .b = Matrix(Format::e4m3, 32, 8)};
   operands.scales = BlockScales{.a = Matrix(Format::ue4m3, 4, 2), .b = Matrix(Format::ue8m0, 2, 8)};
   CHECK(complaint(whole_k, operands) ==
-        "format of the scales of A = ue4m3: legal is ue8m0\n"
-        "scales of A = 4 x 2: legal is 4 rows, as A has, and 1 column");
+        "format of the scales of A = ue4m3: must be ue8m0\n"
+        "scales of A = 4 x 2: must be 4 rows, the number of rows of A, and 1 column");
 }
 
 TEST_CASE("models that somebody changed are refused when nothing can compute them") {
   const Operands operands{.a = Matrix(Format::f16, 4, 16), .b = Matrix(Format::f16, 16, 8)};
   AccumulatorModel changed = model(Format::f16, Format::f32);
   changed.output = Format::s32, changed.output_fraction_bits = 0;
-  CHECK(complaint(changed, operands) == "output of the model = s32: legal is f32 or f16");
+  CHECK(complaint(changed, operands) == "output of the model = s32: must be f32 or f16");
   changed = model(Format::f16, Format::f16);
   changed.output_fraction_bits = 11, changed.terms_per_step = -1;
   CHECK(complaint(changed, operands) ==
-        "output_fraction_bits of the model = 11: legal is 0..10\nterms_per_step of the model = -1: legal is 0 or more");
+        "output_fraction_bits of the model = 11: must be 0..10\nterms_per_step of the model = -1: must be 0 or more");
 
   Operands scaled{.a = Matrix(Format::e2m1, 4, 96), .b = Matrix(Format::e2m1, 96, 8)};
   scaled.scales = BlockScales{.a = Matrix(Format::ue8m0, 4, 6), .b = Matrix(Format::ue8m0, 6, 8)};
   changed = grouped_model();
   for (const int none : {0, -16, 129}) {
     changed.group_terms = none;
-    CHECK(complaint(changed, scaled) == fmt::format("group_terms of the model = {}: legal is 1..128", none));
+    CHECK(complaint(changed, scaled) == fmt::format("group_terms of the model = {}: must be 1..128", none));
   }
   changed.group_terms = 8;
   CHECK(complaint(changed, scaled) == "none");
   changed.group_terms = 32;  // of two scales each
-  CHECK_THAT(complaint(changed, scaled), ContainsSubstring("scales of A = 4 x 6: legal is 4 rows, as A has, and "));
+  CHECK_THAT(complaint(changed, scaled),
+             ContainsSubstring("scales of A = 4 x 6: must be 4 rows, the number of rows of A, and "));
   changed.group_terms = 8, changed.terms_per_step = 24;
   CHECK(complaint(changed, scaled) ==
-        "terms_per_step of the model = 24: legal is 0, a multiple or a divisor of 16, the terms of a scale");
+        "terms_per_step of the model = 24: must be 0, or a multiple or divisor of 16, the number of terms per scale");
   changed.terms_per_step = 48;
   CHECK(complaint(changed, scaled) == "none");
 }

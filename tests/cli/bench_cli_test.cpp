@@ -73,8 +73,8 @@ TEST_CASE("an unknown --cpu-target is refused by name, before any file is read")
       const Outcome bad = run(words);
       INFO(command[0] << " " << name);
       CHECK(bad.code == 2);
-      CHECK_THAT(bad.err, ContainsSubstring("--cpu-target = " + std::string(name) + ": legal is ") &&
-                              ContainsSubstring("baseline; ") && ContainsSubstring("this processor has no other"));
+      CHECK_THAT(bad.err, ContainsSubstring("--cpu-target = " + std::string(name) + ": must be ") &&
+                              ContainsSubstring("baseline; ") && ContainsSubstring("this processor supports no other"));
       CHECK(cpu_target() == before);
     }
   }
@@ -98,7 +98,7 @@ TEST_CASE("bench measures what the filter names, on the instruction set asked fo
   CHECK(json["results"][0]["target"] == "sm_90a");
   for (const auto& [arguments, message] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{{{"bench", "("}, "a regular expression"},
-                                                                     {{"bench", "wgmma f64"}, "that names a case"},
+                                                                     {{"bench", "wgmma f64"}, "that matches a case"},
                                                                      {{"bench", "--seconds", "0"}, "--seconds"}}) {
     const Outcome bad = run(arguments);
     CHECK(bad.code == 2);

@@ -11,7 +11,7 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"compare one", "actual: missing"},
-    {"compare $GOLDEN $OTHER", "both files must be of one instruction"},
+    {"compare $GOLDEN $OTHER", "both files must contain the same instruction"},
 });
 
 }  // namespace
@@ -83,7 +83,7 @@ TEST_CASE("compare and verify say where outputs differ, and compare that the tar
   }
   CHECK_THAT(run({"compare", ampere, hopper}).out,
              ContainsSubstring("targets sm_80 and sm_90") &&
-                 ContainsSubstring("the targets differ, so D may: sm_80 has steps of 8, F = 24") &&
+                 ContainsSubstring("the targets differ, so D may differ: sm_80 has steps of 8, F = 24") &&
                  ContainsSubstring("; sm_90 has F = 25"));
 }
 

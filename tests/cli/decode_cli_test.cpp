@@ -11,16 +11,15 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"decode 0xZZ", "descriptor = 0xZZ"},
-    {"decode 0x40000040000100001", "17 are more than 64 bits"},
+    {"decode 0x40000040000100001", "17 digits are more than 64 bits"},
     {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], a, b, 0xffffffff, p;'", "reserved bits"},
-    {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], a, b, 0x108100010, p;'",
-     "idesc = 0x108100010: legal is a 32-bit"},
+    {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], a, b, 0x108100010, p;'", "idesc = 0x108100010: must be a 32-bit"},
     {"decode 'tcgen05.mma.cta_group::1.kind::f16 [d], 0x6000404000010000, b, i, p;'", "swizzle of descriptor"},
     {"decode 'tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [m];'",
-     "operands = 1: legal is 2 with .multicast"},
-    {"decode 'wgmma.wait_group.sync.aligned;'", "operands = 0: legal is 1: N"},
+     "operands = 1: must be 2 with .multicast"},
+    {"decode 'wgmma.wait_group.sync.aligned;'", "operands = 0: must be 1: N"},
     {"decode $FOLDER", "a directory; expected a regular file"},
-    {"decode wgmma", "instruction = (nothing): legal is .mma_async, .fence, .commit_group, .wait_group after wgmma"},
+    {"decode wgmma", "instruction = (nothing): must be .mma_async, .fence, .commit_group, .wait_group after wgmma"},
     {"decode wgmma.mma_asnyc.sync.aligned.m64n32k16.f32.f16.f16", "did you mean mma_async?"},
     {"decode 'tcgen05.wait::foo.sync.aligned;'", ".wait::ld, .wait::st"},
     {"decode 'tcgen05.dealoc.cta_group::1.sync.aligned.b32 r0, 32;'", "did you mean dealloc?"},
@@ -30,7 +29,7 @@ const test::BadRequests bad_requests({
     {"decode sub/none", "sub/none: no such file"},
     {"decode $GOLDEN", "a file of tensors (.safetensors)"},
     {"decode 0x4000004000010000 --kind wgmma", "--kind = wgmma"},
-    {"decode 'mbarrier.try_wait.parity.shared::cta.b64 p, [m];'", "operands = 2: legal is 3"},
+    {"decode 'mbarrier.try_wait.parity.shared::cta.b64 p, [m];'", "operands = 2: must be 3"},
     {"decode " + f16 + " --target SM_90B", "did you mean sm_90?"},
     {"decode 0x10000000000000000", "a 64-bit number"},
     {"decode 0x6000000000000000 --arch sm_100a", "swizzle of descriptor 0x6000000000000000 = 3"},
@@ -42,18 +41,18 @@ const test::BadRequests bad_requests({
     {"decode 0x08100050 --kind f16", "reserved bits = 0x00000040"},
     {"decode 0x0 --zero-column-mask --m 16", "--m, --n = 16, 256"},
     {"decode 0x1000000000 --zero-column-mask", "reserved bits of the zero-column mask"},
-    {"decode 0x0 --target sm_80", "--target, --arch = sm_80: legal is sm_90a"},
+    {"decode 0x0 --target sm_80", "--target, --arch = sm_80: must be sm_90a"},
     {"decode 0x0 --target sm_91", "--arch = sm_91"},
-    {"decode wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a", "target = sm_100a: legal is sm_90a"},
-    {"decode wgmma.fence.sync.aligned --target sm_100a", "target = sm_100a: legal is sm_90a"},
+    {"decode wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a", "target = sm_100a: must be sm_90a"},
+    {"decode wgmma.fence.sync.aligned --target sm_100a", "target = sm_100a: must be sm_90a"},
     {"decode 'wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {a, b, c}, x, y, p, 1, 1, 0, 0;'", "d = 3 registers"},
     {"decode 'wgmma.fence.sync.aligned; tcgen05.alloc.cta_group::1.sync.aligned.b32 [d], 31;'", "nCols = 31"},
     {"decode 'add.s32 a, b, c;'", "instruction = add"},
     {"decode nothing.ptx", "nothing.ptx"},
-    {"decode tcgen05.mma.ws.cta_group::2.kind::f16", "cta_group = 2: legal is 1 with .ws"},
+    {"decode tcgen05.mma.ws.cta_group::2.kind::f16", "cta_group = 2: must be 1 with .ws"},
     {"decode tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "collector"},
-    {"decode tcgen05.mma.cta_group::1.kind::i8 --target sm_103a", "target = sm_103a: legal is"},
-    {"decode SM90_64x8x16_F32F16_SS", "= F32F16: legal is a shape"},
+    {"decode tcgen05.mma.cta_group::1.kind::i8 --target sm_103a", "target = sm_103a: must be"},
+    {"decode SM90_64x8x16_F32F16_SS", "= F32F16: must be a shape"},
     {"decode SM90_64x12x16_F32F16F16_SS", "n = 12"},
     {"decode 0x1__2", "descriptor = 0x1__2"},
     {"decode 123456g", "descriptor = 123456g"},
@@ -127,26 +126,26 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       // Swizzle code 1 is not plain 128B.
       {"decode 0x2000404000010000 --arch sm_100a", "swizzle = 1 (128B with 32-byte atoms): expected 2 for plain 128B"},
       // Bit 23 is the type of the scales, not their number.
-      {"decode 0x08840480 --kind mxf4nvf4", "bit 23 is the type of the scales, not their number"},
+      {"decode 0x08840480 --kind mxf4nvf4", "bit 23 selects the type of the scales, not their number"},
       // Scale ids name a byte of a cell, not a thread.
       {"decode 0x08040480 --kind mxf4nvf4", "byte of the Tensor Memory cell with A's first scale"},
       // LBO and SBO are multiples of 16 bytes.
       {"encode descriptor --lbo 64 --sbo 8 --arch sm_100a",
-       "stride_dim_byte_offset = 8: legal is a multiple of 16 bytes"},
+       "stride_dim_byte_offset = 8: must be a multiple of 16 bytes"},
       // Strides of the layout without swizzle, in a 128B one.
       {"decode 0x4000400800800000 --arch sm_100a --major k", "look like those of the layout without swizzle"},
-      {"decode 0x4000400800800000 --arch sm_100a --major k", "PTX says that it is not used there"},
+      {"decode 0x4000400800800000 --arch sm_100a --major k", "PTX documents that it is not used there"},
       {"decode 0x4000004001000000 --major k",
-       "the hardware ignores it there; K advances by moving the start address "
+       "the hardware ignores it there; to advance along K, move the start address "
        "[measured on an H200"},
       // SBO is between groups of 8 rows, not rows.
       {"decode 0x4000400800010000 --arch sm_100a", "SBO steps over 8 rows of 128 bytes"},
       {"decode 0x4000404000010000 --arch sm_100a", "between groups of 8 rows"},
       // D of N = 8 takes 8 columns, the allocation is of 32.
-      {"decode 0x08020010 --kind f16", "D takes 8 columns of Tensor Memory"},
+      {"decode 0x08020010 --kind f16", "D occupies 8 columns of Tensor Memory"},
       // M >> 4 in Table 42, M >> 7 in the others.
-      {"decode 0x01020010 --kind f16", "m = 16: legal is 32 (.ws), 64, 128 or 256"},
-      {"decode 0x01020010 --kind f16", "M >> 7 belongs to Tables 43 and 44"},
+      {"decode 0x01020010 --kind f16", "m = 16: must be 32 (.ws), 64, 128 or 256"},
+      {"decode 0x01020010 --kind f16", "only Tables 43 and 44 use M >> 7"},
       // Packed fp4 alone is K-major only.
       {"encode idesc --kind mxf4 --m 128 --n 8 --a e2m1 --b e2m1 --transpose-b", "packed fp4 is K-major only"},
       {"decode 0x08118010 --kind f16", "A M-major, B N-major"},
@@ -160,7 +159,7 @@ TEST_CASE("decode answers what people get wrong about Blackwell's descriptors") 
       // And other traps: missing fixed bits, codes that do not exist, strides not shifted, a start inside the pattern.
       {"decode 0x4000004000010000 --arch sm_100a", "a descriptor made for sm_90a lacks these bits"},
       {"decode 0xA000404000010000 --arch sm_100a", "swizzle of descriptor 0xa000404000010000 = 5"},
-      {"decode 0xE000404000010000 --arch sm_100a", "codes of sm_90a and sm_100a differ"},
+      {"decode 0xE000404000010000 --arch sm_100a", "sm_90a and sm_100a have different codes"},
       {"decode 0x4000440000010000 --arch sm_100a", "was 1024 written without the shift right by 4?"},
       {"decode 0x4000404000010008 --arch sm_100a", "set base_offset = (start >> 7) & 7"},
       {"decode 0xC010404000010000 --arch sm_100a", "leading_dim_mode = 1 (absolute address)"},
@@ -223,7 +222,7 @@ TEST_CASE("decode reads words as they are pasted, and says how where that is not
                                          {"0x4000_0040_0001_0080", ""},
                                          {"4611686293305360512", ""},
                                          {"4611686293305360512LL", ""},
-                                         {"4000004000010080", "because of its 16 digits"}}) {
+                                         {"4000004000010080", "because it has 16 digits"}}) {
     const Outcome outcome = run({"decode", row.word});
     INFO(row.word << "\n" << outcome.out << outcome.err);
     CHECK(outcome.code == 0);
@@ -233,7 +232,7 @@ TEST_CASE("decode reads words as they are pasted, and says how where that is not
   CHECK_THAT(run({"decode", "c000001000800000"}).out,
              ContainsSubstring("read as 0xc000001000800000: hexadecimal without 0x\n"));
   CHECK_THAT(run({"decode", "-4611685674829938432"}).out,
-             ContainsSubstring("read as 0xc000005000010100: a signed number, in two's complement"));
+             ContainsSubstring("read as 0xc000005000010100: a signed number, read as two's complement"));
   // Instruction descriptors.
   for (const char* word : {"0x08100010", "08100010", "135266320", "0x0810001000000000"}) {
     INFO(word);
@@ -246,7 +245,7 @@ TEST_CASE("decode reads words as they are pasted, and says how where that is not
 
 TEST_CASE("decode compares two descriptors field by field") {
   const std::string both = run_line("decode 0x4000004000010000 0x8000004000010002").out;
-  CHECK_THAT(both, ContainsSubstring("difference, in the fields as they are stored") &&
+  CHECK_THAT(both, ContainsSubstring("differences in the stored fields") &&
                        ContainsSubstring("start_address  0x0    0x2     +2") &&
                        ContainsSubstring("swizzle        0x1    0x2     +1"));
   CHECK_THAT(run_line("decode 0x4000004000010000 0x4000004000010000").out, ContainsSubstring("no difference"));
@@ -258,8 +257,7 @@ TEST_CASE("decode compares two descriptors field by field") {
 
 TEST_CASE("decode says what LBO and SBO mean, by major-ness and swizzle") {
   for (const auto& [line, answer] : std::vector<std::pair<std::string, std::string>>{
-           {"decode 0x4000004000010000 --major k",
-            "LBO, not used while a row of K fits into 128 bytes; 16 by convention"},
+           {"decode 0x4000004000010000 --major k", "LBO, not used if a row of K fits into 128 bytes; 16 by convention"},
            {"decode 0x4000004000010000 --major k", "SBO, between groups of 8 rows\n"},
            {"decode 0x8000004000200080 --major mn", "LBO, between pieces of 64 bytes along M or N"},
            {"decode 0x8000004000200080 --major mn", "SBO, between groups of 8 values of k"},
@@ -269,7 +267,7 @@ TEST_CASE("decode says what LBO and SBO mean, by major-ness and swizzle") {
            {"decode 0x2000404000010000 --arch sm_100a --major mn", "SBO, between groups of 4 values of k"},
            {"decode 0x4000004000010000",
             "SBO; K-major: between groups of 8 rows; MN-major: between groups of 8 values"},
-           {"decode 0x4010404000010000 --arch sm_103a", "an address: where a row of K goes on"},
+           {"decode 0x4010404000010000 --arch sm_103a", "an address: where a row of K continues"},
            // Base offsets that the address does not ask for.
            {"decode 0x4006004000010040 --major k", "base_offset = 3: expected 0: the start 0x400 is in the first row"},
            {"decode 0x4006004000010048 --major k", "base_offset = 3: expected 1 = (start >> 7) & 7"},
@@ -279,11 +277,11 @@ TEST_CASE("decode says what LBO and SBO mean, by major-ness and swizzle") {
            {"decode 0x4000080004000000 --major mn", "were 1024 and 2048 written without the shift right by 4?"},
            // Rows wider than the swizzle: what is measured, and on which target.
            {"decode 0xc000001000800000 --major k",
-            "while a row of K fits into 32 bytes; the 64 of a sparse B go on at LBO (measured on an NVIDIA H200)"},
-           {"decode 0xc000401000800000 --major k --arch sm_100a", "go on at LBO (chosen"},
-           {"layout smem --descriptor 0x4000004000010000 --rows 8 --cols 128", "chosen: no wgmma reads such rows"},
+            "if a row of K fits into 32 bytes; the 64 of a sparse B continue at LBO (measured on an NVIDIA H200)"},
+           {"decode 0xc000401000800000 --major k --arch sm_100a", "continue at LBO (assumption"},
+           {"layout smem --descriptor 0x4000004000010000 --rows 8 --cols 128", "assumption: no wgmma reads such rows"},
            {"layout smem --descriptor 0xc000001000800000 --rows 8 --cols 32",
-            "(K goes on at LBO; the maps follow it)\nmeasured on an NVIDIA H200"},
+            "(K continues at LBO; the maps show it)\nmeasured on an NVIDIA H200"},
            {"layout smem --descriptor 0xc000401000800000 --rows 8 --cols 32 --arch sm_100a",
             "no Blackwell GPU was measured"},
            // Bit 52.
@@ -314,7 +312,7 @@ TEST_CASE("decode takes statements: operands by name, immediates in words, whose
   CHECK_THAT(run({"decode", mx + "sa, {0, 1}, sb, {0, 3};"}).out,
              ContainsSubstring("column n of B: bytes 0..3 of thread 4 n + 3"));
   CHECK_THAT(run({"decode", "wgmma.fence.sync.aligned; wgmma.wait_group.sync.aligned 1;"}).out,
-             ContainsSubstring("wgmma.fence.sync.aligned\n") && ContainsSubstring("no more than 1 groups"));
+             ContainsSubstring("wgmma.fence.sync.aligned\n") && ContainsSubstring("at most the 1 most recent groups"));
   CHECK_THAT(run_line("decode ldmatrix.sync.aligned.m8n8.x4.shared.b16").out, ContainsSubstring("4 matrices of 8 x 8"));
   CHECK_THAT(
       run_line("decode SM90_64x128x16_F32F16F16_RS").out,
@@ -327,7 +325,7 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
   CHECK(text.code == 0);
   CHECK_THAT(text.out, ContainsSubstring(": target sm_90a\n") &&
                            ContainsSubstring("wgmma.mma_async.sync.aligned.m64n16k16") &&
-                           ContainsSubstring("    as in line ") && ContainsSubstring("0 illegal, 0 not read\n"));
+                           ContainsSubstring("    as in line ") && ContainsSubstring("0 illegal, 0 not understood\n"));
   const auto json = nlohmann::json::parse(run({"decode", triton, "--json"}).out);
   CHECK(json["target"] == "sm_90a");
   CHECK(json["legal"] == json["instructions"].size());
@@ -356,7 +354,7 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
                    "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, p;\n}\n");
   const Outcome plain = run({"decode", path});
   CHECK(plain.code == 0);
-  CHECK_THAT(plain.out, ContainsSubstring("target sm_100a: the text says .target sm_100"));
+  CHECK_THAT(plain.out, ContainsSubstring("target sm_100a: the file says .target sm_100"));
   test::write_text(
       path,
       ".target sm_90a\nwgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {a,b,c,d,e,f}, x, y, p, 1, 1, 0, "
@@ -371,7 +369,7 @@ TEST_CASE("decode takes files of PTX: line, meaning, counts, and code 1 for what
   CHECK(said["illegal"] == 1);
   CHECK(said["instructions"][0]["violations"][0]["field"] == "n");
   test::write_text(path, "int main() { return 0; }\n");
-  CHECK_THAT(run({"decode", path}).out, ContainsSubstring("no instruction of tensor cores"));
+  CHECK_THAT(run({"decode", path}).out, ContainsSubstring("no tensor-core instruction"));
 }
 
 TEST_CASE(

@@ -12,7 +12,7 @@ namespace {
 
 const test::BadRequests bad_requests({
     {"diagnose", "expected: missing"},
-    {"diagnose $GOLDEN $OTHER", "both files must be of one instruction"},
+    {"diagnose $GOLDEN $OTHER", "both files must contain the same instruction"},
     {"diagnose $FOLDER/absent", "no such file"},
 });
 
@@ -70,7 +70,7 @@ TEST_CASE("diagnose finds the D of the next case, whatever number of cases is co
   REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "5", "-o", other}).code == 0);
   const Outcome refused = run({"diagnose", right, other});
   CHECK(refused.code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("cases = 5: legal is 6; both files must be of the same cases"));
+  CHECK_THAT(refused.err, ContainsSubstring("cases = 5: must be 6; both files must contain the same cases"));
   for (const char* cases : {"1", "2", "6", "7"}) {
     INFO(cases);
     CHECK(run({"diagnose", right, "--cases", cases}).code == 0);
@@ -137,5 +137,5 @@ TEST_CASE("diagnose knows the mark of a swizzle that one side lacks") {
   write_tensor_file(wrong, file);
   CHECK_THAT(run({"diagnose", right, wrong, "--no-pairs"}).out,
              ContainsSubstring("448 of 512 outputs of 1 case are wrong (87.5 %)\nwhere: only rows 1..7 of every 8") &&
-                 ContainsSubstring("is the TMA map's swizzle that of the descriptor?"));
+                 ContainsSubstring("compare the swizzle of the TMA map with that of the descriptor"));
 }

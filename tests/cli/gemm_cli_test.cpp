@@ -18,28 +18,29 @@ const std::string promoted =
 const test::BadRequests bad_requests({
     {"gemm", "file: missing"},
     {"gemm nothing.safetensors", "nothing.safetensors"},
-    {"gemm " + product + " --plan nothing", "plan = nothing: legal is flat, nvjet-algo2"},
-    {"gemm " + product + " --plan nvjet_algo2", "plan = nvjet_algo2: legal is nvjet-algo2, the nearest of"},
+    {"gemm " + product + " --plan nothing", "plan = nothing: must be flat, nvjet-algo2"},
+    {"gemm " + product + " --plan nvjet_algo2", "plan = nvjet_algo2: must be nvjet-algo2, or another of"},
     {"gemm " + product + " --plan flat --split-k 4", "split_k = 4"},
     {"gemm " + product + " --plan '" + promoted + "' --split-k 4", "split_k = 4"},
-    {"gemm " + product + " --plan '" + promoted + "' --target sm_80", "target = sm_80: legal is sm_90a"},
-    {"gemm " + product + " --plan '" + promoted + "' --output-type bf16", "output = bf16: legal is f32"},
+    {"gemm " + product + " --plan '" + promoted + "' --target sm_80", "target = sm_80: must be sm_90a"},
+    {"gemm " + product + " --plan '" + promoted + "' --output-type bf16", "output = bf16: must be f32"},
     {"gemm " + product + " --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT",
-     "a, b = e4m3 x e4m3: legal is bf16 x bf16"},
-    {"gemm " + product + " --kernel nvjet_sm90_qqtst_64x32_64x16_4x2_h_bz_TNT", "d = f32: legal is bf16"},
+     "a, b = e4m3 x e4m3: must be bf16 x bf16"},
+    {"gemm " + product + " --kernel nvjet_sm90_qqtst_64x32_64x16_4x2_h_bz_TNT", "d = f32: must be bf16"},
     {"gemm " + product + " --find --split-k 3", "--split-k"},
     {"gemm " + product + " --find --error", "--error"},
     {"gemm " + product + " --plan flat --timeout 3", "--timeout"},
     {"gemm " + product + " --plan flat --replace-d", "--replace-d"},
     {"gemm " + product + " --plan none.json", "none.json: no such file"},
     {"gemm " + product + " --plan {\"instructoin\":1}", "plan: instructoin = 1"},
-    {"gemm " + product + " --rows 0..7", "--rows = 0..7: legal is how many to show; --only-rows 0..7"},
-    {"gemm " + product + " --only-rows 8", "--only-rows = 8: legal is numbers in 0..7"},
+    {"gemm " + product + " --rows 0..7",
+     "--rows = 0..7: must be the number to show; to compute only these, use --only-rows 0..7"},
+    {"gemm " + product + " --only-rows 8", "--only-rows = 8: must be numbers in 0..7"},
     {"gemm " + product + " --only-cols 5..3", "--only-cols = 5..3"},
     {"gemm " + product + " --target sm_70", "e4m3 x e4m3 on sm_70"},
     {"gemm " + product + " --output-type float", "--output-type = float"},
-    {"gemm " + product + " --kernel ampere_sgemm", "kernel = ampere_sgemm: legal is a name of cuBLAS's"},
-    {"gemm " + product + " --kernel nvjet_x --plan flat", "kernel = given beside a plan"},
+    {"gemm " + product + " --kernel ampere_sgemm", "kernel = ampere_sgemm: must be a name of cuBLAS's"},
+    {"gemm " + product + " --kernel nvjet_x --plan flat", "kernel = given together with a plan"},
     {"gemm " + product + " --split-k 0", "--split-k"},
     {"gemm " + product + " --find --plan flat", "--plan"},
 });
@@ -180,7 +181,7 @@ TEST_CASE("the key plan of a file is taken where no flag asks for another, and r
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--target", "sm_100a"}, std::vector<std::string>{"--output-type", "bf16"}}) {
     const test::Outcome outcome = run({"gemm", flat, more[0], more[1]});
-    CHECK_THAT(outcome.err, ContainsSubstring("key plan: not taken"));
+    CHECK_THAT(outcome.err, ContainsSubstring("key plan: ignored"));
     CHECK_THAT(outcome.out, ContainsSubstring("(no plan was given)"));
   }
   CHECK_THAT(run({"gemm", flat, "--target", "sm_90a"}).out, ContainsSubstring("(the key plan of the file)"));
@@ -192,7 +193,7 @@ TEST_CASE("the key plan of a file is taken where no flag asks for another, and r
   write_tensor_file(path, file);
   const test::Outcome none = run({"gemm", path});
   CHECK(none.code == 2);
-  CHECK_THAT(none.err, ContainsSubstring("plan = (missing): legal is sgemm"));
+  CHECK_THAT(none.err, ContainsSubstring("plan = (missing): must be sgemm"));
 }
 
 TEST_CASE("a plan that gemm -o wrote is the one that gemm takes again, for a part too") {
@@ -272,7 +273,7 @@ TEST_CASE("keys of a product that do nothing, or say something else than its ten
   CHECK_FALSE(refused("beta", "2", true));
   // A plan that is written out has factors of its own.
   const std::string written = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"})";
-  CHECK_THAT(run({"gemm", path, "--plan", written}).err, ContainsSubstring("beta = 2: legal is 1"));
+  CHECK_THAT(run({"gemm", path, "--plan", written}).err, ContainsSubstring("beta = 2: must be 1"));
 }
 
 TEST_CASE("the key kernel is judged, and its plan offered where none is asked for") {
@@ -282,7 +283,7 @@ TEST_CASE("the key kernel is judged, and its plan offered where none is asked fo
   CHECK(run({"gemm", product}).err.empty());
   file.erase_metadata("plan");
   write_tensor_file(path, file);
-  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("--kernel file takes the plan"));
+  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("use --kernel file for the plan"));
   CHECK(run({"gemm", path, "--plan", "flat"}).err.empty());
   const auto warns = [&](const char* kernel, const std::vector<std::string>& more) {
     file.set_metadata("kernel", kernel);

@@ -109,5 +109,5 @@ TEST_CASE("run takes the SASS of a kernel, and refuses another's") {
   CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass}).err,
              Catch::Contains("ptxas -arch=sm_90a -lineinfo"));
   CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass, "--no-fmad"}).err,
-             Catch::Contains("not together"));
+             Catch::Contains("cannot be combined"));
 }

@@ -18,22 +18,23 @@ const test::BadRequests bad_requests({
     {"layout", "subcommand"},
     {"layout --cute (8,8):(8)", "different form"},
     {"layout --cute (8,8):(8,1) --element-bits 12", "--element-bits = 12"},
-    {"layout --cute GMMA::Layout_K_SW128_Atom<half_t> --element-bits 8", "16, which the layout says itself"},
+    {"layout --cute GMMA::Layout_K_SW128_Atom<half_t> --element-bits 8", "16, which the layout itself defines"},
     {"layout --cute ((8,m),(8,8)):((8,64),(1,8))", "m of the CuTe layout = (no value)"},
     {"layout descriptor", "--swizzle, --rows, --cols, --type or --element-bits: missing"},
-    {"layout descriptor --cute Layout_K_SW128 --swizzle 128", "one of the two descriptions"},
+    {"layout descriptor --cute Layout_K_SW128 --swizzle 128", "only one of the two descriptions"},
     {"layout descriptor --type f16 --swizzle 256 --rows 8 --cols 64", "--swizzle = 256"},
     {"layout descriptor --type f16 --swizzle 128 --rows 0 --cols 64", "--rows = 0"},
     {"layout descriptor --type f16 --swizzle 128 --rows 60000 --cols 60000", "at most 1048576 elements"},
-    {"layout descriptor --cute Layout_K_SW128 --target sm_80", "no descriptors of shared memory"},
+    {"layout descriptor --cute Layout_K_SW128 --target sm_80", "no shared-memory descriptors"},
     {"layout descriptor --cute Layout_K_SW128 --start -16", "--start = -16"},
-    {"layout descriptor --cute Layout_K_SW128 --instruction-k -1", "--instruction-k = -1: legal is 1 or more"},
+    {"layout descriptor --cute Layout_K_SW128 --instruction-k -1", "--instruction-k = -1: must be 1 or more"},
     {"layout smem", "--descriptor: missing; expected a 64-bit descriptor, or --atom MODE"},
-    {"layout smem --atom 128-atom32 --target sm_90a", "--atom = 128-atom32: legal is none, 32, 64 or 128 on sm_90a"},
-    {"layout smem --descriptor 0x0 --row 1 --col 2 --byte 4", "--row, --col and --byte: not together"},
-    {"layout smem --descriptor 0x0 --csv --json", "--csv and --json: not together"},
-    {"layout tmem --row 1 --col 2 --lane 4 --column 1", "--row, --col and --cta, --lane or --column: not together"},
-    {"layout --cute (8,8):(8,1) --byte 4 --row 1", "--row, --col and --byte: not together"},
+    {"layout smem --atom 128-atom32 --target sm_90a", "--atom = 128-atom32: must be none, 32, 64 or 128 on sm_90a"},
+    {"layout smem --descriptor 0x0 --row 1 --col 2 --byte 4", "--row, --col and --byte: cannot be combined"},
+    {"layout smem --descriptor 0x0 --csv --json", "--csv and --json: cannot be combined"},
+    {"layout tmem --row 1 --col 2 --lane 4 --column 1",
+     "--row, --col and --cta, --lane or --column: cannot be combined"},
+    {"layout --cute (8,8):(8,1) --byte 4 --row 1", "--row, --col and --byte: cannot be combined"},
     {"layout fragment --instruction " + f16 + " --row 3 --col 1 --thread 5 --register 2", "one question"},
     {"layout fragment --instruction " + f16 + " --row 3 --col 1 --thread 5 --element d1", "one question"},
     {"layout fragment --instruction " + f16 + " --register 2", "--thread: missing"},
@@ -41,12 +42,12 @@ const test::BadRequests bad_requests({
     {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand metadata",
      "a, b, c or d: the instruction is not sparse"},
     {"layout fragment --instruction mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --operand b --row 9 --col 3",
-     "--row = 9: legal is 0..7; B is n x k here: --row is n, --col is k"},
+     "--row = 9: must be 0..7; B is shown as n x k: --row is n, --col is k"},
     {"layout --cute GMMA::Layout_K_SW182_Atom<half_t>", "Layout_K_SW182"},
-    {"layout fragment --instruction " + f16 + " --thread 3 --element d4", "--element = d4: legal is d0..d3"},
+    {"layout fragment --instruction " + f16 + " --thread 3 --element d4", "--element = d4: must be d0..d3"},
     {"layout fragment --instruction " + f16 + " --element d0", "without --thread"},
     {"layout fragment --instruction " + f16 + " --thread 3 --element a0", "--element = a0"},
-    {"layout tmem-plan --instruction " + f16, "nothing else keeps operands in Tensor Memory"},
+    {"layout tmem-plan --instruction " + f16, "no other instruction keeps operands in Tensor Memory"},
     {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 12", "n = 12"},
     {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --ctas 0", "--ctas = 0"},
     {"layout smem --atom 256", "--atom = 256"},
@@ -54,7 +55,7 @@ const test::BadRequests bad_requests({
     {"layout smem --tma 256", "--tma = 256"},
     {"layout smem --tma 128 --box 128", "--box = 128 elements"},
     {"layout smem --tma 128 --box x", "--box = x"},
-    {"layout smem --descriptor 0x0 --box 64", "--box 64: changes nothing here"},
+    {"layout smem --descriptor 0x0 --box 64", "--box 64: has no effect here"},
     {"layout smem --descriptor 0x0 --conflicts ld", "--conflicts = ld"},
     {"layout --cute (8,8):(8,1) --svg $FOLDER/x.png", "a name that ends in .svg"},
     {"layout descriptor --type f16 --element-bits 8 --swizzle 128 --rows 64 --cols 64",
@@ -65,13 +66,13 @@ const test::BadRequests bad_requests({
     {"layout algebra right_inverse 8:1 4", "second operand = 4:1"},
     {"layout banks --addresses 0,6 --bytes 4", "--addresses = 6"},
     {"layout banks --addresses 0 --bytes 3", "--bytes = 3"},
-    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --k 0", "--k = 0: legal is 16"},
-    {"layout ldst --split 0", "--split = 0: legal is absent"},
-    {"layout ldst --shape 16x32bx2 --split 0", "--split = 0: legal is 1 or more"},
+    {"layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --k 0", "--k = 0: must be 16"},
+    {"layout ldst --split 0", "--split = 0: must be absent"},
+    {"layout ldst --shape 16x32bx2 --split 0", "--split = 0: must be 1 or more"},
     {"layout descriptor --type f16 --swizzle 128 --rows 64 --cols 64 --instruction-k 0",
-     "--instruction-k = 0: legal is"},
+     "--instruction-k = 0: must be"},
     {"layout fragment --operand A --instruction " + f16, "did you mean a?"},
-    {"layout smem --atom 128 --descriptor 0x0", "--atom and --descriptor: not together"},
+    {"layout smem --atom 128 --descriptor 0x0", "--atom and --descriptor: cannot be combined"},
     {"layout smem --atom 128 --element-bits 6", "--element-bits = 6"},
     {"layout scales --rows 0 --image", "--rows, --blocks = 0, 4"},
     {"layout scales --byte -1", "0 or more"},
@@ -83,37 +84,37 @@ const test::BadRequests bad_requests({
      "thread"},
     {"layout --cute (8,8):(8,1) --descriptor nonsense", "--descriptor = nonsense"},
     {"layout --cute (8,8):(8,1) --svg $FOLDER/no/such/picture.svg", "its folder does not exist"},
-    {"layout scales --rows 257", "1..256: what one instruction reads"},
+    {"layout scales --rows 257", "1..256, the number that one instruction reads"},
     {"layout scales --blocks 9", "--blocks = 9"},
     {"layout scales --row 3", "both --row and --block"},
-    {"layout scales --row 200 --block 0", "--row = 200: legal is 0..127"},
+    {"layout scales --row 200 --block 0", "--row = 200: must be 0..127"},
     {"layout scales --id 4", "--id = 4"},
-    {"layout scales --address 0x1000a0", "scale_A lane = 16: legal is 0"},
+    {"layout scales --address 0x1000a0", "scale_A lane = 16: must be 0"},
     {"layout scales --pack $GOLDEN $OUT", "bytes of the row-major matrix"},
     {"layout scales --pack $GOLDEN", "-o: missing; expected the file to write"},
-    {"layout scales --pack x --unpack y $OUT", "--pack and --unpack: not together"},
+    {"layout scales --pack x --unpack y $OUT", "--pack and --unpack: cannot be combined"},
     {"layout scales --unpack $FOLDER/absent $OUT", "no such file"},
     {"layout smem --descriptor zero", "--descriptor = zero"},
     {"layout smem --descriptor -1", "--descriptor"},
     {"layout smem --descriptor 0x0 --element-bits 6", "--element-bits = 6"},
     {"layout smem --descriptor 0x0 --rows 0", "--rows = 0"},
     {"layout smem --descriptor 0x0 --row 3", "both --row and --col"},
-    {"layout smem --descriptor 0x0 --row 8 --col 0", "--row = 8: legal is 0..7"},
+    {"layout smem --descriptor 0x0 --row 8 --col 0", "--row = 8: must be 0..7"},
     {"layout fragment --instruction " + f16 + " --operand b", "--operand"},
     {"layout fragment --instruction " + f16 + " --operand metadata", "the instruction is not sparse"},
-    {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "--thread = 128: legal is 0..127"},
-    {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", "layout tmem, layout ldst"},
-    {"layout tmem --m 32", "M = 32 with cta_group::1: legal is 64 or 128"},
+    {"layout fragment --instruction " + f16 + " --thread 128 --register 0", "--thread = 128: must be 0..127"},
+    {"layout fragment --instruction tcgen05.mma.cta_group::1.kind::f16", "use layout tmem or layout ldst"},
+    {"layout tmem --m 32", "M = 32 with cta_group::1: must be 64 or 128"},
     {"layout tmem --address 0x800000", "lane 128"},
-    {"layout tmem --m 128 --address 0x100000", "D lane = 16: legal is 0"},
+    {"layout tmem --m 128 --address 0x100000", "D lane = 16: must be 0"},
     {"layout tmem --n 12", "N = 12"},
     {"layout tmem --lane 3", "--column: missing; expected both --lane and --column"},
     {"layout tmem --operand a --element-bits 5", "--element-bits, --cols = 5, 16"},
     {"layout ldst --shape 16x32b", "--shape = 16x32b"},
     {"layout ldst --shape 16x256b --num 64", ".num = x64"},
-    {"layout fragment --instruction " + f16 + " --row 64 --col 0", "--row = 64: legal is 0..63"},
-    {"layout smem --descriptor 0x0 --target sm_120a", "no descriptors of shared memory"},
-    {"layout scales --operand b --cta-group 2 --rows 33", "--rows = 33: legal is an even number"},
+    {"layout fragment --instruction " + f16 + " --row 64 --col 0", "--row = 64: must be 0..63"},
+    {"layout smem --descriptor 0x0 --target sm_120a", "no shared-memory descriptors"},
+    {"layout scales --operand b --cta-group 2 --rows 33", "--rows = 33: must be an even number"},
     {"layout fragment --instruction wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a",
      "target = sm_100a"},
 });
@@ -146,7 +147,7 @@ TEST_CASE("layout says of B that rows are n, takes names of atoms, and warns of 
   CHECK((json["n"] == 5 && json["k"] == 3 && json["row"] == 5));
   const std::string tile = "layout descriptor --type f16 --swizzle 128 --cols 64 ";
   CHECK_THAT(run_line(tile + "--rows 63").err, ContainsSubstring("rows of an instruction = 63"));
-  CHECK_THAT(run_line(tile + "--rows 64 --instruction-k 32").err, ContainsSubstring("16 where the operand is not B"));
+  CHECK_THAT(run_line(tile + "--rows 64 --instruction-k 32").err, ContainsSubstring("16 if the operand is not B"));
   CHECK(run_line(tile + "--rows 64 --instruction-k 16").err.empty());
   CHECK_THAT(run_line("layout smem --descriptor 0x4000004000010000 --rows 64 --byte 1184").err,
              ContainsSubstring("64 x 16 elements (--rows, --cols), which end at byte 8191, holds no element"));
@@ -297,15 +298,16 @@ TEST_CASE("layout smem prints atoms, and says per target how sure a wide row is"
   CHECK_THAT(run_line(wide + "--descriptor 0xc000004000800000 --cols 64").out,
              ContainsSubstring("measured on an NVIDIA H200"));
   CHECK_THAT(run_line(wide + "--descriptor 0xc000404000800000 --cols 64 --target sm_100a").out,
-             ContainsSubstring("chosen: an H200's wgmma does so, no Blackwell GPU was measured"));
+             ContainsSubstring("assumption: an H200's wgmma does so; no Blackwell GPU was measured"));
   CHECK_THAT(run_line(wide + "--descriptor 0x4000004000010000 --cols 256").out,
-             ContainsSubstring("chosen: no wgmma reads such rows"));
+             ContainsSubstring("assumption: no wgmma reads such rows"));
 }
 
 TEST_CASE("a picture of a unit in another order than the matrix's says the order") {
   CHECK_THAT(run_line("layout --cute 'Swizzle<3,3,3> o ((8,8),(8,2)):((64,512),(1,8))' --element-bits 8").out,
              ContainsSubstring("r1 k8-15|k0-7"));
-  CHECK_THAT(run_line("layout --cute 8:2").out, ContainsSubstring("r0-3 k0~") && ContainsSubstring("~ not one after"));
+  CHECK_THAT(run_line("layout --cute 8:2").out,
+             ContainsSubstring("r0-3 k0~") && ContainsSubstring("~ not consecutive"));
 }
 
 TEST_CASE("what holds no element is exit code 1, and no heading alone") {
@@ -363,7 +365,8 @@ TEST_CASE("layout tmem-plan gives columns, addresses and allocations, and exit c
       "layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --n 128 ";
   CHECK_THAT(run_line(plan + "--k-blocks 4 --ctas 2").out,
              ContainsSubstring("tcgen05.alloc of 256 columns for 160; 2 CTAs of them on an SM") &&
-                 ContainsSubstring("0x00000180") && ContainsSubstring("chosen: which columns"));
+                 ContainsSubstring("0x00000180") &&
+                 ContainsSubstring("assumption: PTX does not document which columns"));
   CHECK(run_line(plan + "--ctas 3").code == 1);
   const auto json = nlohmann::json::parse(
       run_line("layout tmem-plan --instruction tcgen05.mma.cta_group::1.kind::f16 --n 256 --accumulators 2 --json")

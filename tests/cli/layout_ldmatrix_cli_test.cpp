@@ -12,27 +12,27 @@ namespace {
 const std::string ldmatrix = "layout ldmatrix ", x4 = "ldmatrix.sync.aligned.m8n8.x4.shared.b16";
 
 const test::BadRequests bad_requests({
-    {ldmatrix + "--num 3", ".num = x3: legal is x1, x2 or x4"},
+    {ldmatrix + "--num 3", ".num = x3: must be x1, x2 or x4"},
     {ldmatrix + "--num -1 --csv", ".num = x-1"},
-    {ldmatrix + "--num 1000000000 --json", "legal is x1, x2 or x4"},
-    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x3.shared.b16", "qualifier = .x3: legal is"},
+    {ldmatrix + "--num 1000000000 --json", "must be x1, x2 or x4"},
+    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x3.shared.b16", "qualifier = .x3: must be"},
     {ldmatrix + "--instruction ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "8-bit elements (sm_100a)"},
-    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x2.x4.shared.b16", ".x2 and .x4: legal is"},
-    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", "(missing): legal is .aligned"},
+    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x2.x4.shared.b16", ".x2 and .x4: must be"},
+    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", "(missing): must be .aligned"},
     {ldmatrix + "--instruction ldmatrix..sync.aligned.m8n8.x4.b16", "qualifier = .:"},
-    {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", "legal is ldmatrix or stmatrix"},
-    {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction and --num: not together"},
+    {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", "must be ldmatrix or stmatrix"},
+    {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction and --num: cannot be combined"},
     {ldmatrix + "--row 3", "both --row and --col"},
-    {ldmatrix + "--row 8 --col 0", "--row = 8: legal is 0..7"},
+    {ldmatrix + "--row 8 --col 0", "--row = 8: must be 0..7"},
     {ldmatrix + "--matrix 1", "both --row and --col"},
-    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", "--matrix = 2: legal is 0..1"},
+    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", "--matrix = 2: must be 0..1"},
     {ldmatrix + "--thread 3", "both --thread and --register"},
-    {ldmatrix + "--thread 32 --register 0", "--thread = 32: legal is 0..31"},
+    {ldmatrix + "--thread 32 --register 0", "--thread = 32: must be 0..31"},
     {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "one question"},
     {ldmatrix + "--operand a",
-     "--fragment: missing; expected mnemonic of an mma.sync: which ldmatrix instructions fill its operand?; "
-     "--operand goes with it"},
-    {ldmatrix + "--fragment " + test::f16, "legal is mma.sync or mma.sp"},
+     "--fragment: missing; expected show which ldmatrix instructions fill an operand of this mma.sync; --operand "
+     "requires it"},
+    {ldmatrix + "--fragment " + test::f16, "must be mma.sync or mma.sp"},
     {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", "12"},
 });
 
@@ -59,11 +59,12 @@ TEST_CASE("layout ldmatrix answers in both directions, as CSV, JSON and table, a
   CHECK(json["targets"] == "sm_90 and later");
   CHECK(json["elements"].size() == 128);
   CHECK(json["addresses"][9] == nlohmann::json{{"matrix", 1}, {"row", 1}, {"thread", 9}});
-  CHECK_THAT(run_line(ldmatrix + "--num 2").out,
-             ContainsSubstring("2 matrices of 8 rows of 16 bytes, 2 registers a thread") &&
-                 ContainsSubstring("thread 8 * matrix + row supplies the address of a row") &&
-                 ContainsSubstring("\n       1 7  T28:r1") &&
-                 ContainsSubstring("the addresses of threads 16-31 are not used; sm_75 wants valid ones there too"));
+  CHECK_THAT(
+      run_line(ldmatrix + "--num 2").out,
+      ContainsSubstring("2 matrices of 8 rows of 16 bytes, 2 registers per thread") &&
+          ContainsSubstring("thread 8 * matrix + row supplies the address of a row") &&
+          ContainsSubstring("\n       1 7  T28:r1") &&
+          ContainsSubstring("the addresses of threads 16-31 are not used; sm_75 requires them to be valid, too"));
   const test::Outcome help = run_line(ldmatrix + "--help");
   CHECK(help.code == 0);
   CHECK_THAT(help.out, ContainsSubstring("Example") && ContainsSubstring("bitmma layout ldmatrix"));
@@ -82,7 +83,7 @@ TEST_CASE("layout ldmatrix reads mnemonics in any order, with every spelling of 
 TEST_CASE("layout ldmatrix --fragment names the instruction and the block of each matrix, or says that none fits") {
   const std::string f16 = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16";
   CHECK_THAT(run_line(ldmatrix + "--fragment " + f16).out,
-             ContainsSubstring("A of " + f16 + ": m x k, 16 x 16 elements of 16 bits, 4 registers a thread\n") &&
+             ContainsSubstring("A of " + f16 + ": m x k, 16 x 16 elements of 16 bits, 4 registers per thread\n") &&
                  ContainsSubstring("in memory m x k, 16 rows of 32 bytes: " + x4 + " (sm_75 and later)\n") &&
                  ContainsSubstring("\n       3       3  8-15  16-31  T24-T31\n"));
   const auto b = moves_of(f16, "b");
@@ -97,7 +98,7 @@ TEST_CASE("layout ldmatrix --fragment names the instruction and the block of eac
   const std::string s8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32";
   CHECK(moves_of(s8, "a").size() == 1);
   CHECK_THAT(run_line(ldmatrix + "--fragment " + s8 + " --operand b").out,
-             ContainsSubstring("none, .trans turns elements of 16 bits, and these have 8"));
+             ContainsSubstring("none, because .trans transposes elements of 16 bits, and these have 8"));
   CHECK(moves_of(s8, "d").empty());
   CHECK_THAT(run_line(ldmatrix + "--fragment " + s8 + " --operand d").out,
              ContainsSubstring("no ldmatrix or stmatrix fits: register 0 of thread 1 begins with row 0, byte 8"));

@@ -16,13 +16,13 @@ using test::run;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"list --target sm_60", "--target = sm_60: legal is sm_70"},
+    {"list --target sm_60", "--target = sm_60: must be sm_70"},
     {"list --target blackwell", "--target = blackwell"},
-    {"list --json --markdown", "--markdown and --json: not together"},
-    {"list --mnemonics --wide", "--wide and --mnemonics: not together"},
-    {"list --matrix --json", "--matrix and --json: not together"},
-    {"list --matrix --mnemonics", "--matrix and --mnemonics: not together"},
-    {"list --matrix --wide", "--matrix and --wide: not together"},
+    {"list --json --markdown", "--markdown and --json: cannot be combined"},
+    {"list --mnemonics --wide", "--wide and --mnemonics: cannot be combined"},
+    {"list --matrix --json", "--matrix and --json: cannot be combined"},
+    {"list --matrix --mnemonics", "--matrix and --mnemonics: cannot be combined"},
+    {"list --matrix --wide", "--matrix and --wide: cannot be combined"},
     {"list wgmma e2m1", "words = wgmma e2m1"},
     {"list --mnemonics sm_60", "words = sm_60"},
 });

@@ -110,9 +110,8 @@ TEST_CASE("math refuses what is no instruction, no operand, or one too few") {
 TEST_CASE("math explains conversions, functions of C, rounded instructions, and what stands around the unit") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines{
       {{"cvt.rn.satfinite.e4m3x2.f32", "3.3", "1"},
-       "  a = 3.299999952316284  between 0x45 = 3.25 and 0x46 = 3.5, rounded to the nearest, of two to the even one: "
-       "0x45 = 3.25\n"
-       "  b = 1  exact: 0x38 = 1\n"},
+       "  a = 3.299999952316284  between 0x45 = 3.25 and 0x46 = 3.5, rounded to nearest, ties to even: 0x45 = 3.25\n  "
+       "b = 1  exact: 0x38 = 1\n"},
       {{"cvt.rn.satfinite.e4m3x2.f32", "1e6", "inf"}, "  a = 1000000  beyond all codes: 0x7e = 448\n"},
       {{"cvt.rzi.u8.f32", "-1"}, "beyond all codes: 0x00 = 0\n"},
       {{"cvt.rn.relu.bf16.f32", "-3"}, "exact: 0xc040 = -3; .relu makes it 0\n"},
@@ -128,9 +127,9 @@ TEST_CASE("math explains conversions, functions of C, rounded instructions, and 
        "  the exact result lies between 0x3f800000 = 1 and 0x3f800001 = 1.0000001192092896, and is rounded once\n"},
       {{"mul.rz.f32", "2", "3"}, "  the exact result is 0x40c00000 = 6\n"},
       {{"rsqrt.approx.f32", "0x00400000"}, "  before the unit  mul(a = 5.877471754111438e-39, 16777216) = 0x0c000000"},
-      {{"rsqrt.approx.f32", "0x00400000"}, "  behind the unit  mul(MUFU = "},
+      {{"rsqrt.approx.f32", "0x00400000"}, "  after the unit   mul(MUFU = "},
       {{"ex2.approx.f16", "0.3"}, "  before the unit  cvt(a = "},
-      {{"ex2.approx.f16", "0.3"}, "  behind the unit  cvt.rz(MUFU = "},
+      {{"ex2.approx.f16", "0.3"}, "  after the unit   cvt.rz(MUFU = "},
       {{"div.full.f32", "3", "0x7f000001"}, "  before the unit  mul(b = 1.7014120374287884e+38, 0.25)"},
   };
   for (const auto& [words, line] : lines) {

@@ -105,10 +105,10 @@ TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diag
   CHECK(steps[2]["step"] == 2);
   CHECK(steps[2]["tile_row"] == 70);
   CHECK(run({"explain", wrong, "--row", "70", "--col", "3"}).code == 1);
-  CHECK_THAT(run({"explain", tile, "--row", "128"}).err, ContainsSubstring("--row = 128: legal is 0..127"));
+  CHECK_THAT(run({"explain", tile, "--row", "128"}).err, ContainsSubstring("--row = 128: must be 0..127"));
   CHECK_THAT(run({"ptx", tile}).err,
              ContainsSubstring("M = 128, N = 8, K = 48") && ContainsSubstring("bitmma gemm") &&
-                 ContainsSubstring("verify, compare, diagnose, explain and simulate take a whole tile"));
+                 ContainsSubstring("verify, compare, diagnose, explain and simulate accept a whole tile"));
   // One is a tile, the other is none.
   const std::string one = folder.path("one.safetensors");
   REQUIRE(run({"golden", f16, "--cases", "1", "-o", one}).code == 0);
@@ -238,7 +238,7 @@ TEST_CASE("one D behind all of K is compared with the last step of a K loop that
   for (const char* verb : {"verify", "diagnose", "explain"}) CHECK(run({verb, images}).code == 0);
   for (const char* verb : {"simulate", "ptx"})
     CHECK_THAT(run({verb, images}).err,
-               ContainsSubstring("tensor d = 1 for 3 steps of a K loop: legal is a D for each step"));
+               ContainsSubstring("tensor d = 1 for 3 steps of a K loop: must be a D for each step"));
 }
 
 TEST_CASE("verbs of instructions and of products know each other's files") {
@@ -313,7 +313,7 @@ TEST_CASE("the flag --after tells which recorded D it leaves out, once") {
   REQUIRE(run({"golden", "tcgen05.ld.sync.aligned.32x32b.x1.b32", "--cases", "1", "-o", load}).code == 0);
   const Outcome chained = run({"simulate", load, "--after", mma});
   CHECK(chained.code == 0);
-  const size_t at = chained.err.find("tensor d_regs: recorded after another state");
+  const size_t at = chained.err.find("tensor d_regs: recorded for another initial state");
   CHECK(at != std::string::npos);
   CHECK(chained.err.find("tensor d_regs", at + 1) == std::string::npos);
   // Without a state of its own the file records the D of the chain: it is compared.

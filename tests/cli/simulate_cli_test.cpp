@@ -16,35 +16,35 @@ std::string numpy(const std::string& name) { return test::source_path("tests/fil
 const test::BadRequests bad_requests({
     {"simulate", "files: missing"},
     {"simulate $GOLDEN $FOLDER/absent", "absent: no such file"},  // and nothing of the first is shown
-    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), "the file is a product"},
-    {"simulate $GOLDEN --case 2", "--case = 2: legal is 0..1"},
+    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"),
+     "a file without it is a product"},
+    {"simulate $GOLDEN --case 2", "--case = 2: must be 0..1"},
     {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
     {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},
     {"simulate $GOLDEN --target sm_100a", "target = sm_100a"},
     // What contradicts the file, or would change nothing.
-    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", ", of which the file is"},
+    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", ", the one in the file"},
     {"simulate $GOLDEN --layout-a mn-major:64",
-     "--layout-a = mn-major:64: legal is absent; " + one_golden + " has its own"},
-    {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: legal is absent"},
+     "--layout-a = mn-major:64: must be absent; " + one_golden + " has its own"},
+    {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: must be absent"},
     {"simulate " + numpy("plain.npz") + " --layout-b k-major:64 $OUT", "A and B are in registers"},
-    {"simulate " + numpy("compressed.npz"), "numpy.savez instead of numpy.savez_compressed"},
-    {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or give --instruction"},
+    {"simulate " + numpy("compressed.npz"), "use numpy.savez instead of numpy.savez_compressed"},
+    {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or pass --instruction"},
     {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), "two arrays called a"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f8f6f4",
-     "a_type = (missing): legal is e4m3, e5m2, e2m3, e3m2, e2m1; the dtype F16 of tensor a does not tell: save the "
-     "key, "
-     "or give --a"},
+     "a_type = (missing): must be e4m3, e5m2, e2m3, e3m2, e2m1; the dtype F16 of tensor a is ambiguous: save the key, "
+     "or pass --a"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f16 --a half",
      "--a = half"},
-    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "plain matrices alone: legal is images, descriptors"},
-    {"simulate $GOLDEN --a e4m3", "a_type = e4m3: legal is f16, the type that the instruction says"},
-    {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: legal is absent"},
-    {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: legal is one"},
-    {"simulate $GOLDEN --json --format csv", "--json and --format: not together"},
+    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "only plain matrices: must be images, descriptors"},
+    {"simulate $GOLDEN --a e4m3", "a_type = e4m3: must be f16, the type that the instruction determines"},
+    {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: must be absent"},
+    {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: must be one"},
+    {"simulate $GOLDEN --json --format csv", "--json and --format: cannot be combined"},
     {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
     {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv writes text"},
-    {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors file"},
-    {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: legal is f16"},
+    {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors, .npy or .npz file"},
+    {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: must be f16"},
 });
 
 }  // namespace
@@ -126,7 +126,7 @@ TEST_CASE("simulate --lint --target looks at the file's operands on another GPU"
   CHECK(none.code == 2);
   CHECK(none.out.empty());
   golden("tcgen05.mma.cta_group::1.kind::i8", "sm_100a");
-  CHECK_THAT(run({"simulate", path, "--lint", "--target", "sm_103a"}).err, ContainsSubstring("sm_103a: legal is"));
+  CHECK_THAT(run({"simulate", path, "--lint", "--target", "sm_103a"}).err, ContainsSubstring("sm_103a: must be"));
 }
 
 TEST_CASE("simulate takes arrays of NumPy: one archive, or a file for each matrix") {
@@ -148,7 +148,7 @@ TEST_CASE("simulate computes a K loop over one tile and writes every step") {
   write_tensor_file(tile, file);
   CHECK_THAT(run({"simulate", tile}).out,
              ContainsSubstring("case 3 of 4") &&
-                 ContainsSubstring("K loop: 4 instructions a tile, C of each is D of the one before"));
+                 ContainsSubstring("K loop: 4 instructions per tile; C of each is D of the previous one"));
   REQUIRE(run({"simulate", tile, "-o", out, "--layout-a", "k-major:64"}).code == 0);
   CHECK(run({"verify", out}).code == 0);
   CHECK(*read_tensor_file(out).find_metadata("k_loop") == "4");
@@ -183,7 +183,7 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   CHECK(json["d"]["codes"][3][5] == 0x42800000);
   file.set(Tensor::from_bytes("d", "F32", {8, 64}, d));
   write_tensor_file(tile, file);
-  CHECK_THAT(run({"simulate", tile}).err, ContainsSubstring("tensor d shape = [1, 8, 64]: legal is [1, 64, 8]"));
+  CHECK_THAT(run({"simulate", tile}).err, ContainsSubstring("tensor d shape = [1, 8, 64]: must be [1, 64, 8]"));
   // The steps, as a file of their own: the last is what is shown, and what an instruction after it begins with.
   file.erase("d");
   write_tensor_file(tile, file);
@@ -196,7 +196,7 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   const TensorBytes left = read_tensor_file(steps).find("d_regs")->bytes;
   CHECK(read_tensor_file(out).find("c_regs")->bytes == left.part(left.size() - 64 * 8 * 4, 64 * 8 * 4));
   REQUIRE(run({"golden", f16, "--cases", "2", "-o", next}).code == 0);
-  CHECK_THAT(run({"simulate", next, "--after", steps}).err, ContainsSubstring("2 cases: legal is 1"));
+  CHECK_THAT(run({"simulate", next, "--after", steps}).err, ContainsSubstring("2 cases: must be 1"));
 }
 
 TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may be packed pairs") {
@@ -208,7 +208,7 @@ TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may b
   write_tensor_file(path, file);
   const Outcome outcome = run({"simulate", path, "--a", "e2m1", "--b", "e2m1"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: legal is 0..0xf, one code of e2m1 a byte"));
+  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: must be 0..0xf, one code of e2m1 a byte"));
 }
 
 TEST_CASE("simulate goes on with the state that another instruction left") {

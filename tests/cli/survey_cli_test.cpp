@@ -14,12 +14,12 @@ const test::BadRequests bad_requests({
     {"survey read", "files: missing; expected reports"},
     {"survey read $GOLDEN", "bitmma-survey-1, a report of bitmma survey run"},
     {"survey read $FOLDER/none.safetensors", "none.safetensors"},
-    {"survey read --confirmed --quick $GOLDEN", "--quick and --confirmed: not together"},
+    {"survey read --confirmed --quick $GOLDEN", "--quick and --confirmed: cannot be combined"},
     {"survey run", "--output: missing"},
     {"survey run --rehearse sm_91 -o r.safetensors", "--rehearse = sm_91"},
     {"survey run --rehearse sm_90a -o r.safetensors --seconds -1", "--seconds = -1"},
     {"survey run --rehearse sm_90a -o r.safetensors --unit-seconds 0", "--unit-seconds = 0"},
-    {"survey run --rehearse sm_90a -o r.safetensors --jobs 0", "--jobs = 0: legal is 1..256"},
+    {"survey run --rehearse sm_90a -o r.safetensors --jobs 0", "--jobs = 0: must be 1..256"},
     {"survey run --rehearse sm_90a -o r.safetensors --family wgmma", "--family: no such flag of bitmma survey run"},
     {"survey sealed $FOLDER/none.json --rehearse sm_90a", "none.json"},
     {"survey sealed $GOLDEN --rehearse sm_90a", "bitmma-sealed-1, a file of bitmma survey seal"},
@@ -27,7 +27,7 @@ const test::BadRequests bad_requests({
     {"survey sealed --withhold x", "--withhold: no such flag of bitmma survey sealed"},
     {"survey seal sm_90a", "--output: missing"},
     {"survey seal sm_91 $OUT", "target = sm_91"},
-    {"survey seal sm_70 $OUT", "target = sm_70: legal is one with open points"},
+    {"survey seal sm_70 $OUT", "target = sm_70: must be a target with open points"},
     // The spellings of earlier versions are answered with the new ones.
     {"survey $GOLDEN", "did you mean bitmma survey read "},
     {"survey --patch $GOLDEN", "did you mean bitmma survey read --confirmed?"},
@@ -74,7 +74,7 @@ TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on
   using Catch::Contains;
   const test::Outcome said = test::run({"survey", "read", report});
   CHECK(said.code == 0);
-  CHECK_THAT(said.out, Contains("a rehearsal: the model answered for itself") &&
+  CHECK_THAT(said.out, Contains("a rehearsal: the model answered in place of a GPU") &&
                            Contains("question      5          1        0        0") &&
                            Contains("it moves where the pattern begins") && !Contains("undefined metadata"));
   const auto json = nlohmann::json::parse(test::run({"survey", "read", "--json", report}).out);
@@ -85,14 +85,14 @@ TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on
   CHECK(test::run({"survey", "read", "--json", "--all", report}).code == 2);  // --all is of the text
   const test::Outcome confirmed_rows = test::run({"survey", "read", "--confirmed", report});
   CHECK(confirmed_rows.out == print(confirmed()));
-  CHECK(confirmed_rows.err == "a rehearsal is evidence of nothing\n");
+  CHECK(confirmed_rows.err == "a rehearsal proves nothing\n");
   // Records that the target does not have are listed and counted, and contradictions refused by name.
   TensorFile other = read_tensor_file(report);
   other.set_metadata("source", "NVIDIA A100");
   write_tensor_file(bad, other);
   const test::Outcome changed = test::run({"survey", "read", bad});
   CHECK(changed.code == 2);
-  CHECK_THAT(changed.err, Contains("driver = none: legal is a version such as 580.159.04") &&
+  CHECK_THAT(changed.err, Contains("driver = none: must be a version such as 580.159.04") &&
                               Contains("records = 1 of 1 marked as a rehearsal") && Contains("digest = "));
   other = read_tensor_file(report);
   other.set_metadata("target", "sm_75");

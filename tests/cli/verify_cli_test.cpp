@@ -73,7 +73,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
   };
   const std::vector<Row> rows = {
       {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); }, "__metadata__ format = bitmma-vectors-9"},
-      {[](TensorFile& f) { f.erase_metadata("instruction"); }, "give --instruction"},
+      {[](TensorFile& f) { f.erase_metadata("instruction"); }, "pass --instruction"},
       {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); },
        "n = 9"},
       {[](TensorFile& f) { f.set_metadata("instruction", "nonsense"); }, "instruction = nonsense"},
@@ -99,14 +99,14 @@ TEST_CASE("bad vector files: message and exit code of each") {
          reshape(f, "a_regs", "U32", {2, 128, 4});
        },
        "both a_regs and a_desc"},
-      {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); }, "tensor a_desc dtype = U32: legal is U64"},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); }, "tensor a_desc dtype = U32: must be U64"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); }, "tensor a_desc shape = [3]"},
       {[&](TensorFile& f) {
          reshape(f, "a_desc", "U64", {2, 1});
        },
        "tensor a_desc shape = [2, 1]"},
       {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); }, "tensor a_desc shape = []"},
-      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: legal is [2, ...]"},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: must be [2, ...]"},
       {[&](TensorFile& f) {
          reshape(f, "smem", "I8", {2, 4096});
        },
@@ -114,7 +114,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 0});
        },
-       "tensor smem shape = [2, 0]: legal is [2, ...]"},
+       "tensor smem shape = [2, 0]: must be [2, ...]"},
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 100});
        },
@@ -122,7 +122,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "U32", {2, 128, 5});
        },
-       "tensor d_regs shape = [2, 128, 5]: legal is [2, 128, 4]"},
+       "tensor d_regs shape = [2, 128, 5]: must be [2, 128, 4]"},
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "F16", {2, 128, 4});
        },
@@ -132,7 +132,7 @@ TEST_CASE("bad vector files: message and exit code of each") {
          reshape(f, "a", "F32", {1, 64, 16});
          reshape(f, "b", "F16", {1, 16, 8});
        },
-       "tensor a dtype = F32: legal is F16"},
+       "tensor a dtype = F32: must be F16"},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F16", {1, 64, 16});
@@ -213,15 +213,15 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 1, 128, 32});
        },
-       "tensor tmem shape = [2, 1, 128, 32]: legal is [2, 2, 128, ...]"},
+       "tensor tmem shape = [2, 1, 128, 32]: must be [2, 2, 128, ...]"},
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 2, 128, 8});
        },
-       "inside the 8 columns"},
+       "inside the 8 given columns"},
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 4096});
        },
-       "tensor smem shape = [2, 4096]: legal is [2, 2, ...]"},
+       "tensor smem shape = [2, 4096]: must be [2, 2, ...]"},
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 2, 64});
        },

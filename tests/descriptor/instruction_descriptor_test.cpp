@@ -118,17 +118,17 @@ TEST_CASE("every bad value of an instruction descriptor is named") {
   CHECK(message(MmaKind::f16, good) == "legal");
   CHECK_THAT(message(MmaKind::f16, good | 1u << 6), ContainsSubstring("reserved bits = 0x00000040"));
   CHECK_THAT(message(MmaKind::f16, good | 1u << 3), ContainsSubstring("saturate = 1"));
-  CHECK_THAT(message(MmaKind::f16, good | 2u << 4), ContainsSubstring("d_type = 3: legal is f16 0, f32 1"));
-  CHECK_THAT(message(MmaKind::f16, good | 2u << 7), ContainsSubstring("a_type = 2: legal is f16 0, bf16 1"));
+  CHECK_THAT(message(MmaKind::f16, good | 2u << 4), ContainsSubstring("d_type = 3: must be f16 0, f32 1"));
+  CHECK_THAT(message(MmaKind::f16, good | 2u << 7), ContainsSubstring("a_type = 2: must be f16 0, bf16 1"));
   CHECK_THAT(message(MmaKind::f16, good | 1u << 7), ContainsSubstring("types = bf16 x f16"));
   CHECK_THAT(message(MmaKind::f16, (good & ~(63u << 17)) | 0), ContainsSubstring("n = 0"));
   CHECK_THAT(message(MmaKind::f16, good | 63u << 17), ContainsSubstring("n = 504"));
   CHECK_THAT(message(MmaKind::f16, (good & ~(31u << 24)) | 3u << 24), ContainsSubstring("m = 48"));
   CHECK_THAT(message(MmaKind::i8, 0x08100020 | 1u << 13), ContainsSubstring("negate = 1"));
-  CHECK_THAT(message(MmaKind::f8f6f4, 0x08100010 | 1), ContainsSubstring("sparsity_selector = 1: legal is 0"));
+  CHECK_THAT(message(MmaKind::f8f6f4, 0x08100010 | 1), ContainsSubstring("sparsity_selector = 1: must be 0"));
   CHECK_THAT(message(MmaKind::mxf4, 0x08100080 | 1u << 10), ContainsSubstring("scale_type = ue4m3"));
   CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100000 | 5u << 7 | 1u << 10),
-             ContainsSubstring("a_type = 5: legal is e2m1 1"));
+             ContainsSubstring("a_type = 5: must be e2m1 1"));
   CHECK_THAT(message(MmaKind::mxf4nvf4, 0x08100080 | 1u << 10 | 1u << 4), ContainsSubstring("scale_b_id = 1"));
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 1u << 30)).at(0).field == "max_shift");
   CHECK(warnings(decode_instruction_descriptor(MmaKind::f16, good | 2)).at(0).field == "sparsity_selector");
@@ -375,6 +375,6 @@ TEST_CASE("what no source settles of the descriptors of sm_107a is refused by na
   CHECK_THAT(message(MmaKind::mxf4nvf4, 0x09900488), ContainsSubstring("scale_type = 3"));
   CHECK_THAT(message(MmaKind::ti16, 0x08100DA0 | 1u << 15), ContainsSubstring("Table 62 lists transposed ti16"));
   CHECK_THAT(message(MmaKind::ti16, 0x08100DA0 | 1u << 3), ContainsSubstring("saturate = 1"));
-  CHECK_THAT(message(MmaKind::f16, 0x08100010 | 1u << 29), ContainsSubstring("k = 1: legal is 0"));
+  CHECK_THAT(message(MmaKind::f16, 0x08100010 | 1u << 29), ContainsSubstring("k = 1: must be 0"));
   CHECK_THAT(message(MmaKind::mxf4, 0x88900488), ContainsSubstring("k = 3"));
 }

@@ -47,7 +47,7 @@ TEST_CASE("zero-column masks decode and encode back, and reserved bits and value
   CHECK(decode_zero_column_mask(word) == mask);
   CHECK_THROWS_WITH(decode_zero_column_mask(word | uint64_t{1} << 36), ContainsSubstring("reserved bits"));
   CHECK_THROWS_WITH(decode_zero_column_mask(word | uint64_t{1} << 63), ContainsSubstring("reserved bits"));
-  CHECK_THROWS_WITH(encode(ZeroColumnMask{.skip_span = 256}), ContainsSubstring("skip_span = 256: legal is 0..255"));
+  CHECK_THROWS_WITH(encode(ZeroColumnMask{.skip_span = 256}), ContainsSubstring("skip_span = 256: must be 0..255"));
   CHECK_THROWS_WITH(encode(ZeroColumnMask{.first_span = {0, 0, 0, 2}, .column_shift = 64}),
                     ContainsSubstring("first_span_3 = 2") && ContainsSubstring("column_shift = 64"));
 }

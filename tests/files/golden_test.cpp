@@ -203,9 +203,9 @@ TEST_CASE("a request that is not legal is refused with everything that is wrong,
   Wgmma bad = std::get<Wgmma>(good);
   bad.n = 12;
   CHECK_THROWS_WITH(make_golden({.instruction = bad, .cases = 0}, 1),
-                    ContainsSubstring("n = 12") && ContainsSubstring("cases = 0: legal is at least 1"));
+                    ContainsSubstring("n = 12") && ContainsSubstring("cases = 0: must be at least 1"));
   CHECK_THROWS_WITH(make_golden({.instruction = good, .target = Target::sm_100a}, 1),
-                    ContainsSubstring("target = sm_100a: legal is sm_90a"));
+                    ContainsSubstring("target = sm_100a: must be sm_90a"));
   CHECK_THROWS_AS(make_golden({.instruction = good, .placement = {.a = {.padding_bytes = 8}}}, 1), Error);
   CHECK_THROWS_AS(write_golden(folder.path("x"), {.instruction = bad}, 1), Error);
   CHECK_FALSE(std::filesystem::exists(folder.path("x")));

@@ -80,7 +80,7 @@ TEST_CASE("a type that a key gives must be the instruction's") {
   file.set_metadata("a_type", "f16");
   CHECK_NOTHROW(as_vector_file(file));
   file.set_metadata("a_type", "bf16");
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("a_type = bf16: legal is f16"));
+  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("a_type = bf16: must be f16"));
 }
 
 TEST_CASE("product files have the same rule with keys of their own") {
@@ -108,7 +108,7 @@ TEST_CASE("files of other programs are named by what they are") {
                                    {"\x89HDF\r\n\x1A\n and more", "an HDF5 file"},
                                    {"\x1F\x8B\x08 compressed", "a gzip file"},
                                    {"%PDF-1.7 and more", "a PDF document"},
-                                   {"\x80\x02}q\x01(X\x05\x01\x01\x01", "a pickle of Python"},
+                                   {"\x80\x02}q\x01(X\x05\x01\x01\x01", "a Python pickle"},
                                    {"//\n.version 8.5\n.target sm_90a\n.address_size 64\n", "PTX"},
                                    {"#include <cuda.h>\n__global__ void f() {}\n", "CUDA C++"},
                                    {"{\"m\": 64, \"n\": 8}\n", "JSON"},

@@ -57,7 +57,7 @@ TEST_CASE("strings, bytes and whole numbers among the arrays are keys") {
   CHECK_FALSE(wgmma.enable_input_d);
   CHECK(wgmma.negate_a);
   CHECK_THAT(message_of([] { read_vector_file(numpy_file("float_key.npz")); }),
-             ContainsSubstring("tensor scale_d") && ContainsSubstring("as a whole number with numpy.savez"));
+             ContainsSubstring("tensor scale_d") && ContainsSubstring("with numpy.savez as a whole number"));
 }
 
 TEST_CASE("a name that promises arrays, and bytes that are none") {
@@ -68,7 +68,7 @@ TEST_CASE("a name that promises arrays, and bytes that are none") {
                ContainsSubstring("an empty file") && ContainsSubstring("numpy.save"));
     write(folder.path(name), "no array is here");
     CHECK_THAT(message_of([&] { read_tensor_file(folder.path(name)); }),
-               ContainsSubstring("text; expected a safetensors file, or NumPy's"));
+               ContainsSubstring("text; expected a safetensors, "));
   }
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("a product is written with its D and read back, whole or in part") {
   CHECK(gemm(plan, part.inputs) == *part.d);
   CHECK(part.inputs.rows == std::vector<int64_t>{product.inputs.rows[2], product.inputs.rows[5]});
   CHECK_THAT(message_of([&] { part_of(product, std::vector<int>{8}, std::vector<int>{0}); }),
-             ContainsSubstring("rows = 8: legal is 0..7"));
+             ContainsSubstring("rows = 8: must be 0..7"));
 }
 
 TEST_CASE("a part that does not say the size of its whole is written and read back") {
@@ -100,18 +100,18 @@ TEST_CASE("bad product files are refused by file and tensor") {
   CHECK_THAT(message({a}), ContainsSubstring("tensor b = (missing)"));
   CHECK_THAT(message({b}), ContainsSubstring("tensor a = (missing)"));
   CHECK_THAT(message({a, b, tensor("b_t", "F16", {3, 16})}), ContainsSubstring("both b and b_t"));
-  CHECK_THAT(message({a, tensor("b", "F16", {15, 3})}), ContainsSubstring("K = 15: legal is K = 16"));
+  CHECK_THAT(message({a, tensor("b", "F16", {15, 3})}), ContainsSubstring("K = 15: must be K = 16"));
   CHECK_THAT(message({a, tensor("b", "F16", {16})}), ContainsSubstring("two extents"));
   CHECK_THAT(message({tensor("a", "F16", {2, 0}), b}), ContainsSubstring("extents of 1 or more"));
   CHECK_THAT(message({tensor("a", "U8", {2, 16}), b}), ContainsSubstring("a_type"));
   CHECK_THAT(message({tensor("a", "U8", {2, 16}), b}, {{"a_type", "f16"}}),
-             ContainsSubstring("2 bytes an element of f16"));
+             ContainsSubstring("2 bytes per element of f16"));
   CHECK_THAT(message({a, b}, {{"a_type", "half"}}), ContainsSubstring("a_type = half"));
-  CHECK_THAT(message({a, b, tensor("d", "F32", {2, 4})}), ContainsSubstring("[2, 4]: legal is [2, 3]"));
+  CHECK_THAT(message({a, b, tensor("d", "F32", {2, 4})}), ContainsSubstring("[2, 4]: must be [2, 3]"));
   CHECK_THAT(message({a, b}, {{"target", "sm_1"}}), ContainsSubstring("target = sm_1"));
   CHECK_THAT(message({a, b}, {{"m", "-3"}}), ContainsSubstring("m = -3"));
   CHECK_THAT(message({a, b, tensor("rows", "F32", {2})}), ContainsSubstring("I32 [count]"));
-  CHECK_THAT(message({a, b, tensor("rows", "I32", {0})}), ContainsSubstring("rows = I32 [0]: legal is I32 [count]"));
+  CHECK_THAT(message({a, b, tensor("rows", "I32", {0})}), ContainsSubstring("rows = I32 [0]: must be I32 [count]"));
   CHECK(message({tensor("a", "U8", {2, 16}), tensor("b", "U8", {16, 3})}, {{"a_type", "e2m3"}, {"b_type", "e2m1"}}) ==
         "fine");
 
@@ -133,8 +133,8 @@ TEST_CASE("bad product files are refused by file and tensor") {
     return changed;
   };
   CHECK(message({}, keys) == "fine");
-  CHECK_THAT(message({}, with("generator", "mersenne")), ContainsSubstring("generator = mersenne: legal is philox"));
-  CHECK_THAT(message({}, with("generator", "")), ContainsSubstring("the key generator = philox"));
+  CHECK_THAT(message({}, with("generator", "mersenne")), ContainsSubstring("generator = mersenne: must be philox"));
+  CHECK_THAT(message({}, with("generator", "")), ContainsSubstring("the keys generator = philox"));
   CHECK_THAT(message({}, with("seed", "-1")), ContainsSubstring("seed = -1"));
   CHECK_THAT(message({}, with("seed", "")), ContainsSubstring("seed = (missing)"));
   CHECK_THAT(message({}, with("k", "")), ContainsSubstring("k = (missing)"));
@@ -142,5 +142,5 @@ TEST_CASE("bad product files are refused by file and tensor") {
   CHECK_THAT(message({}, with("a_type", "s32")), ContainsSubstring("s8 or a floating-point type"));
   CHECK_THAT(message({}, with("k", "1000000000")), ContainsSubstring("generated elements"));
   CHECK_THAT(message({}, with("m", "1000000000")), ContainsSubstring("m = 1000000000"));
-  CHECK_THAT(message({tensor("d", "F32", {5, 3})}, keys), ContainsSubstring("[5, 3]: legal is [4, 3]"));
+  CHECK_THAT(message({tensor("d", "F32", {5, 3})}, keys), ContainsSubstring("[5, 3]: must be [4, 3]"));
 }

@@ -67,7 +67,7 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
                            "123"),
                "must not overlap"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "12"),
-               "must leave no hole"},
+               "must not leave gaps"},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "12"),
                "after the last tensor"},
            Row{with_header("{\"\xff\":1}"), "header"},
@@ -155,7 +155,7 @@ TEST_CASE("a tensor that no reader would take is not written") {
     Tensor tensor;
     std::string message;
   };
-  for (const Row& row : {Row{Tensor::from_bytes("x", "U8", {2}, {1}), "1 bytes: legal is 2 for U8 [2]"},
+  for (const Row& row : {Row{Tensor::from_bytes("x", "U8", {2}, {1}), "1 bytes: must be 2 for U8 [2]"},
                          Row{Tensor::from_bytes("x", "U8", {-1}, {1}), "tensor x = [-1]"},
                          Row{Tensor::from_bytes("x", "U64", {int64_t{1} << 62, 4}, {}), "less than 2^64 bytes"},
                          Row{Tensor::from_bytes("\xff", "U8", {1}, {1}), "UTF-8"},
@@ -192,7 +192,7 @@ TEST_CASE("more cases than a file can hold are refused with the size, before any
     return file;
   };
   CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, none), ContainsSubstring("cases from 0 on = 0"));
-  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, too_many), ContainsSubstring("legal is 1..2"));
+  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, too_many), ContainsSubstring("must be 1..2"));
   CHECK_FALSE(std::filesystem::exists(folder.path("x")));
 }
 

@@ -278,15 +278,15 @@ TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes,
   CHECK(computed_d(case_at(with_states, 0)) == computed_d(case_at(bf16, 0)));
   CHECK(with_states.file.find("idesc"));
   CHECK_THAT(message_of([&] { vectors(loops()[9]); }),
-             ContainsSubstring("a_type = (missing): legal is e4m3, e5m2, e2m3, e3m2, e2m1; the dtype U8 of tensor a"));
+             ContainsSubstring("a_type = (missing): must be e4m3, e5m2, e2m3, e3m2, e2m1; the dtype U8 of tensor a"));
   CHECK(std::get<Tcgen05Mma>(vectors(loops()[9], loops()[9].types).instruction).b == Format::e3m2);
-  CHECK_THAT(message_of([&] { vectors(loops()[10]); }), ContainsSubstring("legal is ue8m0, ue4m3"));
+  CHECK_THAT(message_of([&] { vectors(loops()[10]); }), ContainsSubstring("must be ue8m0, ue4m3"));
   CHECK_THAT(message_of([&] { vectors(loops()[6], {.a_type = Format::e4m3}); }),
-             ContainsSubstring("a_type = e4m3: legal is f16, bf16"));
+             ContainsSubstring("a_type = e4m3: must be f16, bf16"));
   TensorFile keyed = file_of(loops()[6], true);
   keyed.set_metadata("a_type", "bf16");
   CHECK_THAT(message_of([&] { as_vector_file(keyed, {.a_type = Format::f16}); }),
-             ContainsSubstring("a_type = bf16: legal is f16, as asked for"));
+             ContainsSubstring("a_type = bf16: must be f16, as requested"));
 }
 
 TEST_CASE("an instruction after another begins with the state that it left") {
@@ -306,7 +306,7 @@ TEST_CASE("an instruction after another begins with the state that it left") {
   const TensorFile added = after(as_vector_file(mma), mma, {});
   CHECK(added.find("c_regs")->bytes == mma.find("d_regs")->bytes);
   CHECK_THAT(message_of([&] { after(as_vector_file(st), mma, {}); }),
-             ContainsSubstring("reads what the one before it left"));
+             ContainsSubstring("reads what the previous one left"));
   // More columns of Tensor Memory than the instruction before had: the others stay.
   const TensorFile wide = golden("tcgen05.ld.sync.aligned.32x32b.x128.b32");
   const TensorFile widened = after(as_vector_file(st), wide, {});

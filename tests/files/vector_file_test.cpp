@@ -140,7 +140,7 @@ TEST_CASE("a target that nobody knows, or that does not have the instruction, is
                       ContainsSubstring("__metadata__ target") && ContainsSubstring(name));
   }
   CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", "sm_100a")),
-                    ContainsSubstring("target = sm_100a: legal is sm_90a"));
+                    ContainsSubstring("target = sm_100a: must be sm_90a"));
   CHECK_THROWS_AS(as_vector_file(with_key(file, "target", "sm_90")), Error);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a target that was asked for stands in for a missing key and must not 
   const TensorFile says = with_key(silent, "target", "sm_100a");
   CHECK(as_vector_file(says, {.target = Target::sm_100a}).target == Target::sm_100a);
   CHECK_THROWS_WITH(as_vector_file(says, {.target = Target::sm_103a}),
-                    ContainsSubstring("__metadata__ target = sm_100a: legal is sm_103a"));
+                    ContainsSubstring("__metadata__ target = sm_100a: must be sm_103a"));
 }
 
 TEST_CASE("files that name no target mean sm_90a, sm_100a, sm_103a or sm_120a by what they hold") {
@@ -335,10 +335,10 @@ TEST_CASE("immediates are metadata keys: their values are read, and those out of
   CHECK_FALSE(turned.negate_b);
   CHECK_FALSE(std::get<Wgmma>(as_vector_file(with_key(good, "scale_d", "0")).instruction).enable_input_d);
   CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_scale_a", "0")),
-                    ContainsSubstring("imm_scale_a = 0: legal is 1 or -1"));
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "scale_d", "2")), ContainsSubstring("scale_d = 2: legal is 0 or 1"));
+                    ContainsSubstring("imm_scale_a = 0: must be 1 or -1"));
+  CHECK_THROWS_WITH(as_vector_file(with_key(good, "scale_d", "2")), ContainsSubstring("scale_d = 2: must be 0 or 1"));
   CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_trans_a", "yes")),
-                    ContainsSubstring("__metadata__ imm_trans_a = yes: legal is a whole number"));
+                    ContainsSubstring("__metadata__ imm_trans_a = yes: must be a whole number"));
   CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_trans_a", "")), ContainsSubstring("__metadata__ imm_trans_a"));
 }
 
@@ -356,7 +356,7 @@ TEST_CASE("tcgen05.mma's cases may differ in shape and immediates, and every cas
   CHECK(instruction_at(vectors, 1) == Instruction(narrow));
   CHECK(case_at(vectors, 1).instruction == Instruction(narrow));
   file.set(Tensor::from_bytes("scale_input_d", "U8", {2}, {0, 16}));
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("scale_input_d = 16: legal is 0..15"));
+  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("scale_input_d = 16: must be 0..15"));
   file.set(Tensor::from_bytes("scale_input_d", "U8", {2}, {0, 3}));
   file.set(u32_tensor("idesc", {idesc_of(wide), 0}));
   CHECK_THROWS_AS(as_vector_file(file), Error);
@@ -368,7 +368,7 @@ TEST_CASE("there is a case for every index below their number, and none beside")
   const VectorFile vectors = as_vector_file(golden_of(parse_instruction(f16_wgmma)));
   CHECK_NOTHROW(case_at(vectors, 0));
   CHECK_NOTHROW(case_at(vectors, 2));
-  CHECK_THROWS_WITH(case_at(vectors, 3), ContainsSubstring("case = 3: legal is 0..2"));
+  CHECK_THROWS_WITH(case_at(vectors, 3), ContainsSubstring("case = 3: must be 0..2"));
   CHECK_THROWS_WITH(case_at(vectors, -1), ContainsSubstring("case = -1"));
 }
 

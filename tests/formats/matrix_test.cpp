@@ -281,7 +281,7 @@ TEST_CASE("numbers that an integer format does not have are refused by name and 
 
 TEST_CASE("as many values as elements are asked for, and the message counts both") {
   const std::vector<float> five(5);
-  CHECK_THROWS_WITH(from_floats(Format::f16, 2, 3, five), ContainsSubstring("values = 5: legal is 6 for 2 x 3"));
+  CHECK_THROWS_WITH(from_floats(Format::f16, 2, 3, five), ContainsSubstring("values = 5: must be 6 for 2 x 3"));
   CHECK_THROWS_AS(from_floats(Format::f64, 2, 3, std::vector<float>(12)), Error);
   CHECK_THROWS_AS(from_floats(Format::f16, -2, -3, std::vector<float>(6)), Error);
 }

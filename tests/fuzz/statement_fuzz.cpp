@@ -38,7 +38,7 @@ void read(const std::string& text, Target target) {
   require(again == statement && print(again) == printed, "a statement prints as it was read");
   const std::vector<Violation> violations = violations_of(statement.instruction, target);
   for (const Violation& violation : violations) (void)print(violation);
-  require(accepts([&] { require_legal(statement.instruction, target); }) == violations.empty(), "legal is legal");
+  require(accepts([&] { require_legal(statement.instruction, target); }) == violations.empty(), "must be legal");
   accepts([&] { (void)fields_of(statement.instruction); });
   accepts([&] { (void)choices_of(statement.instruction, target); });
   if (!violations.empty()) return;

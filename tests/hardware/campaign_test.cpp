@@ -87,7 +87,7 @@ TEST_CASE("a right device ends without mismatches, and the report counts everyth
   for (const auto& [name, row] : report.rows) outputs += row.outputs;
   CHECK(outputs == report.total.outputs);
   CHECK_THROWS_WITH(run_campaign({.seed = 3, .units = 40, .only = ".b1."}, model_device),
-                    ContainsSubstring("units 0..39") && ContainsSubstring("1074 units meet every mnemonic once"));
+                    ContainsSubstring("units 0..39") && ContainsSubstring("1074 units cover every mnemonic once"));
 }
 
 TEST_CASE("a wrong device is caught, and every mismatching case is saved as a file that shows it") {
@@ -128,7 +128,8 @@ TEST_CASE("a device that fails ends the campaign with its error, and what was do
   const std::vector<std::pair<std::string, std::function<std::vector<State>()>>> failures{
       {"GPU = gone", [&] { return broken(Wgmma{}, Target::sm_90a, {}); }},
       {"unit 12 = std::bad_alloc", []() -> std::vector<State> { throw std::bad_alloc(); }},
-      {"states after the instruction = 1: legal is 12, as many as before it", [] { return std::vector<State>(1); }}};
+      {"states after the instruction = 1: must be 12, the number of states before it",
+       [] { return std::vector<State>(1); }}};
   for (const auto& [message, fail] : failures) {
     int calls = 0;
     const auto third = [&](const Instruction& instruction, Target target, std::span<const State> cases) {
@@ -252,15 +253,15 @@ TEST_CASE("campaigns, units and instructions that cannot be are refused, each fi
   const std::string last = std::to_string(campaign_units - 1);
   for (const int64_t first : {int64_t{-1}, int64_t{-1074}, smallest, campaign_units, largest}) {
     CHECK_THAT(message_of({.first_unit = first, .units = 2}),
-               ContainsSubstring("first_unit = " + std::to_string(first) + ": legal is 0.." + last));
+               ContainsSubstring("first_unit = " + std::to_string(first) + ": must be 0.." + last));
     CHECK_THROWS_WITH(campaign_instruction(0, first), ContainsSubstring("unit = " + std::to_string(first)));
     CHECK_THROWS_WITH(campaign_unit(0, first, 1000), ContainsSubstring("unit = " + std::to_string(first)));
   }
   CHECK_NOTHROW(campaign_instruction(0, campaign_units - 1));
   for (const int64_t units : {int64_t{0}, int64_t{-1}, smallest, campaign_units, largest}) {
-    CHECK_THAT(
-        message_of({.first_unit = 1, .units = units}),
-        ContainsSubstring("units = " + std::to_string(units) + ": legal is 1.." + last + ", from the first unit"));
+    CHECK_THAT(message_of({.first_unit = 1, .units = units}),
+               ContainsSubstring("units = " + std::to_string(units) + ": must be 1.." + last +
+                                 ", beginning with the first unit"));
   }
   for (const int64_t outputs : {int64_t{0}, int64_t{-1'000'000'000}, campaign_unit_outputs + 1, largest}) {
     CHECK_THAT(message_of({.outputs_per_unit = outputs}), ContainsSubstring("outputs_per_unit = "));
@@ -269,8 +270,8 @@ TEST_CASE("campaigns, units and instructions that cannot be are refused, each fi
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const double seconds : {-1.0, 1e308, infinity, -infinity, std::numeric_limits<double>::quiet_NaN()})
     CHECK_THAT(message_of({.seconds = seconds}), ContainsSubstring("seconds = "));
-  CHECK_THAT(message_of({.max_saved = -5}), ContainsSubstring("max_saved = -5: legal is 0 or more"));
-  CHECK_THAT(message_of({.threads = 0}), ContainsSubstring("threads = 0: legal is 1 or more"));
+  CHECK_THAT(message_of({.max_saved = -5}), ContainsSubstring("max_saved = -5: must be 0 or more"));
+  CHECK_THAT(message_of({.threads = 0}), ContainsSubstring("threads = 0: must be 1 or more"));
   CHECK_THAT(message_of({.family = Family::tcgen05}), ContainsSubstring("family = tcgen05 on sm_90a"));
   CHECK_THAT(message_of({.family = Family::tmem_move}), ContainsSubstring("family = tcgen05 moves on sm_90a"));
   CHECK_THAT(message_of({.target = Target::sm_100a}), ContainsSubstring("family = wgmma on sm_100a"));
@@ -378,7 +379,7 @@ TEST_CASE("no two units draw the same random numbers: their sizes and their numb
   }
 }
 
-TEST_CASE("the help of gpu campaign knows how many units meet every mnemonic") {
+TEST_CASE("the help of gpu campaign knows how many units cover every mnemonic") {
   std::ostringstream out, err;
   CHECK(cli::run({"gpu", "campaign", "--help"}, {.out = out, .err = err}) == 0);
   std::string words = out.str();

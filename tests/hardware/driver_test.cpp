@@ -174,7 +174,7 @@ TEST_CASE("a driver's call that fails, at its first use or its last, is named wi
         CHECK_THAT(ended.err, ContainsSubstring(documented(call)) &&
                                   ContainsSubstring("CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was "
                                                     "encountered") &&
-                                  ContainsSubstring("run fewer cases at a time to find the one"));
+                                  ContainsSubstring("run fewer cases at a time to find the one that fails"));
         // After the results are there, what the driver does not take back is a warning: no result depends on it. The
         // second use of cuStreamSynchronize of a launch is of that kind.
         const bool gives_back = call == "cuMemFree_v2" || call == "cuModuleUnload" || call == "cuStreamDestroy_v2" ||
@@ -195,7 +195,7 @@ TEST_CASE("a driver's call that fails, at its first use or its last, is named wi
         const bool had_begun = command.is_campaign && use > 1 && uses >= units && call != "cuDeviceGetAttribute";
         if (had_begun) {
           CHECK_THAT(ended.out, ContainsSubstring("units 0..1 of about") && ContainsSubstring("total") &&
-                                    ContainsSubstring("to go on: --first-unit 2\n"));
+                                    ContainsSubstring("to continue, use --first-unit 2\n"));
         } else {
           CHECK(ended.out.empty());
         }
@@ -248,23 +248,23 @@ TEST_CASE("errors without names and texts, and PTX that is refused with a log, w
   const std::string file = fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out"));
   const Environment no_texts{{"FAKE_CUDA_NO_TEXTS", "1"}};
   CHECK_THAT(run(folder, file, with(no_texts, "FAKE_CUDA_FAIL", "cuInit:1:100")).err,
-             ContainsSubstring("error: GPU: cuInit = CUDA_ERROR_NO_DEVICE (100): legal is success; nvidia-smi -L"));
+             ContainsSubstring("error: GPU: cuInit = CUDA_ERROR_NO_DEVICE (100): must be success; nvidia-smi -L"));
   CHECK_THAT(run(folder, file, with(no_texts, "FAKE_CUDA_FAIL", "cuInit:1:12345")).err,
-             ContainsSubstring("error: GPU: cuInit = an error without a name (12345): legal is success; nvidia-smi"));
+             ContainsSubstring("error: GPU: cuInit = an error without a name (12345): must be success; nvidia-smi"));
 
   const Environment refused{{"FAKE_CUDA_FAIL", "cuModuleLoadDataEx:1:218"}};
   const std::string kernel = "the kernel is that of wgmma.mma_async";
   CHECK_THAT(run(folder, file, refused).err,
              ContainsSubstring("GPU: cuModuleLoadDataEx = CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed, "
-                               "without a log: legal is success; ") &&
+                               "without a log: must be success; ") &&
                  ContainsSubstring(kernel));
   CHECK_THAT(
       run(folder, file, with(refused, "FAKE_CUDA_LOG", "ptxas line 7: no such \033[31minstruction\n")).err,
-      ContainsSubstring("its log: ptxas line 7: no such \\x1b[31minstruction: legal is") && ContainsSubstring(kernel));
+      ContainsSubstring("its log: ptxas line 7: no such \\x1b[31minstruction: must be") && ContainsSubstring(kernel));
   const std::string full(10000, 'x');
   const Ended long_log = run(folder, file, with(refused, "FAKE_CUDA_LOG", full));
   CHECK_THAT(long_log.err,
-             ContainsSubstring("its log: " + full.substr(0, 4096) + ": legal is") && ContainsSubstring(kernel));
+             ContainsSubstring("its log: " + full.substr(0, 4096) + ": must be") && ContainsSubstring(kernel));
   CHECK_FALSE(std::filesystem::exists(folder.path("out")));
 }
 
@@ -297,16 +297,16 @@ TEST_CASE("devices that are not there, of other generations, or with too little 
   };
   const std::string file = fmt::format("gpu run '{}' -o '{}'", golden, folder.path("out"));
   for (const Row& row : {
-           Row{file, {{"FAKE_CUDA_COUNT", "0"}}, "GPU device = 0: legal is a machine with an NVIDIA GPU"},
-           Row{file, {{"FAKE_CUDA_COUNT", "-5"}}, "GPU device = 0: legal is a machine with an NVIDIA GPU"},
-           Row{file + " --device 2", {{"FAKE_CUDA_COUNT", "2"}}, "GPU device = 2: legal is 0..1"},
-           Row{file + " --device -1", {{"FAKE_CUDA_COUNT", "2"}}, "GPU device = -1: legal is 0..1"},
+           Row{file, {{"FAKE_CUDA_COUNT", "0"}}, "GPU device = 0: must be a machine with an NVIDIA GPU"},
+           Row{file, {{"FAKE_CUDA_COUNT", "-5"}}, "GPU device = 0: must be a machine with an NVIDIA GPU"},
+           Row{file + " --device 2", {{"FAKE_CUDA_COUNT", "2"}}, "GPU device = 2: must be 0..1"},
+           Row{file + " --device -1", {{"FAKE_CUDA_COUNT", "2"}}, "GPU device = -1: must be 0..1"},
            Row{file, {{"FAKE_CUDA_CAPABILITY", "2147483647"}}, "GPU: compute capability = 214748364.7"},
            Row{file, {{"FAKE_CUDA_CAPABILITY", "-90"}}, "GPU: compute capability = -9.0"},
-           Row{file, {{"FAKE_CUDA_CAPABILITY", "80"}}, "GPU = Fake H200 (sm_80): legal is sm_90a"},
+           Row{file, {{"FAKE_CUDA_CAPABILITY", "80"}}, "GPU = Fake H200 (sm_80): must be sm_90a"},
            Row{"gpu campaign --save .", {{"FAKE_CUDA_CAPABILITY", "80"}}, "family = wgmma on sm_80"},
-           Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "shared memory of a CTA on this GPU = 1000 bytes: legal is"},
-           Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "of the image, 1040 of the kernel"},
+           Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "shared memory of a CTA on this GPU = 1000 bytes: must be"},
+           Row{file, {{"FAKE_CUDA_SHARED", "1000"}}, "for the image, 1040 for the kernel"},
        }) {
     INFO(row.arguments << "\n" << row.message);
     const Ended ended = run(folder, row.arguments, row.environment);
@@ -336,7 +336,8 @@ TEST_CASE("a libcuda.so.1 that is garbage, empty, a folder or lacks calls is ref
   std::filesystem::create_directories(folder.path("folder/libcuda.so.1"));
   CHECK_THAT(message_of(folder.path("folder")), ContainsSubstring("error: GPU: "));
   CHECK_THAT(message_of(BITMMA_CUDA_WITHOUT_CALLS),
-             ContainsSubstring("GPU driver = no cuDriverGetVersion in libcuda.so.1: legal is a driver of CUDA 12.0"));
+             ContainsSubstring(
+                 "GPU driver = libcuda.so.1 does not define cuDriverGetVersion: must be a driver for CUDA 12.0"));
 }
 
 TEST_CASE("an interrupt ends a campaign after the unit that runs, with its table and where to go on") {
@@ -348,8 +349,8 @@ TEST_CASE("an interrupt ends a campaign after the unit that runs, with its table
     INFO(ended.out << ended.err);
     CHECK(ended.code == 2);
     CHECK_THAT(ended.out, ContainsSubstring("units 0..1 of about") && ContainsSubstring("total") &&
-                              ContainsSubstring("to go on: --first-unit 2\n"));
-    CHECK_THAT(ended.err, ContainsSubstring("interrupted: what runs is finished first") &&
+                              ContainsSubstring("to continue, use --first-unit 2\n"));
+    CHECK_THAT(ended.err, ContainsSubstring("interrupted: running work is finished first") &&
                               ContainsSubstring(fmt::format("interrupted by {} after 2 units\n", name)));
     check_nothing_left(ended);
   }
@@ -405,8 +406,9 @@ TEST_CASE("mismatches that cannot be saved do not end a campaign: they are count
   CHECK_THAT(ended.out, ContainsSubstring("units 0..2 of about") && ContainsSubstring("total"));
   CHECK(ended.out.find("saved ") == std::string::npos);
   CHECK(std::ranges::count(ended.err, '\n') == 1);
-  CHECK_THAT(ended.err, ContainsSubstring("warning: unit 0, case ") &&
-                            ContainsSubstring("its mismatch was not saved: a directory, nor were 4 cases after it"));
+  CHECK_THAT(ended.err,
+             ContainsSubstring("warning: unit 0, case ") &&
+                 ContainsSubstring("its mismatch was not saved: a directory, and neither were 4 cases after it"));
   const auto json = nlohmann::json::parse(run(folder, command + " --json --max-saved 5").out);
   CHECK(json["saved"].empty());
   REQUIRE(json["not_saved"].size() == 1);

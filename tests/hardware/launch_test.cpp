@@ -187,11 +187,11 @@ TEST_CASE("states that lack what the kernel reads, or hold it in another size, a
   other = states[0];
   other.set(Field::accumulator, std::vector<uint32_t>(128 * 4), {128, 4});
   CHECK_THROWS_WITH(launch_inputs(kernel, std::span(&other, 1)),
-                    ContainsSubstring("c_regs = 2048 bytes: legal is 4096"));
+                    ContainsSubstring("c_regs = 2048 bytes: must be 4096"));
   other = states[0];
   other.set(Field::smem, std::vector<uint8_t>(1 << 16), {1 << 16});
   CHECK_THROWS_WITH(launch_inputs(kernel, std::span(&other, 1)),
-                    ContainsSubstring("smem = 65536 bytes: legal is up to"));
+                    ContainsSubstring("smem = 65536 bytes: must be up to"));
   CHECK_THROWS_WITH(launch_results(kernel, states, std::vector<uint8_t>(12)),
-                    ContainsSubstring("d_regs_out = 12 bytes: legal is 4096 bytes"));
+                    ContainsSubstring("d_regs_out = 12 bytes: must be 4096 bytes"));
 }

@@ -284,12 +284,12 @@ TEST_CASE("what a batch refuses is named, and D stays as it was") {
   BatchOperands operands = of_dense.operands();
   operands.scale_a = operands.a, operands.metadata = operands.b;
   const std::string surplus = refused(dense, Target::sm_80, 1, operands);
-  CHECK_THAT(surplus, ContainsSubstring("scale_a = given: legal is none: "));
-  CHECK_THAT(surplus, ContainsSubstring("metadata = given: legal is none: A of "));
+  CHECK_THAT(surplus, ContainsSubstring("scale_a = given: must be none: "));
+  CHECK_THAT(surplus, ContainsSubstring("metadata = given: must be none: A of "));
 
   operands = of_scaled.operands(), operands.scale_b = {};
   CHECK_THAT(refused(scaled, Target::sm_120a, 1, operands),
-             ContainsSubstring("scale_b = (missing): legal is 4 x 8 ue4m3"));
+             ContainsSubstring("scale_b = (missing): must be 4 x 8 ue4m3"));
 
   // The first products are fine, the last one is not sparse enough.
   Bytes a = of_sparse.a;

@@ -77,18 +77,18 @@ TEST_CASE("logical matrices of the wrong shape or format are refused by name") {
   };
   CHECK(message([](LogicalMatrices&) {}) == "fine");
   CHECK_THAT(message([](LogicalMatrices& l) { l.a.reset(); }),
-             ContainsSubstring("a = (missing): legal is 16 x 32 e4m3"));
+             ContainsSubstring("a = (missing): must be 16 x 32 e4m3"));
   CHECK_THAT(message([](LogicalMatrices& l) { l.b = l.a; }),
-             ContainsSubstring("b = 16 x 32 e4m3: legal is 32 x 8 e4m3"));
+             ContainsSubstring("b = 16 x 32 e4m3: must be 32 x 8 e4m3"));
   CHECK_THAT(message([](LogicalMatrices& l) { l.c = l.c->as(Format::s32); }),
-             ContainsSubstring("c = 16 x 8 s32: legal is 16 x 8 f32"));
+             ContainsSubstring("c = 16 x 8 s32: must be 16 x 8 f32"));
   CHECK_THAT(message([](LogicalMatrices& l) { l.scale_a = l.scale_a->as(Format::ue4m3); }),
-             ContainsSubstring("16 x 1 ue4m3: legal is 16 x 1 ue8m0"));
-  CHECK_THAT(message([](LogicalMatrices& l) { l.scale_b.reset(); }), ContainsSubstring("legal is 1 x 8 ue8m0"));
+             ContainsSubstring("16 x 1 ue4m3: must be 16 x 1 ue8m0"));
+  CHECK_THAT(message([](LogicalMatrices& l) { l.scale_b.reset(); }), ContainsSubstring("must be 1 x 8 ue8m0"));
   LogicalMatrices dense = random_case(Wgmma{.sparse = true}, Target::sm_90a, {}, Distribution::normal, 1, 0).logical;
   dense.a->fill(0x3C00);
   CHECK_THAT(message_of([&] { operands_of(Wgmma{.sparse = true}, dense); }),
-             ContainsSubstring("a row 0, columns 0..3 = 4 non-zero codes: legal is at most 2 of 4"));
+             ContainsSubstring("a row 0, columns 0..3 = 4 non-zero codes: must be at most 2 of 4"));
 }
 
 TEST_CASE("an instruction that reads C needs one, and one that does not needs none") {

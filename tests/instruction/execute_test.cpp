@@ -90,9 +90,9 @@ TEST_CASE("an instruction on a target that lacks it is refused with the targets 
       INFO(form.name << " on " << target.name);
       State state = one.before;
       const std::string message = message_of([&] { execute(instruction, target.id, state); });
-      CHECK_THAT(message, ContainsSubstring("target = " + std::string(target.name) + ": legal is " +
+      CHECK_THAT(message, ContainsSubstring("target = " + std::string(target.name) + ": must be " +
                                             print(targets_of(instruction))));
-      CHECK_THAT(message, ContainsSubstring("exists there only"));
+      CHECK_THAT(message, ContainsSubstring("exists only there"));
       CHECK(state == one.before);
       CHECK(message_of([&] { result_of(instruction, target.id, one.before); }) == message);
       CHECK(message_of([&] { random_case(instruction, target.id, {}, Distribution::normal, 1, 0); }) == message);
@@ -198,9 +198,9 @@ TEST_CASE("plain matrices multiply as the same matrices in a state do") {
   const Matrix a(Format::f16, 64, 16), b(Format::f16, 16, 8);
   CHECK(multiply(instruction, a, b) == Matrix(Format::f32, 64, 8));
   CHECK_THAT(message_of([&] { multiply(instruction, b, b); }),
-             ContainsSubstring("a = 16 x 8 f16: legal is 64 x 16 f16"));
+             ContainsSubstring("a = 16 x 8 f16: must be 64 x 16 f16"));
   CHECK_THAT(message_of([&] { multiply(instruction, a, a); }),
-             ContainsSubstring("b = 64 x 16 f16: legal is 16 x 8 f16"));
+             ContainsSubstring("b = 64 x 16 f16: must be 16 x 8 f16"));
   CHECK_THAT(message_of([&] { multiply(instruction, a.as(Format::bf16), b); }), ContainsSubstring("64 x 16 bf16"));
   CHECK_THAT(message_of([&] { multiply(Wgmma{.n = 12}, a, b); }), ContainsSubstring("n = 12"));
   CHECK_THAT(message_of([&] { multiply(TmemMove{}, a, b); }), ContainsSubstring("a matrix instruction"));

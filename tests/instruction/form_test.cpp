@@ -196,15 +196,15 @@ TEST_CASE("the targets of tcgen05.mma, by kind, K and parts, are those of ptxas 
 TEST_CASE("a target that lacks a part of a tcgen05.mma is refused with that part") {
   const auto fix = [](const Tcgen05Mma& one, Target target) { return violations_of(one, target).at(0).fix; };
   CHECK(fix({.kind = MmaKind::mxf4nvf4, .k = 96}, Target::sm_100a) ==
-        "tcgen05.mma kind::mxf4nvf4 with K = 96 exists there only");
+        "tcgen05.mma kind::mxf4nvf4 with K = 96 exists only there");
   CHECK(fix({.kind = MmaKind::f8f6f4, .k = 64}, Target::sm_103a) ==
-        "tcgen05.mma kind::f8f6f4 with K = 64 exists there only");
+        "tcgen05.mma kind::f8f6f4 with K = 64 exists only there");
   CHECK(
       fix({.kind = MmaKind::mxf4, .sparse = true, .scale_vec = ScaleVec::x2}, Target::sm_110f) ==
-      "tcgen05.mma kind::mxf4 with .scale_vec::NX and .sp and sparse metadata of pairs (version 0) exists there only");
+      "tcgen05.mma kind::mxf4 with .scale_vec::NX and .sp and sparse metadata of pairs (version 0) exists only there");
   CHECK_THAT(fix({.kind = MmaKind::mxf4, .sparse = true}, Target::sm_107a), ContainsSubstring("version 0"));
   CHECK_THAT(fix({.collector_b = CollectorOperation::fill}, Target::sm_100a), ContainsSubstring("collector::b"));
-  CHECK(fix({.kind = MmaKind::i8}, Target::sm_103a) == "tcgen05.mma kind::i8 exists there only");
+  CHECK(fix({.kind = MmaKind::i8}, Target::sm_103a) == "tcgen05.mma kind::i8 exists only there");
 }
 
 TEST_CASE("every row says where it is written") {

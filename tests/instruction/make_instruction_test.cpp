@@ -139,7 +139,7 @@ TEST_CASE("a field that an instruction has no use for is refused when it is aske
   }
   const auto refuses = [](const std::string& mnemonic, const std::string& field, const FieldValue& value) {
     const std::vector<NamedValue> asked{{field, value}};
-    CHECK_THROWS_WITH(with_used_fields(parse_instruction(mnemonic), asked), ContainsSubstring("legal is absent"));
+    CHECK_THROWS_WITH(with_used_fields(parse_instruction(mnemonic), asked), ContainsSubstring("must be absent"));
   };
   refuses("tcgen05.mma.cta_group::1.kind::f16", "scale_type", "ue8m0");
   refuses("tcgen05.mma.cta_group::1.kind::f16", "max_shift", int64_t{0});
@@ -208,14 +208,14 @@ TEST_CASE("fields that a family lacks, and values that a field may not have, are
     return message_of([&] { make_instruction(family, fields); });
   };
   using Catch::Contains;
-  CHECK_THAT(refused(Family::wgmma, {{"kind", "f16"}}), Contains("field = kind: legal is m, n, d, a, b, sparse"));
-  CHECK_THAT(refused(Family::tcgen05, {{"kind", "f17"}}), Contains("kind = f17: legal is f16, tf32"));
-  CHECK_THAT(refused(Family::tcgen05, {{"a", "f17"}}), Contains("a = f17: legal is "));
-  CHECK_THAT(refused(Family::wgmma, {{"n", true}}), Contains("n = true: legal is a number"));
-  CHECK_THAT(refused(Family::wgmma, {{"n", "8"}}), Contains("n = 8: legal is a number"));
-  CHECK_THAT(refused(Family::wgmma, {{"sparse", int64_t{1}}}), Contains("sparse = 1: legal is true or false"));
+  CHECK_THAT(refused(Family::wgmma, {{"kind", "f16"}}), Contains("field = kind: must be m, n, d, a, b, sparse"));
+  CHECK_THAT(refused(Family::tcgen05, {{"kind", "f17"}}), Contains("kind = f17: must be f16, tf32"));
+  CHECK_THAT(refused(Family::tcgen05, {{"a", "f17"}}), Contains("a = f17: must be "));
+  CHECK_THAT(refused(Family::wgmma, {{"n", true}}), Contains("n = true: must be a number"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", "8"}}), Contains("n = 8: must be a number"));
+  CHECK_THAT(refused(Family::wgmma, {{"sparse", int64_t{1}}}), Contains("sparse = 1: must be true or false"));
   CHECK_THAT(refused(Family::wgmma, {{"n", int64_t{8}}, {"n", int64_t{16}}}), Contains("n = given twice"));
-  CHECK_THAT(refused(Family::wgmma, {{"n", int64_t{12}}}), Contains("n = 12: legal is 8..256"));
+  CHECK_THAT(refused(Family::wgmma, {{"n", int64_t{12}}}), Contains("n = 12: must be 8..256"));
   CHECK_THAT(refused(Family::wgmma, {{"n", INT64_MAX}}), Contains("n = "));
   CHECK_THAT(refused(Family::mma_sync, {{"a", "e4m3"}, {"d", "s32"}}), Contains("legal"));
   CHECK_THAT(refused(static_cast<Family>(7), {}), Contains("family = 7"));

@@ -74,7 +74,7 @@ TEST_CASE("layouts that cannot hold a matrix or cannot be read are refused") {
     return message_of([&] { place_operands(instruction, placement, operands, filler_stream(1, 0)); });
   };
   CHECK(message({}) == "fine");
-  CHECK_THAT(message({.a = {.padding_bytes = 8}}), ContainsSubstring("padding of A = 8: legal is a multiple of 16"));
+  CHECK_THAT(message({.a = {.padding_bytes = 8}}), ContainsSubstring("padding of A = 8: must be a multiple of 16"));
   CHECK_THAT(message({.b = {.padding_bytes = -16}}), ContainsSubstring("padding of B = -16"));
   CHECK_THAT(message({.a = {.padding_bytes = 1 << 18}}), ContainsSubstring("= "));
   CHECK_THROWS_AS(place_operands(TmemMove{}, {}, operands, filler_stream(1, 0)), Error);
@@ -89,7 +89,7 @@ TEST_CASE("operands that are not the instruction's are refused, and nothing is r
     if (!is_mma(instruction)) continue;
     const Operands good = random_operands(instruction, default_target(instruction), Distribution::bits, 9, seed++);
     CHECK(placed(instruction, good) == "fine");
-    CHECK_THAT(placed(instruction, {}), ContainsSubstring("a = 0 x 0 f32: legal is "));
+    CHECK_THAT(placed(instruction, {}), ContainsSubstring("a = 0 x 0 f32: must be "));
     Operands bad = good;
     bad.b = Matrix(good.b.format(), good.b.rows() - 1, good.b.cols());
     CHECK_THAT(placed(instruction, bad), ContainsSubstring("b = "));
@@ -108,7 +108,7 @@ TEST_CASE("operands that are not the instruction's are refused, and nothing is r
       bad = good;
       bad.selected_k.back() = 0;
       CHECK_THAT(placed(instruction, bad),
-                 ContainsSubstring("the chunk of this element") || ContainsSubstring("those of four products"));
+                 ContainsSubstring("the chunk of this element") || ContainsSubstring("matrices of four products"));
       CHECK_THROWS_AS(logical_a(instruction, bad), Error);
     }
     CHECK_THROWS_AS(logical_a(instruction, {}), Error);
@@ -133,7 +133,7 @@ TEST_CASE("multiply refuses scales where the instruction has none") {
   const Matrix a(Format::f16, 64, 16), b(Format::f16, 16, 8);
   const BlockScales scales;
   CHECK_THAT(message_of([&] { multiply(Wgmma{}, Target::sm_90a, a, b, nullptr, &scales); }),
-             ContainsSubstring("scales = given: legal is none"));
+             ContainsSubstring("scales = given: must be none"));
 }
 
 TEST_CASE("a sparse A survives the trip through its logical matrix") {

@@ -221,9 +221,9 @@ TEST_CASE("a buffer that is not there cannot be written, and one that is set aga
   other.set(Field::smem, std::vector<uint8_t>(16), {16});
   other.set(Field::a_desc, 7);
   CHECK_THAT(message_of([&] { other.writable_words(Field::smem); }),
-             ContainsSubstring("smem = bytes: legal is a buffer of words"));
+             ContainsSubstring("smem = bytes: must be a buffer of words"));
   CHECK_THAT(message_of([&] { other.writable_words(Field::a_desc); }),
-             ContainsSubstring("a_desc = a number: legal is a buffer of words"));
+             ContainsSubstring("a_desc = a number: must be a buffer of words"));
   CHECK(state.empty());
   const std::vector<uint32_t> owner = counted(6);
   state.borrow(Field::regs, owner, {6});

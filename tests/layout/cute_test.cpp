@@ -17,9 +17,9 @@ TEST_CASE("CuTe notation as people write it: element swizzles, nesting, spaces, 
   CHECK(print(parse_cute("(((2,4),3),16):(((1,2),8),32)", 16)) == "Swizzle<0,4,3> o ((2,4,3),(16)):((1,2,8),(32))");
   CHECK(parse_cute("Swizzle<2,4,3> o ((8,4,2),(8,2)):((1,8,256),(32,512))", 16).rows == 64);
   for (const auto& [text, message] :
-       {std::pair("", "a number"), std::pair("(8,16)", "legal is :"), std::pair("(8,16):(16)", "different form"),
+       {std::pair("", "a number"), std::pair("(8,16)", "must be :"), std::pair("(8,16):(16)", "different form"),
         std::pair("(8,(4,4)):(16,1)", "different form"), std::pair("(8,16,2):(1,8)", "different form"),
-        std::pair("Swizzle<3,4> o (8,8):(8,1)", "legal is ,"), std::pair("Swizzle<3,4,3> (8,8):(8,1)", "o between"),
+        std::pair("Swizzle<3,4> o (8,8):(8,1)", "must be ,"), std::pair("Swizzle<3,4,3> (8,8):(8,1)", "o between"),
         std::pair("(8,8):(8,1) x", "nothing more"), std::pair("(8,-8):(8,1)", "a number"),
         std::pair("(0,8):(8,1)", "CuTe shape = 0"), std::pair("(65536,65536):(1,1)", "at most 1048576"),
         std::pair("Swizzle<9,4,3> o (8,8):(8,1)", "0..4,0..8,0..8"),
@@ -129,9 +129,9 @@ TEST_CASE("CuTe text that cannot be read says where") {
         std::pair("tile_to_shape(Layout_K_SW128,8)", "two to eight modes"),
         std::pair("Sw<3,4,3> o smem_ptr[16b](here) o (8,8):(8,1)", "unset, or an address"),
         std::pair("Sw<3,4,3> o smem_ptr[999b](unset) o (8,8):(8,1)", "1..128 bits"),
-        std::pair("Sw<3,4,3> o 5 o (8,8):(8,1)", "an offset of 0"),
-        std::pair("Sw<3,4,3> o 0 (8,8):(8,1)", "legal is :"), std::pair("(8,8,65536,65536):(1,1,1,1)", "stages"),
-        std::pair("(99999999999999T,8):(1,1)", "a number"), std::pair("(4294967296T,8):(1,1)", "a product")}) {
+        std::pair("Sw<3,4,3> o 5 o (8,8):(8,1)", "an offset of 0"), std::pair("Sw<3,4,3> o 0 (8,8):(8,1)", "must be :"),
+        std::pair("(8,8,65536,65536):(1,1,1,1)", "stages"), std::pair("(99999999999999T,8):(1,1)", "a number"),
+        std::pair("(4294967296T,8):(1,1)", "a product")}) {
     INFO(text);
     CHECK_THROWS_WITH(parse_cute(text, 16), ContainsSubstring(message));
   }

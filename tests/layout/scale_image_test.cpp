@@ -40,7 +40,7 @@ TEST_CASE("packing and unpacking scales are inverses, and padding is zero") {
   }
   CHECK_THROWS_WITH(pack_scales({0, 4}, {}), ContainsSubstring("scale matrix = 0 x 4"));
   constexpr int64_t too_many = int64_t{1} << 62;
-  CHECK_THROWS_WITH(pack_scales({too_many, 4}, {}), ContainsSubstring("legal is 1..16777216 rows"));
+  CHECK_THROWS_WITH(pack_scales({too_many, 4}, {}), ContainsSubstring("must be 1..16777216 rows"));
   CHECK_THROWS_WITH(unpack_scales({4, too_many}, {}), ContainsSubstring("1..1048576 blocks"));
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("matrices of shared memory without elements, and elements outside them
       {"negative strides", "stride_dim_byte_offset = -16", gathered(with_strides(16, -16), Format::f16)},
       {"start", "start address", gathered(with_strides(16, 16, -1), Format::f16)},
       {"far away", "byte", gathered(with_strides(int64_t{1} << 32, int64_t{1} << 32, int64_t{1} << 32), Format::f16)},
-      {"another shape", "A = 8 x 8: legal is 8 x 16",
+      {"another shape", "A = 8 x 8: must be 8 x 16",
        [&] {
          std::vector<uint8_t> to(4096);
          scatter(Matrix(Format::f16, 8, 8), map, to, "A");
@@ -139,11 +139,11 @@ TEST_CASE("fragments that do not fill registers, and places that they do not hav
                     const std::vector<uint32_t> registers(3);
                     static_cast<void>(gather_transposed(registers, good, Format::f32, "d"));
                   }});
-  rows.push_back({"shape", "d = 64 x 16: legal is 64 x 8", [good] {
+  rows.push_back({"shape", "d = 64 x 16: must be 64 x 8", [good] {
                     std::vector<uint32_t> registers(512);
                     scatter(Matrix(Format::f32, 64, 16), good, registers, "d");
                   }});
-  rows.push_back({"transposed shape", "d = 64 x 8: legal is 8 x 64", [good] {
+  rows.push_back({"transposed shape", "d = 64 x 8: must be 8 x 64", [good] {
                     std::vector<uint32_t> registers(512);
                     scatter_transposed(Matrix(Format::f32, 64, 8), good, registers, "d");
                   }});
@@ -186,7 +186,7 @@ TEST_CASE("metadata of other types, rows and selectors than there are is refused
   check_all(rows);
 }
 
-TEST_CASE("places of Tensor Memory are those of a layout and of indices from 0 on") {
+TEST_CASE("places of Tensor Memory are those of a layout and of indices of 0 or more") {
   const TmemLayoutInfo& layout = tmem_layouts[0];
   const TmemLayoutInfo nothing{};
   std::vector<Row> rows{
@@ -272,7 +272,7 @@ TEST_CASE("pictures of more elements than anybody looks at, and of places that a
       {"lines", "lines of the picture = -1", [&] { static_cast<void>(picture_of(small, {}, {.lines = -1})); }},
       {"columns", "columns = -1", [&] { static_cast<void>(picture_of(small, {}, {.columns = -1})); }},
       {"coordinates", "element = 1 coordinates", [&] { static_cast<void>(small.place_of({1})); }},
-      {"row", "row = 8: legal is 0..7",
+      {"row", "row = 8: must be 0..7",
        [&] {
          static_cast<void>(small.place_of({8, 0}));
        }},

@@ -127,7 +127,7 @@ TEST_CASE("tiles of CUTLASS: the start goes on by 32 bytes in the atom, then to 
 
 TEST_CASE("a layout without a descriptor says which mode does not fit") {
   const DescriptorRequest blackwell{.target = Target::sm_100a};
-  CHECK_THAT(reason_of("(8,16):(16,1)", 16), ContainsSubstring("row 1 = +32 bytes from row 0: legal is +16 bytes"));
+  CHECK_THAT(reason_of("(8,16):(16,1)", 16), ContainsSubstring("row 1 = +32 bytes from row 0: must be +16 bytes"));
   CHECK_THAT(reason_of("(8,16):(2,64)", 16), ContainsSubstring("k 1 = +128 bytes"));
   CHECK_THAT(reason_of("((8,2),(8,2)):((8,60),(1,128))", 16), ContainsSubstring("a multiple of 16 bytes"));
   CHECK_THAT(reason_of("((8,3),(8,2)):((8,64),(1,256))", 16), ContainsSubstring("found"));
@@ -137,7 +137,7 @@ TEST_CASE("a layout without a descriptor says which mode does not fit") {
   CHECK_THAT(reason_of("Swizzle<2,5,3> o ((8,8),(64,1)):((64,512),(1,0))", 16),
              ContainsSubstring("swizzle = Swizzle<2,5,3>"));
   CHECK_THAT(reason_of("Layout_MN_SW128_32B", 32), ContainsSubstring("a mode of sm_90a"));
-  CHECK_THAT(reason_of("(8,8):(8,1)", 16), ContainsSubstring("columns (K) = 8: legal is a multiple of the 16"));
+  CHECK_THAT(reason_of("(8,8):(8,1)", 16), ContainsSubstring("columns (K) = 8: must be a multiple of the 16"));
   CHECK_THAT(reason_of("Swizzle<3,4,3> o ((8,8),(8,8,2)):((64,512),(1,8,4096))", 16, {.instruction_cols = 48}),
              ContainsSubstring("columns (K) = 128"));
   CHECK_THAT(reason_of("Swizzle<3,4,3> o smem_ptr[16b](0x8) o ((8,8),(64,1)):((64,512),(1,0))", 16),

@@ -48,16 +48,16 @@ TEST_CASE("ldmatrix: places and address threads are those of PTX") {
 
 TEST_CASE("ldmatrix refuses other counts and what is out of range, all of it at once") {
   for (const int count : {-1, 0, 3, 8}) {
-    CHECK_THROWS_WITH(element_at({.count = count}, 0, 0, 0), ContainsSubstring("legal is x1, x2 or x4"));
+    CHECK_THROWS_WITH(element_at({.count = count}, 0, 0, 0), ContainsSubstring("must be x1, x2 or x4"));
     CHECK_THROWS_AS(place_of({.count = count}, {}), Error);
     CHECK_THROWS_AS(address_thread({.count = count}, 0, 0), Error);
   }
-  CHECK_THROWS_WITH(place_of({.count = 2}, {2, -1, 8}), ContainsSubstring("matrix = 2: legal is 0..1") &&
+  CHECK_THROWS_WITH(place_of({.count = 2}, {2, -1, 8}), ContainsSubstring("matrix = 2: must be 0..1") &&
                                                             ContainsSubstring("row = -1") &&
                                                             ContainsSubstring("col = 8"));
-  CHECK_THROWS_WITH(element_at({.count = 1}, 32, 1, 32), ContainsSubstring("thread = 32: legal is 0..31") &&
-                                                             ContainsSubstring("register = 1: legal is 0..0") &&
-                                                             ContainsSubstring("bit = 32: legal is 0..31"));
+  CHECK_THROWS_WITH(element_at({.count = 1}, 32, 1, 32), ContainsSubstring("thread = 32: must be 0..31") &&
+                                                             ContainsSubstring("register = 1: must be 0..0") &&
+                                                             ContainsSubstring("bit = 32: must be 0..31"));
   CHECK_THROWS_WITH(address_thread({.count = 4}, 4, 8),
                     ContainsSubstring("matrix = 4") && ContainsSubstring("row = 8"));
 }

@@ -93,7 +93,7 @@ TEST_CASE("addresses and forms outside Tensor Memory are refused") {
   CHECK_THROWS_AS(find_tmem_layout(256, 1, false, false), Error);
   CHECK_THROWS_AS(find_tmem_layout(64, 2, false, false), Error);
   CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {16, 0}}),
-                    ContainsSubstring("D lane = 16: legal is 0"));
+                    ContainsSubstring("D lane = 16: must be 0"));
   CHECK_THROWS_WITH(require_fits(TmemD{.layout = find_tmem_layout(128, 1, false, false), .n = 64, .address = {0, 449}}),
                     ContainsSubstring("449..512"));
   CHECK_THROWS_AS(require_fits(TmemD{.layout = find_tmem_layout(32, 1, true, false), .n = 24}), Error);

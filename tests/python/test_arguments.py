@@ -164,17 +164,17 @@ def test_names_that_are_nearly_right_are_suggested():
     (lambda: bitmma.find_plans(A, B, None), "d", "a NumPy array"),
     (lambda: bitmma.accuracy(A, B, None), "d", "a NumPy array"),
     (lambda: bitmma.quantize(None, "te-mxfp8"), "x", "a NumPy array"),
-    (lambda: bitmma.gemm(A, B, ITSELF), "plan", "JSON can hold"),
+    (lambda: bitmma.gemm(A, B, ITSELF), "plan", "JSON can represent"),
     (lambda: bitmma.decode(MMA, kind="f16"), "kind", "word"),
     (lambda: bitmma.encode(bitmma.tcgen05("f16"), sbo=64), "sbo", "instruction"),
     (lambda: bitmma.encode(bitmma.tcgen05("f16"), lbo=16), "lbo", "instruction"),
     (lambda: bitmma.encode(), "encode", "no field"),
     (lambda: bitmma.encode(kind="f16"), "kind", "no such argument of bitmma.encode"),
-    (lambda: bitmma.golden(TMEM_LD, distribution="normal"), "distribution", "changes nothing"),
-    (lambda: bitmma.golden(TMEM_LD, layout_a="k-major:64"), "layout_a", "changes nothing"),
-    (lambda: bitmma.golden(MMA, layout_b="k-major:64"), "layout_b", "changes nothing"),
-    (lambda: bitmma.golden("tcgen05.cp.cta_group::1.128x256b", layout_b="k-major:64"), "layout_b", "changes nothing"),
-    (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "one field"),
+    (lambda: bitmma.golden(TMEM_LD, distribution="normal"), "distribution", "no effect"),
+    (lambda: bitmma.golden(TMEM_LD, layout_a="k-major:64"), "layout_a", "no effect"),
+    (lambda: bitmma.golden(MMA, layout_b="k-major:64"), "layout_b", "no effect"),
+    (lambda: bitmma.golden("tcgen05.cp.cta_group::1.128x256b", layout_b="k-major:64"), "layout_b", "no effect"),
+    (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "the same field"),
 ])
 def test_mistakes_are_named(call, field, words):
     with pytest.raises(bitmma.Error) as error:
@@ -210,7 +210,7 @@ def test_words_of_other_functions_are_hinted_at(call, hint):
 
 def test_fp4_without_scales_is_warned_about():
     a, b = np.ones((128, 64), ml_dtypes.float4_e2m1fn), np.ones((64, 8), ml_dtypes.float4_e2m1fn)
-    with pytest.warns(UserWarning, match="block scales of fp4"):
+    with pytest.warns(UserWarning, match="block scales for fp4"):
         assert bitmma.gemm(a, b, target="sm_100a")[0, 0] == 64
     scales = np.full((128, 4), 127, np.uint8).view(ml_dtypes.float8_e8m0fnu)
     with warnings.catch_warnings():

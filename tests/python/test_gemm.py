@@ -256,7 +256,7 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     found = bitmma.find_plans(x, w, bitmma.gemm(x, w, output="bf16"))
     assert found.ambiguous and found.ended == "complete" and len(found) == sum(one.plans for one in found.families)
     assert found.families[0].name == "flat" and found.families[0].evidence.startswith("measured")
-    assert "cannot tell them apart" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
+    assert "cannot distinguish them" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
     noise = random.standard_normal((4, 8)).astype(np.float32)
     seen = []
     few = bitmma.find_plans(x, w, noise, max_plans=100, progress=lambda tried, of: seen.append((tried, of)))

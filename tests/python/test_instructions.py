@@ -39,13 +39,13 @@ def test_fields_follow_from_others():
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda: bitmma.wgmma(n=12), "n = 12: legal is 8..256"),
-    (lambda: bitmma.wgmma(n="8"), "n = 8: legal is a number"),
-    (lambda: bitmma.wgmma(n=8.5), "n = 8.5: legal is a flag, a 64-bit number or a word"),
+    (lambda: bitmma.wgmma(n=12), "n = 12: must be 8..256"),
+    (lambda: bitmma.wgmma(n="8"), "n = 8: must be a number"),
+    (lambda: bitmma.wgmma(n=8.5), "n = 8.5: must be a flag, a 64-bit number or a word"),
     (lambda: bitmma.wgmma(n=1 << 70), "n = "),
-    (lambda: bitmma.wgmma(kind="f16"), "field = kind: legal is m, n, d"),
-    (lambda: bitmma.tcgen05("f17"), "kind = f17: legal is f16"),
-    (lambda: bitmma.tcgen05(sparse=1), "sparse = 1: legal is true or false"),
+    (lambda: bitmma.wgmma(kind="f16"), "field = kind: must be m, n, d"),
+    (lambda: bitmma.tcgen05("f17"), "kind = f17: must be f16"),
+    (lambda: bitmma.tcgen05(sparse=1), "sparse = 1: must be true or false"),
     (lambda: bitmma.mma_sync(a="f17"), "f17"),
     (lambda: bitmma.tmem_move("ld", num=3), "num = 3|.num"),
     (lambda: bitmma.wgmma().with_fields(m=64, x=1), "field = x"),

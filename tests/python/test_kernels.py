@@ -80,6 +80,6 @@ def test_what_is_not_sure_of_a_kernel_is_a_warning():
   ld.param.u64 %rd1, [x]; mov.f32 %f1, 0f3F800000; atom.global.add.f32 %f2, [%rd1], %f1; ret; }""")
     assert len(kernel.warnings) == 1
     x = np.zeros(1, np.float32)
-    with pytest.warns(UserWarning, match="their order decides the bits"):
+    with pytest.warns(UserWarning, match="their order determines the bits"):
         kernel[2, 64](x)
     assert x[0] == 128

@@ -174,7 +174,7 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
         for wrong in wrong_shapes:
             violation = refusal(**{name: wrong})
             assert (violation.field, violation.seen) == (name, f"shape {wrong}")
-            assert violation.legal == f"{legal[name]}: one matrix a product"
+            assert violation.legal == f"{legal[name]}: one matrix per product"
         # One batch with another: the shapes before the products.
         violation = refusal(**{name: (3, *shape[1:])})
         assert violation.field == "batch axes" and "(3,)" in violation.seen and "(2500,)" in violation.seen

@@ -69,7 +69,7 @@ def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):
     for given in (None, sass):
         kernel = bitmma.kernel(ptx, entry, target="sm_90a", sass=given)
         operands = record_kernels.operands_of(number, entry, arguments, how)
-        with pytest.warns(UserWarning, match="two roundings" if given is None else "the SASS decides"):
+        with pytest.warns(UserWarning, match="two roundings" if given is None else "the SASS takes precedence"):
             record_kernels.run(kernel, grid, block, shared, operands, arguments, 0)
         digests.append(record_kernels.digest_of_all(operands) == after[module, entry])
     assert digests == [False, True]

@@ -315,7 +315,7 @@ def test_wrong_block_scales_are_told_what_is_legal():
     assert error.value.violations[0].seen == "sm_90a"
     with pytest.raises(bitmma.Error, match="sfa and sfb"):
         bitmma.gemm(fp8, fp8.T, scale_a=ue8m0, scale_b=ue8m0.T)
-    with pytest.raises(bitmma.Error, match="one a row"):
+    with pytest.raises(bitmma.Error, match="one per row"):
         bitmma.gemm(fp8, fp8.T, scale_a=np.ones(8, np.float32), scale_b=1.0)
     one = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
     a, b = bitmma.codes(np.zeros((128, 64), np.uint8), "e2m1"), bitmma.codes(np.zeros((64, 8), np.uint8), "e2m1")

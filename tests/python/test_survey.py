@@ -50,7 +50,7 @@ def test_a_rehearsal_is_no_evidence_under_another_header(tmp_path: pathlib.Path)
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"rehearse": "sm_91"}, "sm_91"),
-    ({"rehearse": "sm_90a", "jobs": 0}, "jobs = 0: legal is 1..256"),
+    ({"rehearse": "sm_90a", "jobs": 0}, "jobs = 0: must be 1..256"),
     ({"rehearse": "sm_90a", "seconds": -1}, "seconds = -1"),
     ({"rehearse": "sm_90a", "only": "zzz"}, "only = zzz"),
     ({"device": -1}, "device"),

@@ -397,11 +397,11 @@ TEST_CASE("a report that leaves out what tells rules apart decides nothing, and 
   SurveyFinding finding = finding_of(shorter, unit);
   INFO(joined(finding.details));
   CHECK(finding.verdict == SurveyVerdict::undecided);
-  CHECK_THAT(joined(finding.details), Catch::Contains("other cases would tell the rules that are left apart"));
+  CHECK_THAT(joined(finding.details), Catch::Contains("other cases would distinguish the remaining rules"));
   cut(shorter, unit, 1);
   finding = finding_of(shorter, unit);
   CHECK((finding.verdict == SurveyVerdict::undecided && !finding.searched));
-  CHECK_THAT(joined(finding.details), Catch::Contains("cases are missing that every search begins with"));
+  CHECK_THAT(joined(finding.details), Catch::Contains("some cases with which every search begins are missing"));
   AccumulatorModel other = model_for(unit.instruction, unit.target);
   other.fraction_bits = 5;
   finding = finding_of(shorter, unit, true, &other);
@@ -417,7 +417,7 @@ TEST_CASE("a report that leaves out what tells rules apart decides nothing, and 
   CHECK(finding_of(report, unit).verdict == SurveyVerdict::confirmed);
   report.records.push_back(report.records[0]);
   CHECK_THROWS_WITH(read_survey(to_file(report)),
-                    Catch::Contains("records[1].unit") && Catch::Contains("one record a unit"));
+                    Catch::Contains("records[1].unit") && Catch::Contains("one record per unit"));
 }
 
 TEST_CASE("integers that a device clamps where the instruction wraps are named") {
@@ -510,8 +510,8 @@ TEST_CASE("a rehearsal does not become a report of a GPU by a changed header") {
       to_file(run_survey_unit(unit_named(Target::sm_89, small_rule).name, {.rehearse = Target::sm_89}, little));
   REQUIRE(read_survey(rehearsal).is_rehearsal());
   CHECK_THAT(refusal_of(changed(rehearsal, {{"target", "sm_80"}, {"source", "NVIDIA A100"}})),
-             Contains("driver = none: legal is a version such as 580.159.04, or unknown, since source = NVIDIA A100") &&
-                 Contains("cuda = none: legal is a version such as 13.0") && Contains("date = none") &&
+             Contains("driver = none: must be a version such as 580.159.04, or unknown, since source = NVIDIA A100") &&
+                 Contains("cuda = none: must be a version such as 13.0") && Contains("date = none") &&
                  Contains("records = 1 of 1 marked as a rehearsal") && Contains("digest = 0x"));
   const std::vector<std::pair<std::string, std::string>> as_of_a_gpu{
       {"source", "NVIDIA A100"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"date", "2026-11-23"}};
@@ -561,12 +561,12 @@ TEST_CASE("a report of a GPU has the version of its driver and of CUDA, and its 
                                                                                    {"source", ""}}) {
     INFO(key << " = " << value);
     CHECK_THAT(refusal_of(changed(old, {{key, value}})),
-               Contains(": " + key + " = " + (value.empty() ? "(missing)" : value) + ": legal is"));
+               Contains(": " + key + " = " + (value.empty() ? "(missing)" : value) + ": must be"));
   }
   // Nor does it become a rehearsal.
   CHECK_THAT(refusal_of(changed(old, {{"source", std::string(rehearsal_gpu)}})),
-             Contains("driver = 1.2: legal is none, since source = rehearsal by the model") &&
-                 Contains("cuda = 13.0: legal is none") && Contains("date = 2026-11-23: legal is none"));
+             Contains("driver = 1.2: must be none, since source = rehearsal by the model") &&
+                 Contains("cuda = 13.0: must be none") && Contains("date = 2026-11-23: must be none"));
 }
 
 TEST_CASE("records of units that the target does not have are told, and keep the report from promoting anything") {
@@ -604,16 +604,16 @@ TEST_CASE("a record that contradicts itself is refused") {
   };
   // Fields of one record.
   CHECK_THAT(refused(honest, [](auto& record) { record.message = "an illegal instruction"; }),
-             Contains("message = \"an illegal instruction\": legal is absent: the unit answered"));
+             Contains("message = \"an illegal instruction\": must be absent: the unit answered"));
   for (const SurveyEnd end : {SurveyEnd::timed_out, SurveyEnd::crashed}) {
     CHECK_THAT(refused(honest, [&](auto& record) { record.end = end; }),
-               Contains("end = ") && Contains("legal is answered or failed: the record has cases or results"));
+               Contains("end = ") && Contains("must be answered or failed: the record has cases or results"));
   }
   CHECK(refused(honest, [](auto& record) { record.end = SurveyEnd::failed; }).empty());  // after all of that
   CHECK_THAT(refused(honest, [](auto& record) { record.cases.clear(); }), Contains("result_bytes"));
   CHECK_THAT(refused(honest, [](auto& record) { record.seconds = -1; }), Contains("seconds = -1"));
   CHECK_THAT(refused(honest, [](auto& record) { record.question_cases = 1; }),
-             Contains("question_cases = 1: legal is absent: the unit asks \"rule\""));
+             Contains("question_cases = 1: must be absent: the unit asks \"rule\""));
   CHECK_THAT(refused(question, [&](auto& record) { record.cases = honest.cases; }), Contains("cases = a list"));
   CHECK_THAT(refused(question, [&](auto& record) { record.facts = honest.facts; }), Contains("facts = a list"));
   CHECK_THAT(refused(question, [](auto& record) { record.settled = false; }), Contains("settled = 0"));
@@ -621,16 +621,16 @@ TEST_CASE("a record that contradicts itself is refused") {
       refused(question, [](auto& record) { record.random_outputs = record.random_cases = record.random_compared = 1; }),
       Contains("random = an object"));
   CHECK_THAT(refused(bits, [](auto& record) { record.results = {1}, record.question_cases = 1; }),
-             Contains("legal is absent: the unit asks \"bits\""));
+             Contains("must be absent: the unit asks \"bits\""));
   CHECK_THAT(refused(bits, [](auto& record) { record.random_outputs = 0; }), Contains("random.outputs = 0"));
   CHECK_THAT(refused(bits, [](auto& record) { record.random_compared = record.random_cases - 1; }),
              Contains("random.compared = "));
   CHECK_THAT(refused(bits, [](auto& record) { record.random_mismatches = record.random_compared + 1; }),
              Contains("random.mismatches = "));
   CHECK_THAT(refused(bits, [](auto& record) { record.random_mismatches = 5; }),
-             Contains("random.mismatches = 5: legal is 0: the record has no first_mismatch"));
+             Contains("random.mismatches = 5: must be 0: the record has no first_mismatch"));
   CHECK_THAT(refused(bits, [](auto& record) { record.first_mismatch = 0; }),
-             Contains("random.first_mismatch = 0: legal is absent: the record has no mismatches"));
+             Contains("random.first_mismatch = 0: must be absent: the record has no mismatches"));
 
   // Counts, first difference and hash, once the cases are made again.
   const CampaignUnit random = campaign_unit_of(unit.instruction, unit.target, 0, honest.random_unit, 2000);
@@ -650,15 +650,15 @@ TEST_CASE("a record that contradicts itself is refused") {
     record.first_mismatch_results = survey::bytes_of(d);
   };
   CHECK(found([](SurveyRecord&) {}).verdict == SurveyVerdict::confirmed);
-  check_unreadable("random outputs were compared, and its cases have", [](auto& record) { ++record.random_compared; });
-  check_unreadable("names no case of them", [](auto& record) { record.random_mismatches = 5; });
-  check_unreadable("says that random case 2 differs, and its results are the model's",
+  check_unreadable("random outputs were compared, but its cases have", [](auto& record) { ++record.random_compared; });
+  check_unreadable("names no such case", [](auto& record) { record.random_mismatches = 5; });
+  check_unreadable("states that random case 2 differs, but its results equal the model's",
                    [&](auto& record) { say_first(record, 5); });
-  check_unreadable("the hash is that of the model's results, and the results of random case 2 are not",
+  check_unreadable("the hash matches the model's results, but the results of random case 2 do not",
                    [&](auto& record) { say_first(record, 5), record.first_mismatch_results[0] ^= 1; });
-  check_unreadable("not as many as D has",
+  check_unreadable("not the size of D",
                    [&](auto& record) { say_first(record, 5), record.first_mismatch_results.push_back(0); });
-  check_unreadable("says that 1 random outputs differ, and 2 of case 2 do", [&](auto& record) {
+  check_unreadable("states that 1 random outputs differ, but 2 of case 2 differ", [&](auto& record) {
     say_first(record, 1), record.random_hash ^= 1;
     record.first_mismatch_results[0] ^= 1, record.first_mismatch_results[4] ^= 1;
   });
@@ -666,7 +666,7 @@ TEST_CASE("a record that contradicts itself is refused") {
   report.version = "another";
   const SurveyFinding corrected = found([&](auto& record) { say_first(record, 5); });
   CHECK(corrected.verdict == SurveyVerdict::confirmed);
-  CHECK_THAT(joined(corrected.details), Contains("differed from the model of another, and not from this version's: 5"));
+  CHECK_THAT(joined(corrected.details), Contains("differed from the model of another, but not from this version's: 5"));
   // Results of a question are as many as its cases write.
   SurveyReport asked = report;
   asked.records.push_back(question);
@@ -709,10 +709,10 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   // Another seed, or another GPU, is another survey.
   SurveyOptions other = options;
   other.command[4] = "6";
-  CHECK_THROWS_WITH(run_survey(other, 6), Catch::Contains("seed = 5: legal is 6"));
+  CHECK_THROWS_WITH(run_survey(other, 6), Catch::Contains("seed = 5: must be 6"));
   other = options;
   other.command[6] = "sm_80";
-  CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("target = sm_90a: legal is sm_80"));
+  CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("target = sm_90a: must be sm_80"));
   other = options;
   other.only = "zzz";
   CHECK_THROWS_WITH(run_survey(other, 5), Catch::Contains("only = zzz"));
@@ -851,12 +851,12 @@ TEST_CASE("the file of confirmed facts is built in, and a row that is wrong is r
   };
   for (const Row& row : {
            Row{"nothing", "confirmed = no JSON"},
-           {R"({"rules": []})", "choices = (missing): legal is a list of rows"},
-           {file("7", ""), "rules[0] = 7: legal is an object with 7 keys"},
+           {R"({"rules": []})", "choices = (missing): must be a list of rows"},
+           {file("7", ""), "rules[0] = 7: must be an object with 7 keys"},
            {file(replaced("sm_100a", "sm_1"), ""), "target = sm_1"},
-           {file(replaced("tcgen05\"", "tensor\""), ""), "rules[0]: family = tensor: legal is wgmma"},
+           {file(replaced("tcgen05\"", "tensor\""), ""), "rules[0]: family = tensor: must be wgmma"},
            {file(replaced("[\"f16\"]", "[\"f15\"]"), ""), "rules[0]: inputs = f15"},
-           {file(replaced("\"f32\"", "32"), ""), "rules[0]: output = 32: legal is a value of type string"},
+           {file(replaced("\"f32\"", "32"), ""), "rules[0]: output = 32: must be a value of type string"},
            {file(replaced("quad_pairs", "quadpairs"), ""), "rules[0]: quad_pairs = (missing)"},
            {file("", R"({"target": "sm_100a", "choice": "one_clump", "gpu": ""})"), "choices[0]: choice = one_clump"},
        }) {

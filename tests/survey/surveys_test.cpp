@@ -78,7 +78,7 @@ bool is_named(const std::vector<std::string>& details, std::string_view fact) {
 /// In the details of a finding without a search.
 bool is_open(const std::vector<std::string>& details, std::string_view fact) {
   return std::ranges::any_of(details, [&](const std::string& one) {
-    return one.starts_with(fmt::format("the report says that this is open: {} ", fact));
+    return one.starts_with(fmt::format("open according to the report: {} ", fact));
   });
 }
 
@@ -124,9 +124,9 @@ TEST_CASE("the survey of an H100 does not read as one of another target, of no d
     }
     return std::string();
   };
-  CHECK_THAT(refusal_with("driver", "none"), Catch::Contains("driver = none: legal is a version"));
+  CHECK_THAT(refusal_with("driver", "none"), Catch::Contains("driver = none: must be a version"));
   CHECK_THAT(refusal_with("cuda", ""), Catch::Contains("cuda = (missing)"));
-  CHECK_THAT(refusal_with("source", rehearsal_gpu), Catch::Contains("driver = 580.159.04: legal is none"));
+  CHECK_THAT(refusal_with("source", rehearsal_gpu), Catch::Contains("driver = 580.159.04: must be none"));
   // No unit of sm_70 is one of Hopper: every record is told.
   file.set_metadata("target", "sm_70");
   const SurveyReport report = read_survey(file);

@@ -228,7 +228,7 @@ class Reader {
       Violation unknown{.code = ViolationCode::not_found,
                         .field = fmt::format("flag of {}", path_of(*command_)),
                         .seen = shortened(is_long ? name : word)};
-      if (is_before_command()) unknown.fix = "flags stand behind the command";
+      if (is_before_command()) unknown.fix = "put flags after the command";
       else if (!meant.empty()) unknown.fix = fmt::format("did you mean {}?", meant);
       else unknown.fix = help_of(*command_), unknown.expected = fmt::format("{}", fmt::join(flags, ", "));
       throw Error(std::move(unknown));
@@ -238,7 +238,7 @@ class Reader {
     if (has_value && flag->get_items_expected_max() == 0)
       throw Error({.code = ViolationCode::unread_argument,
                    .field = shortened(word),
-                   .seen = fmt::format("{} takes no value", name)});
+                   .seen = fmt::format("{} has no value", name)});
     if (has_value) require_value(name, *flag, word.substr(is_long ? equals + 1 : 2));
     for (int count = has_value ? 1 : 0; count < flag->get_items_expected_min(); ++count) {
       if (rest_.empty() || is_flag_here(rest_.front())) refuse_value(name, *flag, nothing);
@@ -294,7 +294,7 @@ class Reader {
             wrong.push_back({.code = ViolationCode::not_together, .field = name, .seen = other->get_name()});
         }
         for (const CLI::Option* other : option->get_needs())
-          if (count_of(other) == 0) is_missing(*other, fmt::format("; {} goes with it", name));
+          if (count_of(other) == 0) is_missing(*other, fmt::format("; {} requires it", name));
       }
     }
     if (!missing.empty()) missing.back().fix = fmt::format("usage: {}; {}", usage_of(*command_), help_of(*command_));

@@ -81,16 +81,17 @@ void run_bench(Context& context, const BenchFlags& flags) {
   if (cases.empty()) {
     throw Error({.field = "filter",
                  .seen = flags.filter,
-                 .expected = "a regular expression that names a case",
-                 .fix = "bitmma bench without it shows them all"});
+                 .expected = "a regular expression that matches a case",
+                 .fix = "bitmma bench without an argument shows all cases"});
   }
 
   // Three timings on one thread, each lengthened by its first calls, and two rates.
   constexpr double figures = 5, first_calls = 0.4;
   const auto count = static_cast<double>(cases.size());
-  context.terminal.err << fmt::format("bench: {}, about {:.0f} s; a regular expression chooses, --seconds shortens\n",
-                                      counted(static_cast<int64_t>(cases.size()), "case"),
-                                      std::max(1.0, count * (figures + first_calls) * flags.seconds));
+  context.terminal.err << fmt::format(
+      "bench: {}, about {:.0f} s; a regular expression selects cases, --seconds shortens each\n",
+      counted(static_cast<int64_t>(cases.size()), "case"),
+      std::max(1.0, count * (figures + first_calls) * flags.seconds));
   const std::string all = counted(flags.threads, "thread");
   std::vector<std::vector<std::string>> table{{"case", "us", "ns/output", "1e9 terms/s", "gather us", "multiply us",
                                                "rest us", all + " 1e9 terms/s", "of linear"}};
@@ -135,7 +136,7 @@ void run_bench(Context& context, const BenchFlags& flags) {
 void add_bench(Command& app, Context& context) {
   Command* command = app.add_command("bench", "measure how fast this machine simulates each rule of addition");
   const auto flags = std::make_shared<BenchFlags>();
-  command->add_option("filter", flags->filter, "a regular expression over the names of the cases")
+  command->add_option("filter", flags->filter, "measure only cases whose name matches this regular expression")
       ->capture_default_str();
   command->add_option("--seconds", flags->seconds, "time for each measurement")->capture_default_str();
   between(command->get_option("--seconds"), 0.001, 60.0);

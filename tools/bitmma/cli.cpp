@@ -105,26 +105,24 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, Terminal terminal) {
-  Command app("bitmma: what NVIDIA's matrix instructions compute, bit for bit, without the GPU", "bitmma");
+  Command app("bitmma: computes what NVIDIA's matrix instructions compute, bit for bit, without a GPU", "bitmma");
   Context context{.terminal = terminal, .program = &app};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   app.formatter(help_formatter());
-  app.set_help_all_flag("--help-all", "help of every command");
+  app.set_help_all_flag("--help-all", "print the help of every command");
   add_commands(app, context);
   app.footer(  // commands that were added earlier do not inherit it
-      "Examples:\n"
-      "  bitmma verify data/golden/sm_90a                     # recompute every recorded D and compare\n"
-      "  bitmma simulate case.safetensors -o out.safetensors  # D of every case\n"
-      "  bitmma decode 0x4000004000010000                     # what does this descriptor say?\n"
-      "  bitmma diagnose golden.safetensors from_kernel.safetensors  # which wrong program explains these bits?\n"
-      "Exit codes: 0 same or done, 1 differs, 2 bad request.");
+      "Examples:\n  bitmma verify data/golden/sm_90a                     # recompute every recorded D and compare\n  "
+      "bitmma simulate case.safetensors -o out.safetensors  # D of every case\n  bitmma decode 0x4000004000010000      "
+      "               # what does this descriptor mean?\n  bitmma diagnose golden.safetensors from_kernel.safetensors  "
+      "# which mistake explains these bits?\nExit codes: 0 same or done, 1 different, 2 bad request.");
   take_numbers_exactly(app);
   const int code = run_command(app, context, arguments);
   // A result that cannot be written is an error.
   terminal.out.flush();
   if (terminal.out) return code;
-  terminal.err << "error: standard output could not be written completely; is it closed, or its disk full?\n";
+  terminal.err << "error: standard output could not be written completely; it may be closed, or the disk may be full\n";
   return exit_bad_request;
 }
 

@@ -49,8 +49,8 @@ Report describe_files(const RecordedFile& expected, const RecordedFile& actual, 
   if (comparison.mismatches > 0 && expected.target() != actual.target()) {
     const std::string first = print_arithmetic(expected.instruction(), expected.target()),
                       second = print_arithmetic(actual.instruction(), actual.target());
-    report.add_text(fmt::format("the targets differ, so D may: {} has {}; {} has {}", print(expected.target()), first,
-                                print(actual.target()), first == second ? "the same" : second));
+    report.add_text(fmt::format("the targets differ, so D may differ: {} has {}; {} has {}", print(expected.target()),
+                                first, print(actual.target()), first == second ? "the same" : second));
   }
   for (const auto& [name, one] : {std::pair("expected", &expected), std::pair("actual", &actual)}) {
     report.add(name, {{"file", one->path()}, {"target", print(one->target())}, {"source", one->source()}});
@@ -65,8 +65,8 @@ Tensor last_d(const VectorFile& vectors, const std::string& path) {
   const Tensor* const d = vectors.file.find("d");
   if (steps == 0 || !d)
     throw Error({.field = fmt::format("{}: d", path),
-                 .seen = "one behind all steps",
-                 .expected = fmt::format("a D for each case, as {} has", printable(vectors.file.path)),
+                 .seen = "one D after all steps",
+                 .expected = fmt::format("one D for each case, as in {}", printable(vectors.file.path)),
                  .fix = "bitmma diagnose compares it with the computed D"});
   Tensor last = *d;
   last.shape[0] /= steps;
@@ -133,21 +133,19 @@ void add_compare(Command& app, Context& context) {
   Command* command =
       app.add_command("compare", "compare the D of two vector files, bit for bit, or two traces of a kernel");
   const auto flags = std::make_shared<CompareFlags>();
-  command
-      ->add_option("expected", flags->expected,
-                   "vector file, a whole tile with one D after all of K, or a trace (.csv)")
+  command->add_option("expected", flags->expected, "vector file, whole tile with one D after all of K, or trace (.csv)")
       ->required();
   command
-      ->add_option("actual", flags->actual, "vector file of the same instruction and cases, only their D, or a trace")
+      ->add_option("actual", flags->actual,
+                   "vector file with the same instruction and cases, a file with only their D, or a trace")
       ->required();
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
-      "Examples:\n"
-      "  bitmma compare golden.safetensors from_gpu.safetensors\n"
-      "  bitmma compare golden.safetensors from_gpu.safetensors --json  # with counts by row and column\n"
-      "The output shows which rows, columns, warps and registers differ. Inputs are compared first. Exit code 1 if any "
-      "bit differs that an instruction reads or writes. Of two traces, .csv files of bitmma run --trace-to, the first "
-      "line of the PTX that differs is named.");
+      "Examples:\n  bitmma compare golden.safetensors from_gpu.safetensors\n  bitmma compare golden.safetensors "
+      "from_gpu.safetensors --json  # with counts by row and column\nThe output shows which rows, columns, warps and "
+      "registers differ. Inputs are compared first. Exit code 1 if any bit differs that an instruction reads or "
+      "writes. For two traces (.csv files of bitmma run --trace-to), the output names the first line of the PTX that "
+      "differs.");
   command->callback([flags, &context] { run_compare(context, *flags); });
 }
 

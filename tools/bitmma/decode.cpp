@@ -32,18 +32,18 @@ WordType word_type_of(const DecodeFlags& flags) {
       throw Error({.field = "--m, --n",
                    .seen = fmt::format("{}, {}", flags.m, flags.n),
                    .expected = "32, 64 or 128, and 8..256",
-                   .fix = "the shape of the .ws instruction cuts the mask into parts"});
+                   .fix = "the shape of the .ws instruction determines the parts of the mask"});
     }
     return ZeroColumnWord{.m = flags.m, .n = flags.n};
   }
   if (!flags.kind.empty()) {
     if (flags.kind->find("wgmma") != std::string::npos || flags.kind->find("mma.sync") != std::string::npos) {
-      throw Error(
-          {.code = ViolationCode::unknown_name,
-           .field = "--kind",
-           .seen = flags.kind,
-           .expected = fmt::format("{}: the kind of a tcgen05.mma", print_mma_kinds()),
-           .fix = "wgmma has no instruction descriptor; without --kind the word is a shared-memory descriptor"});
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "--kind",
+                   .seen = flags.kind,
+                   .expected = fmt::format("{}: the kind of a tcgen05.mma", print_mma_kinds()),
+                   .fix = "wgmma has no instruction descriptor; without --kind the word is decoded as a shared-memory "
+                          "descriptor"});
     }
     return InstructionWord{.kind = require_kind(flags.kind), .target = flags.target.asked()};
   }
@@ -76,12 +76,15 @@ std::string without_surroundings(std::string_view text) {
 PastedWord require_pasted(const std::string& text) {
   if (auto word = read_word(text)) return *word;
   const size_t digits = hexadecimal_digits(text);
-  throw Error({.field = "descriptor",
-               .seen = shortened(text),
-               .expected = digits > 16
-                               ? fmt::format("a 64-bit number, 16 hexadecimal digits; {} are more than 64 bits", digits)
-                               : "a 64-bit number such as 0x4000004000010000",
-               .fix = "digits of hexadecimal or decimal numbers, _ or ' between them, U and L behind them"});
+  throw Error(
+      {.field = "descriptor",
+       .seen = shortened(text),
+       .expected =
+           digits > 16
+               ? fmt::format("a 64-bit number of at most 16 hexadecimal digits; {} digits are more than 64 bits",
+                             digits)
+               : "a 64-bit number such as 0x4000004000010000",
+       .fix = "write hexadecimal or decimal digits, with _ or ' between them and U or L at the end"});
 }
 
 /// Extracts the 32 bits of an instruction descriptor: tcgen05.mma takes them from a 32-bit register, and CUTLASS keeps
@@ -90,7 +93,7 @@ void take_idesc(PastedWord& word) {
   const uint64_t upper = word.value >> 32, lower = word.value & 0xFFFFFFFF;
   if (word.is_negative && upper == 0xFFFFFFFF && lower >> 31 == 1) {
     word.value = lower;
-    word.how = "a signed number of 32 bits, in two's complement";
+    word.how = "a signed number of 32 bits, read as two's complement";
   } else if (upper != 0 && lower == 0) {
     word.value = upper;
     word.how += fmt::format("{}the upper half of a 64-bit word", word.how.empty() ? "" : "; ");
@@ -156,7 +159,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
       throw Error({.field = "words",
                    .seen = shortened(text),
                    .expected = "a descriptor, a mnemonic or a file",
-                   .fix = "bitmma layout --cute draws a layout in CuTe's notation, and compares it with a descriptor"});
+                   .fix = "bitmma layout --cute draws a layout in CuTe's notation and compares it with a descriptor"});
     } else {
       Report statements = describe_ptx(text, flags.target.asked());
       auto& elements = std::get<Report::List>(statements.value);
@@ -178,35 +181,31 @@ void add_decode(Command& app, Context& context) {
       app.add_command("decode", "explain descriptors, PTX statements, and files of PTX, CUDA C++ or SASS");
   const auto flags = std::make_shared<DecodeFlags>();
   command
-      ->add_option(
-          "words", flags->texts,
-          "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; files of PTX, of CUDA C++ with "
-          "inline PTX, or listings of SASS. Two descriptors are also compared")
+      ->add_option("words", flags->texts,
+                   "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; or files with PTX, CUDA "
+                   "C++ with inline PTX, or SASS listings. Two descriptors are also compared")
       ->required();
   flags->target.add(*command,
                     "the GPU by its PTX name; default: sm_90a for descriptors, the instruction's own for "
                     "mnemonics",
                     true);
-  command->add_option("--major", flags->major, "k or mn: the instruction's transpose bit, for better warnings");
+  command->add_option("--major", flags->major, "k or mn: the instruction's transpose bit; makes warnings more precise");
   one_of(command->get_option("--major"), {"k", "mn"});
-  command->add_option(
-      "--kind", flags->kind,
-      "f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the words are instruction descriptors of tcgen05.mma");
-  command->add_flag("--zero-column-mask", flags->mask, "the words are zero-column masks of tcgen05.mma.ws");
+  command->add_option("--kind", flags->kind,
+                      "decode the words as instruction descriptors of this kind of tcgen05.mma: f16, tf32, f8f6f4, i8, "
+                      "mxf8f6f4, mxf4 or mxf4nvf4");
+  command->add_flag("--zero-column-mask", flags->mask, "decode the words as zero-column masks of tcgen05.mma.ws");
   command->add_option("--m", flags->m, "zero-column mask: M of the instruction")->capture_default_str();
   command->add_option("--n", flags->n, "zero-column mask: N of the instruction")->capture_default_str();
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
-      "Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode 0x4000404000010000 --target sm_103a\n"
-      "  bitmma decode 0x08100010 --kind f16\n"
-      "  bitmma decode 0x4000004000010000 0x4000004000010002 --major k\n"
-      "  bitmma decode SM90_64x128x16_F32F16F16_SS\n"
-      "  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16\n"
-      "  bitmma decode '@p wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1, %r2}, %rd1, %rd2, q, 1, -1, 0, 1;'\n"
-      "  bitmma decode data/ptx/triton_sm90_f16.ptx\n"
-      "  cuobjdump --dump-sass kernel.cubin | bitmma decode /dev/stdin\n"
-      "Exit codes: 0 decoded; 1 a file has an instruction that is illegal on its target, or that bitmma does not "
-      "know, or a listing or CUDA C++ file has no tensor-core instruction; 2 bad request.");
+      "Examples:\n  bitmma decode 0x4000004000010000 --major k\n  bitmma decode 0x4000404000010000 --target sm_103a\n  "
+      "bitmma decode 0x08100010 --kind f16\n  bitmma decode 0x4000004000010000 0x4000004000010002 --major k\n  bitmma "
+      "decode SM90_64x128x16_F32F16F16_SS\n  bitmma decode wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16\n  "
+      "bitmma decode '@p wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r1, %r2}, %rd1, %rd2, q, 1, -1, 0, 1;'\n  "
+      "bitmma decode data/ptx/triton_sm90_f16.ptx\n  cuobjdump --dump-sass kernel.cubin | bitmma decode "
+      "/dev/stdin\nExit codes: 0 decoded; 1 if a file contains an instruction that is illegal on its target or unknown "
+      "to bitmma, or if a SASS listing or CUDA C++ file contains no tensor-core instruction; 2 bad request.");
   command->callback([flags, &context] { run_decode(context, *flags); });
 }
 

@@ -78,7 +78,7 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
   if (&vectors != &other) require_consistent(other);
   Request request{.instruction = vectors.instruction, .target = vectors.target};
   if (!other.has_recorded_d())
-    refuse(other.file.path, fmt::format("tensor {}", other.d_tensor()), "(missing)", "the D that is wrong");
+    refuse(other.file.path, fmt::format("tensor {}", other.d_tensor()), "(missing)", "the wrong D");
   require_same_cases(other.file.path, vectors.name(), vectors.cases, other.name(), other.cases);
   if (vectors.file.path != other.file.path) request.inputs = different_inputs(vectors, other);
   for (int64_t index = 0; index < vectors.cases; ++index) {
@@ -205,28 +205,29 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
 void add_diagnose(Command& app, Context& context) {
   Command* command = app.add_command("diagnose", "find the mistake that explains wrong bits");
   const auto flags = std::make_shared<DiagnoseFlags>();
-  command->add_option("expected", flags->expected, "vector file with the inputs; its D is computed again")->required();
-  command->add_option("actual", flags->actual,
-                      "vector file of the same cases with the wrong D, or only the wrong D; default: the D of the "
-                      "first file is the wrong one");
+  command->add_option("expected", flags->expected, "vector file with the inputs, from which D is recomputed")
+      ->required();
+  command->add_option(
+      "actual", flags->actual,
+      "vector file with the same cases and the wrong D, or with only the wrong D; default: the D of the first file");
   flags->file.add(*command);
   flags->file.add_types(*command);
-  command->add_option("--cases", flags->max_cases, "search at most this many of the wrong cases; all are compared")
+  command
+      ->add_option("--cases", flags->max_cases,
+                   "search faults in at most this many wrong cases; all cases are compared")
       ->capture_default_str();
   between(command->get_option("--cases"), 1, 64);
-  command->add_option("--findings", flags->max_findings, "show at most this many")->capture_default_str();
+  command->add_option("--findings", flags->max_findings, "show at most this many faults")->capture_default_str();
   between(command->get_option("--findings"), 1, 100);
-  command->add_flag("--no-pairs", flags->no_pairs, "single faults only");
-  command->add_flag("--list", flags->list, "list the faults that this file can have");
+  command->add_flag("--no-pairs", flags->no_pairs, "try only single faults, not pairs");
+  command->add_flag("--list", flags->list, "list the faults that are possible in this file");
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(
-      "Examples:\n"
-      "  bitmma diagnose golden.safetensors from_kernel.safetensors\n"
-      "  bitmma diagnose dump_with_wrong_d.safetensors --json\n"
-      "  bitmma diagnose golden.safetensors --list  # what it looks for\n"
-      "Plain matrices that take several instructions, with one D after all of K, are a whole tile.\n"
-      "The cases of a file may be the steps of one loop over K: diagnose then tries sums of them. Exit code 1 if "
-      "anything is wrong or the inputs of the files differ.");
+      "Examples:\n  bitmma diagnose golden.safetensors from_kernel.safetensors\n  bitmma diagnose "
+      "dump_with_wrong_d.safetensors --json\n  bitmma diagnose golden.safetensors --list  # which faults it "
+      "tries\nPlain matrices that need several instructions, with one D after all of K, are a whole tile.\nIf the "
+      "cases of a file may be the steps of one loop over K, diagnose also tries sums of them. Exit code 1 if anything "
+      "is wrong or the inputs of the files differ.");
   command->callback([flags, &context] { run_diagnose(context, *flags); });
 }
 

@@ -35,7 +35,7 @@ void require_any(const Command& command, const std::vector<std::string>& flags) 
   if (std::ranges::any_of(flags, [&](const std::string& flag) { return command.count(flag) > 0; })) return;
   throw Error({.code = ViolationCode::missing_argument,
                .field = "encode " + command.get_name(),
-               .seen = "no field given",
+               .seen = "no field is given",
                .legal = flags,
                .fix = fmt::format("bitmma encode {} --help shows examples", command.get_name())});
 }
@@ -71,7 +71,7 @@ uint64_t encoded(const SmemDescriptor& descriptor) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
       if (violation.code == ViolationCode::address_beyond_field)
-        violation.fix = "--mask-address takes (x & 0x3FFFF) >> 4 of real addresses, as PTX's formula does";
+        violation.fix = "--mask-address encodes real addresses as (x & 0x3FFFF) >> 4, as PTX's formula does";
     }
     throw Error(std::move(violations));
   }
@@ -100,10 +100,8 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
   found.insert(found.end(), of_word.begin(), of_word.end());
   const auto require_stride = [&](const std::string& flag, std::string_view expected) {
     if (flags.has(flag)) return;
-    found.push_back({.field = flag,
-                     .seen = "(missing)",
-                     .expected = std::string(expected),
-                     .fix = "with 0 each of them lies on the first"});
+    found.push_back(
+        {.field = flag, .seen = "(missing)", .expected = std::string(expected), .fix = "with 0 they all coincide"});
   };
   require_stride("--sbo", "the bytes from one group of rows to the next");
   if (descriptor.swizzle == Swizzle::none)
@@ -113,7 +111,7 @@ void encode_descriptor(Context& context, const DescriptorFlags& flags) {
 
 void add_descriptor(Command& command, Context& context) {
   const auto flags = std::make_shared<DescriptorFlags>();
-  Command* descriptor = command.add_command("descriptor", "a shared-memory descriptor, from bytes");
+  Command* descriptor = command.add_command("descriptor", "make a shared-memory descriptor from offsets in bytes");
   flags->command = descriptor;
   flags->target.add(*descriptor, "the GPU by its PTX name; default sm_90a", true);
   descriptor->add_option("--start", flags->start, "start address in bytes");
@@ -123,7 +121,7 @@ void add_descriptor(Command& command, Context& context) {
       ->capture_default_str();
   descriptor->add_option("--base-offset", flags->base_offset, "0..7");
   descriptor->add_flag("--absolute", flags->absolute,
-                       "sm_103a, K = 96: --lbo is the address at which rows continue (bit 52)");
+                       "sm_103a with K = 96: --lbo is the address at which rows continue (bit 52)");
   descriptor->add_flag("--mask-address", flags->mask_address,
                        "accept full addresses: start, LBO and SBO are encoded as (x & 0x3FFFF) >> 4, as in PTX");
   descriptor->add_flag("--json", flags->json, "print the result as JSON");
@@ -158,8 +156,8 @@ void encode_idesc(Context& context, const IdescFlags& flags) {
 
 void add_idesc(Command& command, Context& context) {
   const auto flags = std::make_shared<IdescFlags>();
-  Command* idesc = command.add_command("idesc", "an instruction descriptor of tcgen05.mma");
-  flags->target.add(*idesc, "refuses what this GPU lacks, by its PTX name", true);
+  Command* idesc = command.add_command("idesc", "make an instruction descriptor of tcgen05.mma");
+  flags->target.add(*idesc, "the GPU by its PTX name; rejects what this GPU does not support", true);
   idesc->add_option("--kind", flags->kind, print_mma_kinds())->required();
   idesc->add_flag("--sparse", flags->sparse, "A is sparse");
   flags->fields.add(*idesc, {Family::tcgen05}, [](const InstructionField& field) { return field.in_descriptor; });
@@ -191,7 +189,7 @@ void encode_mask(Context& context, const MaskFlags& flags) {
 
 void add_mask(Command& command, Context& context) {
   const auto flags = std::make_shared<MaskFlags>();
-  Command* columns = command.add_command("mask", "a zero-column mask of tcgen05.mma.ws");
+  Command* columns = command.add_command("mask", "make a zero-column mask of tcgen05.mma.ws");
   flags->command = columns;
   columns->add_option("--use", flags->use_span, "length of a run of used columns, minus one");
   columns->add_option("--skip", flags->skip_span, "length of a run of zeroed columns, minus one");
@@ -202,7 +200,7 @@ void add_mask(Command& command, Context& context) {
                         fmt::format("1: sub-mask {} begins with zeroed columns", i));
   }
   columns->add_option("--column-shift", flags->column_shift, "first column of the stored B that is used");
-  columns->add_flag("--no-mask", flags->no_mask, "every column is used; only the shift has an effect");
+  columns->add_flag("--no-mask", flags->no_mask, "use every column; only the shift has an effect");
   columns->footer("Example:\n  bitmma encode mask --use 3 --skip 2  # 0000 111 0000 111 ..., 1 for a zeroed column");
   columns->add_flag("--json", flags->json, "print the result as JSON");
   columns->callback([flags, &context] { encode_mask(context, *flags); });
@@ -235,7 +233,7 @@ void encode_mnemonic(Context& context, const MnemonicFlags& flags) {
 
 void add_mnemonic(Command& command, Context& context) {
   const auto flags = std::make_shared<MnemonicFlags>();
-  Command* instruction = command.add_command("instruction", "a wgmma mnemonic; m and k follow from the types");
+  Command* instruction = command.add_command("instruction", "make a wgmma mnemonic; m and k follow from the types");
   instruction->add_option("--n", flags->n, "columns of D")->required();
   instruction->add_option("--d", flags->d, "type of D")->capture_default_str();
   instruction->add_option("--a", flags->a, "type of A")->capture_default_str();

@@ -53,7 +53,7 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   if (file.tile()) return explain_tile(context, flags, *file.tile());
   const VectorFile& vectors = *file.vectors();
   require_consistent(vectors);
-  require_mma(vectors.instruction, "it moves bits and computes nothing; bitmma layout ldst shows where");
+  require_mma(vectors.instruction, "it moves bits and does no arithmetic; bitmma layout ldst shows where they go");
   require_case(vectors, flags.index);
   const Case one = case_at(vectors, flags.index);
   const Explanation e = naming_flag("row, col", "--row, --col", [&] { return explain(one, flags.row, flags.col); });
@@ -66,16 +66,16 @@ void run_explain(Context& context, const ExplainFlags& flags) {
 
 void add_explain(Command& app, Context& context) {
   Command* command = app.add_command(
-      "explain", "one output, term by term: addresses, values, bits kept and dropped, rounding, alternatives");
+      "explain", "show one output, term by term: addresses, values, kept and dropped bits, rounding, alternatives");
   const auto flags = std::make_shared<ExplainFlags>();
-  command->add_option("file", flags->path, "vector file or whole tile; with --plan or --kernel a product")->required();
+  command->add_option("file", flags->path, "vector file or whole tile; with --plan or --kernel, a product")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
   flags->plan.add(*command);
   command->add_option("--case", flags->index, "case")->capture_default_str();
   command->add_option("--row", flags->row, "row of D")->capture_default_str();
   command->add_option("--col", flags->col, "column of D")->capture_default_str();
-  command->add_flag("--json", flags->json, "the explanation as JSON");
+  command->add_flag("--json", flags->json, "print the explanation as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma explain cases.safetensors --case 3 --row 17 --col 5\n"

@@ -17,7 +17,7 @@ std::vector<Violation> Command::unread_flags() const {
         option->get_items_expected_max() > 0 ? fmt::format(" {}", fmt::join(option->results(), " ")) : "";
     found.push_back({.code = ViolationCode::unread_argument,
                      .field = option->get_name() + shortened(value),
-                     .seen = "changes nothing here; leave it out"});
+                     .seen = "has no effect here; omit it"});
   }
   for (const CLI::App* below : get_subcommands()) {  // all of them are Commands: add_command creates them
     std::vector<Violation> more = static_cast<const Command*>(below)->unread_flags();

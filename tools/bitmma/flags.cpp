@@ -44,7 +44,7 @@ Target TargetFlag::of_smem_descriptor() const {
   throw Error({.field = flags,
                .seen = name,
                .legal = row_names(targets | std::views::filter(has_descriptors)),
-               .fix = "the others have no descriptors of shared memory"});
+               .fix = "other targets have no shared-memory descriptors"});
 }
 
 void FileFlags::add(Command& command) {
@@ -53,11 +53,12 @@ void FileFlags::add(Command& command) {
 }
 
 void FileFlags::add_types(Command& command) {
-  command.add_option("--a", a, "tcgen05.mma of plain matrices: the type of A, if its dtype does not give it: e2m1");
-  command.add_option("--b", b, "the same of B");
+  command.add_option("--a", a,
+                     "tcgen05.mma of plain matrices: the type of A, such as e2m1, if its dtype does not determine it");
+  command.add_option("--b", b, "the same for B");
   command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32, of kind::i8 s32");
   command.add_option("--scale-type", scale_type,
-                     "tcgen05.mma of plain matrices: ue8m0 or ue4m3, if sfa does not give it");
+                     "tcgen05.mma of plain matrices: ue8m0 or ue4m3, if the dtype of sfa does not determine it");
 }
 
 VectorFile FileFlags::read(const std::string& path) const { return read(read_tensor_file(path)); }
@@ -86,22 +87,22 @@ Error FileFlags::in_flags(const Error& error) const {
   std::vector<Violation> violations = error.violations();
   for (Violation& violation : violations) {
     switch (violation.code) {
-      case ViolationCode::missing_instruction: violation.fix = "save the key, or give --instruction"; break;
+      case ViolationCode::missing_instruction: violation.fix = "save the key, or pass --instruction"; break;
       case ViolationCode::missing_type:
         for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
                                         std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {
-          if (violation.field.ends_with(key)) violation.fix += fmt::format(": save the key, or give {}", flag);
+          if (violation.field.ends_with(key)) violation.fix += fmt::format(": save the key, or pass {}", flag);
         }
         break;
       case ViolationCode::other_instruction:
         violation.fix = fmt::format("{} = {}", violation.field, violation.seen);
-        violation.expected = std::exchange(violation.seen, violation.expected) + ", of which the file is";
+        violation.expected = std::exchange(violation.seen, violation.expected) + ", the one in the file";
         violation.field = "--instruction";
         break;
       case ViolationCode::other_target:
         violation.fix =
-            fmt::format("{} = {}; bitmma simulate computes it on another GPU, too", violation.field, violation.seen);
-        violation.expected = std::exchange(violation.seen, std::string(print(*asked))) + ", of which the file is";
+            fmt::format("{} = {}; bitmma simulate can compute it on another GPU, too", violation.field, violation.seen);
+        violation.expected = std::exchange(violation.seen, std::string(print(*asked))) + ", the one in the file";
         violation.field = target.flags;
         break;
       default: break;
@@ -111,17 +112,15 @@ Error FileFlags::in_flags(const Error& error) const {
 }
 
 void LayoutFlags::add(Command& command) {
-  options = {
-      command
-          .add_option(
-              "--layout-a", a,
-              "k-major or mn-major, then :none, :32, :64 or :128 bytes of swizzle; :128-atom32 for MN-major tf32 "
-              "of tcgen05; then ,lbo=BYTES ,sbo=BYTES ,base=N to set fields of the descriptor; then @BYTES to begin "
-              "inside the pattern")
-          ->capture_default_str(),
-      command.add_option("--layout-b", b, "the same for B")->capture_default_str(),
-      command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
-          ->capture_default_str()};
+  options = {command
+                 .add_option("--layout-a", a,
+                             "k-major or mn-major; then :none, :32, :64 or :128, the bytes of swizzle, or :128-atom32 "
+                             "for MN-major tf32 of tcgen05; then optionally ,lbo=BYTES ,sbo=BYTES ,base=N to set "
+                             "fields of the descriptor; then optionally @BYTES to begin inside the pattern")
+                 ->capture_default_str(),
+             command.add_option("--layout-b", b, "the same for B")->capture_default_str(),
+             command.add_option("--padding", padding_bytes, "bytes added to the smallest strides, a multiple of 16")
+                 ->capture_default_str()};
 }
 
 void LayoutFlags::require_used(std::string_view why, bool a_is_used, bool b_is_used) const {
@@ -141,8 +140,9 @@ void LayoutFlags::require_used_by(const Instruction& instruction) const {
   if (!is_mma(instruction)) {
     const FieldRules fields = fields_of(instruction);
     const bool reads = std::ranges::any_of(fields, [](const FieldRule& rule) { return rule.field == Field::smem; });
-    require_used(print(instruction) + (reads ? " has one source, which --layout-a places" : " reads no shared memory"),
-                 reads, false);
+    require_used(
+        print(instruction) + (reads ? " has only one source, whose place --layout-a sets" : " reads no shared memory"),
+        reads, false);
     return;
   }
   const Mma mma = mma_of(instruction);
@@ -233,11 +233,12 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
     const auto field = std::ranges::find_if(one.fields, has_field);
     const bool is_switch = one.option->get_items_expected_max() == 0;
     if (field == one.fields.end()) {
-      wrong.push_back({.code = ViolationCode::no_effect,
-                       .field = one.flag,
-                       .seen = is_switch ? "given" : shortened(one.text.get()),
-                       .expected = one.row.in_descriptor ? "absent: it goes into an instruction descriptor" : "absent",
-                       .fix = print(instruction) + " has none"});
+      wrong.push_back(
+          {.code = ViolationCode::no_effect,
+           .field = one.flag,
+           .seen = is_switch ? "given" : shortened(one.text.get()),
+           .expected = one.row.in_descriptor ? "absent: it is a field of an instruction descriptor" : "absent",
+           .fix = print(instruction) + " has none"});
       continue;
     }
     names.emplace_back(*field, one.flag);
@@ -265,8 +266,7 @@ void StateNumberFlags::add(Command& command) {
   for (const FieldInfo& row : state_fields) {
     if (!row.is_number || row.id == Field::zero_column_mask) continue;  // the mask also moves B
     auto& [field, flag] = flags_.emplace_back(row.id, Flag<std::string>{});
-    command.add_option(dashed(row.name), flag,
-                       fmt::format("{} of the state, instead of a random or placed one", row.name));
+    command.add_option(dashed(row.name), flag, fmt::format("{} of the state, instead of the generated one", row.name));
   }
 }
 
@@ -281,7 +281,7 @@ StateNumbers StateNumberFlags::numbers() const {
 void CpuTargetFlag::add(Command& command) {
   command.add_speed_option(
       "--cpu-target", name,
-      fmt::format("instruction set of the hot loops; the bits are the same for any. This processor has {}",
+      fmt::format("instruction set of the hot loops; it does not affect the bits. This processor supports {}",
                   fmt::join(cpu_targets(), ", ")));
 }
 
@@ -291,8 +291,7 @@ void CpuTargetFlag::use() const {
 
 void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
-  command
-      .add_speed_option("--threads", threads, "threads to use, 0 for all cores; the bits are the same for any number")
+  command.add_speed_option("--threads", threads, "number of threads, 0 for all cores; it does not affect the bits")
       ->transform([](const std::string& text) { return text == "0" ? std::to_string(hardware_threads()) : text; })
       ->capture_default_str();
   between(command.get_option("--threads"), 1, 4096);
@@ -357,7 +356,7 @@ bool are_arrays(const std::vector<std::string>& files) {
 namespace {
 
 constexpr const char* names_are_of_files =
-    "the name of the file is the name of the array: copy or link it under the name of what it is";
+    "the name of the file is the name of the array: copy or link the file under one of these names";
 
 /// Throws Error unless the file's name, which is the name of the array, is a known tensor.
 void require_array_name(const TensorFile& file) {
@@ -421,7 +420,7 @@ std::string suffix_of(const std::string& path) {
   throw Error(
       {.field = "-o",
        .seen = path,
-       .expected = fmt::format("the name of a {} file, which is what is written: {}", what, alternatives(suffixes)),
+       .expected = fmt::format("the name of a {} file, the format that is written: {}", what, alternatives(suffixes)),
        .fix = std::move(fix)});
 }
 
@@ -432,7 +431,7 @@ void require_text_file_name(const std::string& path, std::string_view suffix) {
   if (own.empty() || own == ".txt" || own == suffix) return;
   const bool is_tensor = own == ".safetensors" && suffix != ".ptx";
   refuse_name(path, {std::string(suffix), ".txt"}, "text",
-              is_tensor ? "leave --format out for safetensors" : fmt::format("rename it to {}", suffix));
+              is_tensor ? "omit --format to write safetensors" : fmt::format("rename it to {}", suffix));
 }
 
 void require_tensor_file_name(const std::string& path) {
@@ -440,8 +439,8 @@ void require_tensor_file_name(const std::string& path) {
   if (own.empty() || own == ".safetensors") return;
   const bool is_text = own == ".csv" || own == ".jsonl" || own == ".hex";
   refuse_name(path, {".safetensors"}, "safetensors",
-              is_text ? fmt::format("--format {} writes text, where the command has it", own.substr(1))
-                      : "safetensors.numpy.load_file reads it into NumPy");
+              is_text ? fmt::format("commands with --format {} write text", own.substr(1))
+                      : "to read it in NumPy, use safetensors.numpy.load_file");
 }
 
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output) {
@@ -450,7 +449,7 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
   if (inputs.size() > 1 && !folder) {
     throw Error({.field = "-o",
                  .seen = output,
-                 .expected = "an existing folder when there are several files",
+                 .expected = "an existing folder if there are several files",
                  .fix = fmt::format("mkdir {}", output)});
   }
   if (!folder) return {output};
@@ -463,9 +462,9 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
     const auto [other, is_new] = taken.emplace(outputs.back(), input);
     if (is_new) continue;
     throw Error({.field = "-o",
-                 .seen = fmt::format("{} twice, of {} and {}", outputs.back(), other->second, input),
-                 .expected = "files of different names",
-                 .fix = "run them one by one, with a name for each"});
+                 .seen = fmt::format("{} twice, for {} and {}", outputs.back(), other->second, input),
+                 .expected = "files with different names",
+                 .fix = "run them separately, with a name for each"});
   }
   return outputs;
 }
@@ -493,11 +492,13 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
   if (error) {
     throw Error({.field = folder,
                  .seen = error.message(),
-                 .expected = "a folder that can be read, with all below it",
+                 .expected = "a readable folder, with readable subfolders",
                  .fix = "name the files instead"});
   }
   if (found.empty())
-    throw Error({.field = folder, .seen = "a folder without vector files", .expected = "*.safetensors in it or below"});
+    throw Error({.field = folder,
+                 .seen = "a folder without vector files",
+                 .expected = "*.safetensors in the folder or its subfolders"});
   std::sort(found.begin(), found.end());
   return found;
 }

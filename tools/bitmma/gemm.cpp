@@ -41,7 +41,7 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
   const auto refuse = [&](const std::string& seen) {
     throw Error({.field = std::string(flag),
                  .seen = shortened(seen),
-                 .expected = fmt::format("numbers in 0..{} and ranges of them", count - 1),
+                 .expected = fmt::format("numbers in 0..{}, and ranges such as 0..7", count - 1),
                  .fix = "for example 0..7,96"});
   };
   std::istringstream pieces(text);
@@ -62,8 +62,8 @@ int shown(std::string_view flag, const std::string& text) {
   if (count && *count <= 1 << 20) return static_cast<int>(*count);
   throw Error({.field = fmt::format("--{}", flag),
                .seen = shortened(text),
-               .expected = "how many to show",
-               .fix = fmt::format("--only-{} {} computes these alone", flag, shortened(text))});
+               .expected = "the number to show",
+               .fix = fmt::format("to compute only these, use --only-{} {}", flag, shortened(text))});
 }
 
 ProductFile read_product(const GemmFlags& flags) {
@@ -81,7 +81,7 @@ void run_find(Context& context, const GemmFlags& flags) {
     throw Error({.code = ViolationCode::missing_argument,
                  .field = product.file.path + ": tensor d",
                  .seen = "missing",
-                 .expected = "a recorded D, whose plan is asked for"});
+                 .expected = "a recorded D, for which plans can be found"});
   }
   FindOptions options{
       .threads = flags.threads, .alpha = product.alpha, .beta = product.beta, .timeout_s = flags.timeout};
@@ -108,15 +108,15 @@ void write_product(Context& context, const GemmFlags& flags, const ProductFile& 
   if (result.recorded && is_input && (is_part || !may_replace)) {
     throw Error({.code = ViolationCode::would_replace,
                  .field = *flags.out,
-                 .seen = "the file that was read, with a recorded d",
+                 .seen = "the input file, which has a recorded d",
                  .expected = "another name",
-                 .fix = is_part ? "a part of D would stand in the place of all" : "--replace-d writes it there"});
+                 .fix = is_part ? "a part of D would replace the whole D" : "--replace-d replaces the recorded d"});
   }
   if (result.differing() > 0 && !may_replace) {
     throw Error({.field = "d",
-                 .seen = fmt::format("recorded, and {} of {} outputs differ", result.differing(), result.d.size()),
-                 .expected = "the same as the computed one, or none",
-                 .fix = "--replace-d writes the computed one in its place"});
+                 .seen = fmt::format("recorded, but {} of {} outputs differ", result.differing(), result.d.size()),
+                 .expected = "equal to the computed d, or absent",
+                 .fix = "--replace-d replaces it by the computed one"});
   }
   context.require_flags_acted();
   write_tensor_file(flags.out, with_d(product, result.plan, result.d));
@@ -147,7 +147,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.error && (!result.plan.epilogue.empty() || scales_blocks(result.plan))) {
     throw Error({.field = "--error",
                  .seen = print_plan(result.plan),
-                 .expected = "a plan without epilogue and scales: the exact product has none"});
+                 .expected = "a plan without epilogue and scales, which the exact product does not have"});
   }
   {
     ProgressLine progress(context, "gemm", static_cast<int64_t>(product.inputs.a.rows()) * product.inputs.b.cols());
@@ -172,20 +172,20 @@ void add_gemm(Command& app, Context& context) {
   const auto flags = std::make_shared<GemmFlags>();
   command
       ->add_option("file", flags->files,
-                   "safetensors with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
+                   "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
       ->required();
   flags->plan.add(*command);
-  flags->target.add(*command, "the GPU by its PTX name; default that of the file, or sm_90a");
-  command->add_flag("--find", flags->find, "which plans give the d of the file?");
+  flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
+  command->add_flag("--find", flags->find, "find the plans that give the d of the file");
   command->add_option("--timeout", flags->timeout, "stop --find after these seconds; default: no limit");
   between(command->get_option("--timeout"), 1e-6, 1e9);
-  command->add_flag("--error", flags->error, "how far is d from the exact product, in ulp?");
+  command->add_flag("--error", flags->error, "show how far d is from the exact product, in ulp");
   command->add_option("--rows", flags->rows, "rows of d to show")->capture_default_str();
   command->add_option("--cols", flags->cols, "columns of d to show")->capture_default_str();
   command->add_option("--only-rows", flags->only_rows, "compute only these rows of d: 0..7,96");
   command->add_option("--only-cols", flags->only_cols, "compute only these columns of d");
-  command->add_option("-o,--output", flags->out, "file to write: the product with d");
-  command->add_flag("--replace-d", flags->replace_d, "with -o: also if the d of the file differs");
+  command->add_option("-o,--output", flags->out, "write the product with d to this file");
+  command->add_flag("--replace-d", flags->replace_d, "with -o: replace the recorded d of the file, even if it differs");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
@@ -208,8 +208,8 @@ void add_gemm(Command& app, Context& context) {
       "\n"
       "--find tries, until plans give all bits:\n" +
       print_search() +
-      "Without --plan and --kernel, the key plan of the file is used if it has one. A d in the file is compared. Exit "
-      "code 1 if outputs differ or no plan was found; 2 for a bad request.");
+      "Without --plan and --kernel, the command uses the key plan of the file, if there is one. It compares a recorded "
+      "d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }
 

@@ -56,7 +56,7 @@ Instruction with_source_of_a(const Instruction& instruction, Target target, cons
   const Form* form = find_form(instruction);
   throw Error({.field = "--a-source",
                .seen = name,
-               .expected = legal.empty() ? "absent: the instruction has no A"
+               .expected = legal.empty() ? "absent: the instruction has no operand A"
                                          : fmt::format("{} for {}", fmt::join(legal, " or "),
                                                        form ? std::string(form->name) : print(instruction))});
 }
@@ -67,7 +67,7 @@ void require_layouts(const Instruction& instruction, const Placement& placement)
   const Mma mma = mma_of(instruction);
   const bool in_registers = mma.a_source == OperandSource::registers && mma.b_source == OperandSource::registers;
   if (!in_registers || (placement.a.major == Major::k && placement.b.major == Major::k)) return;
-  throw Error({.field = "major", .seen = "mn-major", .expected = "k-major: .row.col only"});
+  throw Error({.field = "major", .seen = "mn-major", .expected = "k-major: only .row.col is supported"});
 }
 
 Distribution require_distribution(const std::string& name) {
@@ -94,7 +94,7 @@ uint64_t require_mask(const Instruction& instruction, const std::string& text) {
 void write_text(const Context& context, const GoldenFlags& flags, const GoldenRequest& request) {
   constexpr int64_t at_once = 16;
   const BenchFormat format = flags.bench.format();
-  require_mma(request.instruction, "--format is for instructions that compute");
+  require_mma(request.instruction, "use --format only for instructions that compute");
   require_text_file_name(flags.out, "." + *flags.bench.name);
   ProgressLine progress(context, "golden", flags.cases);
   context.require_flags_acted();
@@ -166,13 +166,14 @@ void run_golden(Context& context, const GoldenFlags& flags) {
 }  // namespace
 
 void add_golden(Command& app, Context& context) {
-  Command* command = app.add_command("golden", "make cases with D from a seed");
+  Command* command = app.add_command("golden", "make random cases with their D from a seed");
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_option("-o,--output", flags->out, "file to write")->required();
   flags->target.add(*command, "the GPU by its PTX name; default: the instruction's own");
   command->add_option("--cases", flags->cases, "how many")->capture_default_str();
-  command->add_option("--seed", flags->seed, "the same seed gives the same file on any machine")->capture_default_str();
+  command->add_option("--seed", flags->seed, "seed of the operands; the same seed gives the same file on any machine")
+      ->capture_default_str();
   std::string meaning = "distribution of the operands:";
   for (const DistributionInfo& row : distributions) meaning += fmt::format("\n    {:<10} {}", row.name, row.meaning);
   command->add_option("--distribution", flags->distribution, meaning)->capture_default_str();
@@ -180,27 +181,24 @@ void add_golden(Command& app, Context& context) {
   command->add_flag("--k96", flags->k_96, "--k 96")->excludes(command->get_option("--k"));
   flags->numbers.add(*command);
   command->add_option("--zero-column-mask", flags->zero_column_mask,
-                      "tcgen05 .ws: the mask descriptor; encode mask makes one");
-  command->add_option("--a-source", flags->a_source, "smem, registers (wgmma) or tmem (tcgen05); default smem");
+                      "tcgen05 .ws: the zero-column mask; bitmma encode mask makes one");
+  command->add_option("--a-source", flags->a_source,
+                      "where A is read: smem, registers (wgmma) or tmem (tcgen05); default smem");
   one_of(command->get_option("--a-source"), std::vector<std::string>(operand_sources.begin(), operand_sources.end()));
   flags->layouts.add(*command);
   flags->bench.add(*command);
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma golden wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 -o cases.safetensors\n"
-      "  bitmma golden wgmma.mma_async.sp.sync.aligned.m64n64k64.f32.e4m3.e5m2 --cases 100 --seed 7 \\\n"
-      "      --distribution ties --a-source registers --layout-b k-major:64 -o sparse.safetensors\n"
-      "  bitmma golden tcgen05.mma.cta_group::2.kind::f8f6f4 --m 256 --n 64 --a e2m1 --b e4m3 -o "
-      "blackwell.safetensors\n"
-      "  bitmma golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 \\\n"
-      "      --scale-type ue4m3 --target sm_103a -o nvfp4.safetensors\n"
-      "  bitmma golden "
-      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 -o "
-      "mma.safetensors\n"
-      "  bitmma golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --warp 1 --taddr 0x200000 -o ld.safetensors\n"
-      "  bitmma golden mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --format hex -o bench.hex\n"
-      "The major-ness in the layouts sets imm-trans-a and imm-trans-b.");
+      "Examples:\n  bitmma golden wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 -o cases.safetensors\n  bitmma "
+      "golden wgmma.mma_async.sp.sync.aligned.m64n64k64.f32.e4m3.e5m2 --cases 100 --seed 7 \\\n      --distribution "
+      "ties --a-source registers --layout-b k-major:64 -o sparse.safetensors\n  bitmma golden "
+      "tcgen05.mma.cta_group::2.kind::f8f6f4 --m 256 --n 64 --a e2m1 --b e4m3 -o blackwell.safetensors\n  bitmma "
+      "golden tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X --m 128 --n 64 \\\n      --scale-type "
+      "ue4m3 --target sm_103a -o nvfp4.safetensors\n  bitmma golden "
+      "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 -o mma.safetensors\n  bitmma "
+      "golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --warp 1 --taddr 0x200000 -o ld.safetensors\n  bitmma golden "
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 --format hex -o bench.hex\nThe layouts' major-ness determines "
+      "imm-trans-a and imm-trans-b.");
   command->callback([flags, &context] { run_golden(context, *flags); });
 }
 

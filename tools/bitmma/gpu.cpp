@@ -63,7 +63,7 @@ TensorFile run_one(const Context& context, const std::vector<std::string>& files
     return run_file(vectors, gpu);
   } catch (const Error&) {
     if (files.size() > 1) {
-      context.terminal.err << fmt::format("{} of {} done; not {}:\n", index,
+      context.terminal.err << fmt::format("{} of {} done; not done: {}:\n", index,
                                           counted(static_cast<int64_t>(files.size()), "file"), files[index]);
     }
     throw;
@@ -140,7 +140,7 @@ CampaignOptions options_of(const CampaignFlags& flags) {
       throw Error({.field = "--outputs",
                    .seen = fmt::format("{}", *flags.outputs),
                    .expected = fmt::format("outputs of {}", counted(left, "unit")),
-                   .fix = "there are no more from --first-unit on"});
+                   .fix = "there are no more units from --first-unit on"});
     }
   }
   return options;
@@ -222,7 +222,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
     throw Error({.code = ViolationCode::not_together,
                  .field = fmt::format("--family {}", name),
                  .seen = compiled ? "no --kernels" : "--kernels",
-                 .expected = "c-functions are compiled by nvcc: --kernels names the cubin",
+                 .expected = "the cubin of the c-functions, compiled with nvcc: use --kernels",
                  .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
   }
   std::vector<std::string> modules;
@@ -269,7 +269,7 @@ void run_campaign_command(Context& context, const CampaignFlags& flags) {
   for (const auto& [unit, case_index, cases, reason] : end.report.not_saved) {
     err << fmt::format("warning: unit {}, case {}: its mismatch was not saved: {}{}\n", unit, case_index,
                        printable(reason),
-                       cases == 1 ? "" : fmt::format(", nor were {} after it", counted(cases - 1, "case")));
+                       cases == 1 ? "" : fmt::format(", and neither were {} after it", counted(cases - 1, "case")));
   }
   print_warnings(context, gpu.close());
   if (!end.signal.empty()) err << fmt::format("interrupted by {} after {}\n", end.signal, counted(total.units, "unit"));
@@ -286,13 +286,15 @@ void run_campaign_command(Context& context, const CampaignFlags& flags) {
 }
 
 void add_gpu_run(Command& gpu, Context& context) {
-  Command* command = gpu.add_command("run", "run vector files on a real GPU and compare its D with the model's");
+  Command* command = gpu.add_command("run", "run vector files on a real GPU and compare D with the model");
   const auto flags = std::make_shared<GpuRunFlags>();
   command->add_option("files", flags->files, "vector files, and folders of them")->required();
-  command->add_option("-o,--output", flags->out, "file to write, or folder for several: the inputs with the GPU's D")
+  command
+      ->add_option("-o,--output", flags->out,
+                   "write the inputs with the GPU's D to this file, or for several inputs to this folder")
       ->required();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
-  command->add_flag("--json", flags->json, "the comparisons as JSON");
+  command->add_flag("--json", flags->json, "print the comparisons as JSON");
   command->footer(
       "Example:\n"
       "  bitmma gpu run cases.safetensors -o from_gpu.safetensors\n"
@@ -311,11 +313,12 @@ void add_gpu_campaign(Command& gpu, Context& context) {
   std::vector<std::string> names(word_families.begin(), word_families.end());
   for (const auto& [name, family] : families) names.push_back(name);
   command
-      ->add_option("--family", flags->family, "wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
+      ->add_option("--family", flags->family,
+                   "the family: wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
       ->capture_default_str();
   one_of(command->get_option("--family"), names);
   command->add_option("--kernels", flags->kernels,
-                      "c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
+                      "for c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "approximate number of outputs, such as 1e9")
       ->excludes(
           command
@@ -325,31 +328,27 @@ void add_gpu_campaign(Command& gpu, Context& context) {
               ->capture_default_str());
   command
       ->add_option("--unit-outputs", flags->unit_outputs,
-                   "outputs of a unit; the same seed with another number makes other cases")
+                   "outputs per unit; another number gives other cases for the same seed")
       ->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 means no limit")
       ->capture_default_str();
-  command->add_option("--seed", flags->seed, "the same seed and unit make the same cases")->capture_default_str();
+  command->add_option("--seed", flags->seed, "seed of the cases; the same seed and unit give the same cases")
+      ->capture_default_str();
   command->add_option("--first-unit", flags->first_unit, "number of the first unit, for example to continue a campaign")
       ->capture_default_str();
-  command->add_option("--only", flags->only, "only mnemonics that contain this text");
-  command->add_option("--save", flags->save, "folder for mismatching cases")->capture_default_str();
-  command->add_option("--max-saved", flags->max_saved, "save at most this many")->capture_default_str();
-  command->add_flag("--json", flags->json, "the table as JSON");
+  command->add_option("--only", flags->only, "run only mnemonics that contain this text");
+  command->add_option("--save", flags->save, "save mismatching cases in this folder")->capture_default_str();
+  command->add_option("--max-saved", flags->max_saved, "save at most this many cases")->capture_default_str();
+  command->add_flag("--json", flags->json, "print the table as JSON");
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma gpu campaign --outputs 1e9 --seed 7\n"
-      "  bitmma gpu campaign --family mma.sync --outputs 1e9 --seed 7\n"
-      "  bitmma gpu campaign --units 100 --only .sp --seconds 60\n"
-      "  bitmma gpu campaign --family math --threads 0\n"
-      "  bitmma gpu campaign --family c-functions --kernels c_functions.cubin --only expf\n"
-      "In math and c-functions, functions of one word get all 2^32 words, others --outputs random operands.\n"
-      "An interrupt ends the campaign after the running units and prints the table and the next unit; a second "
-      "interrupt ends it at once.\n"
-      "Exit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when the GPU fails, "
-      "when\n"
-      "nothing was compared, and after an interrupt.");
+      "Examples:\n  bitmma gpu campaign --outputs 1e9 --seed 7\n  bitmma gpu campaign --family mma.sync --outputs 1e9 "
+      "--seed 7\n  bitmma gpu campaign --units 100 --only .sp --seconds 60\n  bitmma gpu campaign --family math "
+      "--threads 0\n  bitmma gpu campaign --family c-functions --kernels c_functions.cubin --only expf\nIn math and "
+      "c-functions, functions of one argument are run for all 2^32 words, others for --outputs random operands.\nAn "
+      "interrupt ends the campaign after the running units and prints the table and the next unit; a second interrupt "
+      "ends it at once.\nExit code 1 when the GPU and the model differ, 2 without a GPU that has the instruction, when "
+      "the GPU fails, when\nnothing was compared, and after an interrupt.");
   command->callback([flags, &context] { run_campaign_command(context, *flags); });
 }
 

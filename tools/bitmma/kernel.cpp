@@ -67,7 +67,7 @@ const ArgumentType& argument_type_named(std::string_view name) {
                .field = "--arg",
                .seen = shortened(printable(name)),
                .legal = row_names(argument_types),
-               .fix = "a number is written f32:0.125, memory zeros:f16[2,64], data x.npy"});
+               .fix = "write a number as f32:0.125, memory as zeros:f16[2,64], data as x.npy"});
 }
 
 /// One --arg: the bytes of a number, or a tensor that the kernel reads and writes.
@@ -207,13 +207,13 @@ GivenArgument argument_of(const std::string& text) {
                  .field = "tensor",
                  .seen = names_tensor ? shortened(printable(after)) : text,
                  .legal = row_names(file.tensors),
-                 .fix = "FILE:TENSOR names one"});
+                 .fix = "to select one, use FILE:TENSOR"});
   }
   if (colon == std::string::npos) {
     throw Error({.field = "--arg",
                  .seen = shortened(printable(text)),
                  .expected = "a file, zeros:TYPE[EXTENTS], empty:TYPE[EXTENTS] or TYPE:NUMBER",
-                 .fix = "x.npy, zeros:f16[2,64], f32:0.125"});
+                 .fix = "for example x.npy, zeros:f16[2,64] or f32:0.125"});
   }
   const ArgumentType& type = argument_type_named(before);
   return {.value = scalar_argument(number_of_argument(type, after), type.bytes).value};
@@ -261,7 +261,7 @@ Report describe_fusions(const PtxEntry& kernel) {
                {"rule", one.rule},
                {"sass", print(one.sass)}};
     if (one.product_line == 0) {
-      row.add_text(fmt::format("line {} {}  fma in SASS, whose product was not found", one.sum_line, one.sum));
+      row.add_text(fmt::format("line {} {}  fma in SASS, but its product was not found", one.sum_line, one.sum));
     } else {
       row.add_text(fmt::format(
           "line {} {}  {} into line {} {}  [{}{}{}]", one.product_line, one.product,
@@ -307,7 +307,7 @@ std::pair<int, int> lines_of_flag(const std::string& text) {
   if (!first || !last || *first < 1 || *last > 0x7FFFFFFF || *first > *last) {
     throw Error({.field = "--trace-lines",
                  .seen = shortened(printable(text)),
-                 .expected = "a line of the PTX, or two as in 40-60"});
+                 .expected = "a line of the PTX, or a range such as 40-60"});
   }
   return {static_cast<int>(*first), static_cast<int>(*last)};
 }
@@ -449,8 +449,8 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     if (!product)
       throw Error({.code = ViolationCode::not_found,
                    .field = "--trace-product",
-                   .seen = "no matrix product in what is traced",
-                   .expected = "a thread and lines that run one"});
+                   .seen = "the traced instructions contain no matrix product",
+                   .expected = "a thread and lines that execute one"});
     context.require_flags_acted();
     write_tensor_file(trace_product, *product);
     report.add_text(fmt::format("wrote {}: bitmma explain shows it term by term", trace_product));
@@ -463,48 +463,48 @@ void run_kernel(Context& context, const KernelFlags& flags) {
 void add_run(Command& app, Context& context) {
   Command* command = app.add_command("run", "run a whole PTX kernel on the CPU, with the GPU's bits");
   const auto flags = std::make_shared<KernelFlags>();
-  command->add_option("file", flags->file, "PTX as nvcc -ptx, Triton or NVRTC write it")->required();
-  command->add_option("--entry", flags->entry, "the kernel's name; default: the only one");
+  command->add_option("file", flags->file, "PTX file, from nvcc -ptx, Triton or NVRTC")->required();
+  command->add_option("--entry", flags->entry, "the name of the kernel; default: the only kernel of the file");
   command->add_option("--grid", flags->grid, "blocks: x, x,y or x,y,z")->capture_default_str();
-  command->add_option("--block", flags->block, "threads of a block")->capture_default_str();
-  command->add_option("--cluster", flags->cluster, "blocks of a cluster; default: the PTX's .reqnctapercluster, or 1");
+  command->add_option("--block", flags->block, "threads of a block, such as 128 or 32,4")->capture_default_str();
+  command->add_option("--cluster", flags->cluster, "blocks of a cluster; default: .reqnctapercluster of the PTX, or 1");
   command->add_option("--shared", flags->shared, "bytes of dynamic shared memory");
   command->add_option(
       "--arg", flags->arguments,
-      "a parameter, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (nothing may "
-      "read it before it is written), f32:0.125, or a tensor map map[64,64/128]:x.npy: box and swizzle");
+      "a parameter; repeat it for each, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (reading it "
+      "before it is written is an error), f32:0.125, or a tensor map with box and swizzle, map[64,64/128]:x.npy");
   command->add_option("-o,--output", flags->out,
-                      "safetensors with the memory of the arguments afterwards: arg0, arg1, ...");
-  command->add_option("--values", flags->values, "values to show of each argument that changed")->capture_default_str();
+                      "write the memory of the arguments after the run to this safetensors file: arg0, arg1, ...");
+  command->add_option("--values", flags->values, "number of values to show for each changed argument")
+      ->capture_default_str();
   flags->target.add(*command, "the GPU by its PTX name; default: the .target of the file");
-  command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: products and sums are not joined");
-  command->add_option("--sass", flags->sass,
-                      "what nvdisasm -gp writes of the cubin of ptxas -lineinfo: decides which are joined");
+  command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: do not fuse products and sums into fma");
+  command->add_option(
+      "--sass", flags->sass,
+      "the output of nvdisasm -gp for a cubin of ptxas -lineinfo; it determines which products and sums are fused");
   command->add_flag("--fusions", flags->fusions,
-                    "show which products and sums ptxas joins into one fma; nothing is run");
-  command->add_flag("--list", flags->list, "show the kernels of the file; nothing is run");
+                    "show which products and sums ptxas fuses into one fma; do not run the kernel");
+  command->add_flag("--list", flags->list, "list the kernels of the file; do not run any");
   command->add_option("--trace", flags->trace,
-                      "BLOCK:THREAD, such as 1,0:5: show each instruction that the thread runs, and its registers");
-  command->add_option("--trace-lines", flags->trace_lines, "only these lines of the PTX: 40, or 40-60");
+                      "show each instruction that this thread runs, with its registers; BLOCK:THREAD, such as 1,0:5");
+  command->add_option("--trace-lines", flags->trace_lines, "trace only these lines of the PTX: 40, or 40-60");
   command->add_option("--trace-to", flags->trace_to,
-                      "write the registers to a .csv instead; bitmma compare names the first line that differs");
+                      "write the traced registers to this .csv file instead; bitmma compare finds the first line at "
+                      "which two traces differ");
   command->add_option("--trace-product", flags->trace_product,
-                      "safetensors with the first mma of the trace (mma.sync, wgmma, tcgen05.mma), for bitmma explain");
-  command->add_flag("--no-checks", flags->no_checks, "do not look for reads of unwritten memory and for races");
+                      "write the first matrix instruction of the trace (mma.sync, wgmma, tcgen05.mma) to this "
+                      "safetensors file, for bitmma explain");
+  command->add_flag("--no-checks", flags->no_checks, "do not check for races and reads of unwritten memory");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma run data/kernels/cuda.ptx --list\n"
-      "  bitmma run data/kernels/cuda.ptx --entry softmax --grid 2 --block 128 --arg zeros:f32[2,1000] "
-      "--arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n"
-      "  bitmma run data/kernels/cuda.ptx --entry layer_norm --fusions\n"
-      "  bitmma run data/kernels/cuda.ptx --entry scan --grid 1 --block 64 --shared 256 --arg zeros:s32[64] "
-      "--arg empty:s32[64] --trace 0:5\n"
-      "  bitmma run data/kernels/bulk.ptx --entry tma_product --block 128 --arg map[64,64/128]:zeros:bf16[64,64] "
-      "--arg map[64,64/128]:zeros:bf16[64,64] --arg map[64,64]:zeros:f32[64,64] --arg s32:64\n"
-      "A fault of the kernel (out of bounds, misaligned, unwritten, a race, a deadlock) is told with its thread and "
-      "line; the exit code is 2.");
+      "Examples:\n  bitmma run data/kernels/cuda.ptx --list\n  bitmma run data/kernels/cuda.ptx --entry softmax --grid "
+      "2 --block 128 --arg zeros:f32[2,1000] --arg empty:f32[2,1000] --arg u32:1000 -o out.safetensors\n  bitmma run "
+      "data/kernels/cuda.ptx --entry layer_norm --fusions\n  bitmma run data/kernels/cuda.ptx --entry scan --grid 1 "
+      "--block 64 --shared 256 --arg zeros:s32[64] --arg empty:s32[64] --trace 0:5\n  bitmma run data/kernels/bulk.ptx "
+      "--entry tma_product --block 128 --arg map[64,64/128]:zeros:bf16[64,64] --arg map[64,64/128]:zeros:bf16[64,64] "
+      "--arg map[64,64]:zeros:f32[64,64] --arg s32:64\nFor a fault of the kernel (an access out of bounds, misaligned "
+      "or to unwritten memory, a race, a deadlock), the command reports the thread and the line; the exit code is 2.");
   command->callback([flags, &context] { run_kernel(context, *flags); });
 }
 

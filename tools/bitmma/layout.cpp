@@ -74,31 +74,30 @@ CuteLayout require_cute(const std::string& text, std::optional<int> element_bits
   if (element_bits && cute.element_bits != bits) {
     throw Error({.field = "--element-bits",
                  .seen = std::to_string(bits),
-                 .expected = fmt::format("{}, which the layout says itself, or no flag", cute.element_bits)});
+                 .expected = fmt::format("{}, which the layout itself defines, or no flag", cute.element_bits)});
   }
   return cute;
 }
 
 void add_layout(Command& app, Context& context) {
-  Command* command = app.add_command("layout", "where the elements of a matrix are");
+  Command* command = app.add_command("layout", "show where the elements of a matrix are");
   command->require_subcommand(0, 1);
   const auto flags = std::make_shared<CuteFlags>();
-  command->add_option("--cute", flags->text,
-                      "a layout in CuTe's notation, [Swizzle<B,M,S> o] shape:stride, to draw or compare");
-  command->add_option("--descriptor", flags->descriptor, "--cute: does this descriptor implement the layout?");
-  flags->target.add(*command, "--cute: whose descriptor, by the GPU's PTX name; default sm_90a", true);
+  command->add_option("--cute", flags->text, "draw this layout, in CuTe's notation [Swizzle<B,M,S> o] shape:stride");
+  command->add_option("--descriptor", flags->descriptor, "--cute: compare the layout with this descriptor");
+  flags->target.add(*command, "--cute: the GPU of the descriptor, by its PTX name; default sm_90a", true);
   command->add_option("--major", flags->major, "--cute: k, or mn for transposed operands")->capture_default_str();
   one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
   command->add_option("--element-bits", flags->element_bits,
-                      "--cute: bits of an element, if the text does not give them; default 16");
-  command->add_option("--m", flags->symbols.m, "--cute: value of the letter m in a canonical layout ...");
+                      "--cute: bits of an element, if the text does not contain them; default 16");
+  command->add_option("--m", flags->symbols.m, "--cute: value of m in a canonical layout");
   command->add_option("--k", flags->symbols.k, "--cute: ... of k ...");
-  command->add_option("--lbo", flags->symbols.lbo, "--cute: ... of LBO, in bytes ...");
-  command->add_option("--sbo", flags->symbols.sbo, "--cute: ... and of SBO, in bytes");
+  command->add_option("--lbo", flags->symbols.lbo, "--cute: value of LBO in a canonical layout, in bytes");
+  command->add_option("--sbo", flags->symbols.sbo, "--cute: value of SBO in a canonical layout, in bytes");
   flags->map.ask(*command, {.flag = "--byte", .is_place = true, .axis = "byte"},
-                 "--cute: the reverse: which elements does this byte hold?");
+                 "--cute: show the elements at this byte");
   flags->map.lines = 32;
-  command->add_option("--max-lines", flags->map.lines, "--cute: lines of the picture")->capture_default_str();
+  command->add_option("--max-lines", flags->map.lines, "--cute: number of lines of the picture")->capture_default_str();
   flags->map.add_row_and_col(*command);
   flags->map.add_outputs(*command);
   command->footer(

@@ -83,8 +83,9 @@ void run_swizzles(Context& context, const SwizzleFlags& flags) {
   }
   uses.add_text(table);
   uses.add_text(
-      "bits of an element in memory: 6- and 4-bit types of kind::f8f6f4 and mxf8f6f4 have 8; columns are swizzles");
-  uses.add_text("TMA writes all of them, bitmma layout smem --tma shows where; tcgen05.cp reads all that its GPU has");
+      "rows: bits of an element in memory (6- and 4-bit types of kind::f8f6f4 and mxf8f6f4 have 8); columns: swizzles");
+  uses.add_text(
+      "TMA writes all of them (bitmma layout smem --tma shows where); tcgen05.cp reads all swizzles of its GPU");
   show(context, uses, flags.json);
 }
 
@@ -99,18 +100,18 @@ Report report_of(const BankUse& use) {
 std::string print_bank_use(const BankUse& use) {
   std::string words;
   for (const int count : use.words) words += fmt::format(" {}", count);
-  return fmt::format("{}, {} without conflicts\nwords of banks 0-31, in the request with the most of one:{}",
+  return fmt::format("{}, {} without conflicts\nwords per bank 0-31, in the request with the most words in one bank:{}",
                      counted(use.wavefronts, "wavefront"), use.requests, words);
 }
 
 void add_algebra_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<AlgebraFlags>();
-  Command* algebra =
-      layout.add_command("algebra", "CuTe's layout algebra: composition, complement, divides, products, inverses");
-  algebra->add_option("words", flags->words, "an operation, its layout, and what else it takes")
+  Command* algebra = layout.add_command(
+      "algebra", "compute CuTe's layout algebra: composition, complement, divides, products, inverses");
+  algebra->add_option("words", flags->words, "an operation, its layout, and its second operand if it has one")
       ->required()
       ->expected(1, 3);
-  CLI::Option* const csv = algebra->add_flag("--csv", flags->csv, "index and offset of the result as CSV");
+  CLI::Option* const csv = algebra->add_flag("--csv", flags->csv, "print index and offset of the result as CSV");
   algebra->add_flag("--json", flags->json, "print the result as JSON")->excludes(csv);
   std::string operations;
   for (const LayoutOperation& one : layout_operations())
@@ -128,24 +129,25 @@ void add_algebra_layout(Command& layout, Context& context) {
 
 void add_banks_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<BankFlags>();
-  Command* banks = layout.add_command("banks", "bank conflicts of the addresses that a warp accesses in shared memory");
+  Command* banks =
+      layout.add_command("banks", "count the bank conflicts of the addresses that a warp accesses in shared memory");
   banks->add_option("addresses,--addresses", flags->addresses, "byte addresses of the threads, up to 32")
       ->required()
       ->delimiter(',');
-  banks->add_option("--bytes", flags->bytes, "bytes of each thread: 1, 2, 4, 8 or 16")->capture_default_str();
-  banks->add_flag("--json", flags->json, "the answer as JSON");
+  banks->add_option("--bytes", flags->bytes, "bytes per thread: 1, 2, 4, 8 or 16")->capture_default_str();
+  banks->add_flag("--json", flags->json, "print the result as JSON");
   banks->footer(
-      "Exit code 1 where there are conflicts. bitmma layout smem --conflicts ldmatrix counts those of a matrix.\n"
-      "Example:\n  bitmma layout banks --bytes 16 --addresses 0,128,256,384,512,640,768,896\n  bitmma layout banks 0 4 "
-      "8 12");
+      "Exit code 1 if there are conflicts. bitmma layout smem --conflicts ldmatrix counts the conflicts of a "
+      "matrix.\nExample:\n  bitmma layout banks --bytes 16 --addresses 0,128,256,384,512,640,768,896\n  bitmma layout "
+      "banks 0 4 8 12");
   banks->callback([flags, &context] { run_banks(context, *flags); });
 }
 
 void add_swizzles_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<SwizzleFlags>();
-  Command* table =
-      layout.add_command("swizzles", "which swizzles an instruction takes, by element width and major-ness");
-  table->add_flag("--json", flags->json, "the table as JSON, with the reasons");
+  Command* table = layout.add_command(
+      "swizzles", "list the swizzles that each instruction supports, by element width and major-ness");
+  table->add_flag("--json", flags->json, "print the table as JSON, with the reasons");
   table->footer("Example:\n  bitmma layout swizzles");
   table->callback([flags, &context] { run_swizzles(context, *flags); });
 }

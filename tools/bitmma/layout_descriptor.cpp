@@ -50,10 +50,11 @@ CuteLayout described_layout(const TileFlags& flags) {
   const int bits = flags.element_bits.value_or(type_bits);
   const bool has_wide_container = type_bits < 8 && bits == 8;  // for kind::f8f6f4
   if (!flags.type.empty() && bits != type_bits && !has_wide_container) {
-    throw Error({.code = ViolationCode::contradiction,
-                 .field = "--type, --element-bits",
-                 .seen = fmt::format("{}, {}", flags.type.get(), bits),
-                 .expected = fmt::format("{} bits of {}, or one of the two flags", type_bits, flags.type.get())});
+    throw Error(
+        {.code = ViolationCode::contradiction,
+         .field = "--type, --element-bits",
+         .seen = fmt::format("{}, {}", flags.type.get(), bits),
+         .expected = fmt::format("{}, the bits of {}, or only one of the two flags", type_bits, flags.type.get())});
   }
   const Major major = flags.major.value_or("k") != "k" ? Major::mn : Major::k;
   const std::optional<Swizzle> mode = swizzle_named(*flags.swizzle);
@@ -97,7 +98,7 @@ CuteLayout described_layout(const TileFlags& flags) {
     if (layout_with(other) == layout_with(strides)) {
       throw Error({.code = ViolationCode::unread_argument,
                    .field = fmt::format("{} {}", name, **flag),
-                   .seen = "changes nothing here: no element of this tile is a stride away; leave it out"});
+                   .seen = "has no effect here: no element of this tile is a stride away; omit it"});
     }
   }
   CuteLayout cute{
@@ -120,17 +121,17 @@ std::vector<Violation> extents_of_no_instruction(const TileFlags& flags, const C
     found.push_back({.field = "rows of an instruction",
                      .seen = std::to_string(rows),
                      .expected = "a multiple of 8, at most 256: M or N",
-                     .fix = "--instruction-rows says which"});
+                     .fix = "set it with --instruction-rows"});
   }
   const int64_t instruction_k = flags.instruction_k.value_or(0), bits = instruction_k * cute.element_bits;
   const bool is_k_96 = bits == 384 && cute.element_bits == 4;
   if (instruction_k > 0 && bits != 256 && !is_k_96) {
-    found.push_back({.field = "K of an instruction",
-                     .seen = std::to_string(instruction_k),
-                     .expected = bits == 512 ? fmt::format("{} where the operand is not B of a sparse instruction",
-                                                           instruction_k / 2)
-                                             : fmt::format("{}, of B of a sparse instruction {}",
-                                                           256 / cute.element_bits, 512 / cute.element_bits)});
+    found.push_back(
+        {.field = "K of an instruction",
+         .seen = std::to_string(instruction_k),
+         .expected = bits == 512 ? fmt::format("{} if the operand is not B of a sparse instruction", instruction_k / 2)
+                                 : fmt::format("{}, or {} for B of a sparse instruction", 256 / cute.element_bits,
+                                               512 / cute.element_bits)});
   }
   return found;
 }
@@ -149,7 +150,7 @@ void run_descriptor(Context& context, const TileFlags& flags) {
     throw Error({.code = ViolationCode::not_together,
                  .field = "--cute",
                  .seen = "--type, --swizzle, --rows, --cols or --stages",
-                 .expected = "one of the two descriptions"});
+                 .expected = "only one of the two descriptions"});
   }
   if (flags.start) cute.start_bytes = *flags.start;
   DescriptorAnswer answer = descriptors_of(
@@ -172,27 +173,29 @@ void run_descriptor(Context& context, const TileFlags& flags) {
 void add_descriptor_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TileFlags>();
   Command* command = layout.add_command(
-      "descriptor", "from a layout to its descriptors: LBO, SBO, and one for every step along K and every stage");
+      "descriptor",
+      "make the descriptors of a layout: LBO, SBO, and a descriptor for every step along K and every stage");
   command->add_option("--cute", flags->cute, "the layout in CuTe's notation, or the name of an atom");
-  command->add_option("--type", flags->type, "or describe the layout: type of an element, such as e4m3 ...");
+  command->add_option("--type", flags->type, "instead of --cute: type of an element, such as e4m3");
   command->add_option("--major", flags->major,
-                      "... k, or mn for transposed operands; with --cute only if the layout does not show it");
+                      "k, or mn for transposed operands; with --cute only if the layout does not show it");
   one_of(command->get_option("--major"), {"k", "mn", "m", "n"});
-  command->add_option("--swizzle", flags->swizzle, "... none, 32, 64, 128 or 128-atom32 ...");
-  command->add_option("--rows", flags->rows, "... extent along M or N ...");
+  command->add_option("--swizzle", flags->swizzle, "instead of --cute: none, 32, 64, 128 or 128-atom32");
+  command->add_option("--rows", flags->rows, "instead of --cute: extent along M or N");
   command->add_option("--cols", flags->cols, "... extent along K ...");
-  command->add_option("--stages", flags->stages, "... and number of such tiles, one after the other");
-  command->add_option("--lbo", flags->symbols.lbo, "LBO in bytes; default that of a dense tile");
-  command->add_option("--sbo", flags->symbols.sbo, "SBO in bytes; default that of a dense tile");
-  command->add_option("--m", flags->symbols.m, "--cute: value of the letter m; LBO and SBO come from --lbo and --sbo");
-  command->add_option("--k", flags->symbols.k, "--cute: value of the letter k");
+  command->add_option("--stages", flags->stages, "instead of --cute: number of such tiles, one after the other");
+  command->add_option("--lbo", flags->symbols.lbo, "LBO in bytes; default: LBO of a dense tile");
+  command->add_option("--sbo", flags->symbols.sbo, "SBO in bytes; default: SBO of a dense tile");
+  command->add_option("--m", flags->symbols.m,
+                      "--cute: value of m in a canonical layout; those of LBO and SBO are --lbo and --sbo");
+  command->add_option("--k", flags->symbols.k, "--cute: value of k in a canonical layout");
   command->add_option("--element-bits", flags->element_bits, "bits of an element in memory; default 16");
-  command->add_option("--start", flags->start, "byte of shared memory where the layout begins");
+  command->add_option("--start", flags->start, "byte of shared memory at which the layout begins");
   flags->target.add(*command, "the GPU by its PTX name; default sm_90a", true);
-  command->add_option("--instruction-rows", flags->instruction_rows, "M or N of one instruction; default all rows");
+  command->add_option("--instruction-rows", flags->instruction_rows, "M or N of one instruction; default: all rows");
   command->add_option("--instruction-k", flags->instruction_k,
                       "K of one instruction; default: 32 bytes, as for a dense operand");
-  command->add_option("--max-lines", flags->max_lines, "lines of the table")->capture_default_str();
+  command->add_option("--max-lines", flags->max_lines, "number of lines of the table")->capture_default_str();
   command->add_flag("--json", flags->json, "the answer as JSON");
   command->footer(
       "Exit code 1 if no descriptor has this layout; the output names the mode that does not fit.\n"

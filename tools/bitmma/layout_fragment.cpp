@@ -57,14 +57,14 @@ void run_fragment(Context& context, const FragmentFlags& flags) {
   with_element(flags, map)
       .show(context, map,
             {.has_object_of_element = true,
-             .fix = map.axes[0].name == "n" ? "B is n x k here: --row is n, --col is k" : ""});
+             .fix = map.axes[0].name == "n" ? "B is shown as n x k: --row is n, --col is k" : ""});
 }
 
 }  // namespace
 
 void add_fragment_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<FragmentFlags>();
-  Command* fragment = layout.add_command("fragment", "registers, by instruction");
+  Command* fragment = layout.add_command("fragment", "show the registers that hold a matrix, by instruction");
   fragment->add_option("--instruction", flags->instruction, "PTX mnemonic, or the name of a CUTLASS atom")->required();
   flags->target.add(*fragment, "the GPU by its PTX name; default: the instruction's own", true);
   fragment
@@ -76,22 +76,22 @@ void add_fragment_layout(Command& layout, Context& context) {
   one_of(fragment->get_option("--operand"), {"a", "b", "c", "d", "metadata", "scale_a", "scale_b"});
   fragment
       ->add_option("--sparsity-selector", flags->sparsity_selector,
-                   "metadata: sp-sel, which threads of a quad supply it")
+                   "metadata: sp-sel, which selects the threads of a quad that supply it")
       ->capture_default_str();
   fragment->add_option("--byte-id", flags->byte_id, "scale_a, scale_b: {byte-id} of the statement")
       ->capture_default_str();
   fragment->add_option("--thread-id", flags->thread_id, "scale_a, scale_b: {thread-id} of the statement")
       ->capture_default_str();
   flags->map.ask(*fragment, {.flag = "--thread", .is_place = true, .axis = "thread"},
-                 "the reverse: thread of the warpgroup or warp ...");
+                 "show the elements at a place: thread of the warpgroup or warp");
   flags->map.ask(*fragment, {.flag = "--register", .is_place = true, .axis = "register", .is_required = false},
-                 "... one of its registers ...");
+                 "one of the thread's registers");
   flags->map.ask(*fragment, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false},
-                 "... and one bit: which elements are there?");
+                 "one bit of the register");
   fragment->add_option("--element", flags->element,
-                       "instead of a register, PTX's name of an element of the thread: a0, d5 ...");
+                       "instead of a register: PTX's name of an element of the thread, such as a0 or d5");
   flags->map.columns = 16;
-  fragment->add_option("--max-cols", flags->map.columns, "columns of the picture")->capture_default_str();
+  fragment->add_option("--max-cols", flags->map.columns, "number of columns of the picture")->capture_default_str();
   flags->map.add_row_and_col(*fragment);
   flags->map.add_outputs(*fragment);
   fragment->footer(

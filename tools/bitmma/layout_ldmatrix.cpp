@@ -57,7 +57,7 @@ LdMatrix parse_ldmatrix(std::string_view text) {
       violations.push_back({.field = "qualifier",
                             .seen = fmt::format(".{}", word),
                             .expected = ".sync.aligned.m8n8, .x1, .x2 or .x4, .trans, .shared and .b16",
-                            .fix = "the shapes of 8-bit elements (sm_100a) are not here",
+                            .fix = "shapes of 8-bit elements (sm_100a) are not supported",
                             .source = "PTX ISA 9.7.14.5.15"});
       continue;
     }
@@ -102,7 +102,7 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
                             ? LdMatrix{.count = flags.count, .transposed = flags.transposed, .store = flags.store}
                             : parse_ldmatrix(flags.instruction);
   Map map = map_of(move);
-  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} a thread", print(move), print_targets(move),
+  map.title = fmt::format("{}, {}: {} of 8 rows of 16 bytes, {} per thread", print(move), print_targets(move),
                           move.count == 1 ? "1 matrix" : fmt::format("{} matrices", move.count),
                           counted(move.count, "register"));
   Report addresses = Report::list();
@@ -120,9 +120,10 @@ void run_ldmatrix(Context& context, const LdMatrixFlags& flags) {
 void add_ldmatrix_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<LdMatrixFlags>();
   Command* ldmatrix =
-      layout.add_command("ldmatrix", "registers of ldmatrix and stmatrix, and the fragments that they fill");
-  CLI::Option* instruction = ldmatrix->add_option("--instruction", flags->instruction, "PTX mnemonic, or ...");
-  CLI::Option* num = ldmatrix->add_option("--num", flags->count, "... of .xNUM: 1, 2 or 4")
+      layout.add_command("ldmatrix", "show the registers of ldmatrix and stmatrix, and the fragments that they fill");
+  CLI::Option* instruction =
+      ldmatrix->add_option("--instruction", flags->instruction, "PTX mnemonic; alternatively use --num and --trans");
+  CLI::Option* num = ldmatrix->add_option("--num", flags->count, "the number in .xNUM: 1, 2 or 4")
                          ->capture_default_str()
                          ->excludes(instruction);
   CLI::Option* trans = ldmatrix->add_flag("--trans", flags->transposed, "... and .trans")->excludes(instruction);
@@ -131,13 +132,13 @@ void add_ldmatrix_layout(Command& layout, Context& context) {
                  "matrix of one element; default 0");
   flags->map.add_row_and_col(*ldmatrix);
   flags->map.ask(*ldmatrix, {.flag = "--thread", .is_place = true, .axis = "thread"},
-                 "the reverse: thread of the warp ...");
+                 "show the element at a place: thread of the warp");
   flags->map.ask(*ldmatrix, {.flag = "--register", .is_place = true, .axis = "register"}, "... register ...");
   flags->map.ask(*ldmatrix, {.flag = "--bit", .is_place = true, .axis = "bit", .is_required = false, .fallback = 0},
-                 "... and bit: which element is there? default 0");
+                 "bit of the register; default 0");
   flags->map.add_outputs(*ldmatrix);
-  CLI::Option* fragment = ldmatrix->add_option(
-      "--fragment", flags->fragment, "mnemonic of an mma.sync: which ldmatrix instructions fill its operand?");
+  CLI::Option* fragment = ldmatrix->add_option("--fragment", flags->fragment,
+                                               "show which ldmatrix instructions fill an operand of this mma.sync");
   ldmatrix
       ->add_option("--operand", flags->operand,
                    "--fragment: a, b, c or d. A sparse A has only its stored columns. d, or --store, means stmatrix")

@@ -65,7 +65,7 @@ void MapFlags::add_row_and_col(Command& command) {
 
 void MapFlags::add_outputs(Command& command) {
   svg.add(command);
-  CLI::Option* const as_csv = command.add_flag("--csv", csv, "the whole map as CSV");
+  CLI::Option* const as_csv = command.add_flag("--csv", csv, "print the whole map as CSV");
   command.add_flag("--json", json, "the answer as JSON")->excludes(as_csv);
 }
 
@@ -89,7 +89,7 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
     throw Error({.code = ViolationCode::not_together,
                  .field = fmt::format("{}", fmt::join(of_element, ", ")),
                  .seen = list_of(of_place, "or"),
-                 .expected = "one question: where an element is, or which elements are at a place"});
+                 .expected = "one question: either where an element is, or which elements are at a place"});
   }
   std::vector<std::string> required, missing;
   for (const AskFlag& one : asks) {
@@ -168,8 +168,7 @@ void SvgFlag::write(const Context& context, const Picture& picture) const {
   const std::string& name = path;
   const size_t end = name.find_last_of("./");
   if (end != std::string::npos && name[end] == '.' && !name.ends_with(".svg") && !name.ends_with(".SVG"))
-    throw Error(
-        {.field = "--svg", .seen = name, .expected = "a name that ends in .svg: the picture is SVG and nothing else"});
+    throw Error({.field = "--svg", .seen = name, .expected = "a name that ends in .svg: pictures are always SVG"});
   context.require_flags_acted();
   write_whole(path, [&](std::ostream& stream) { stream << to_svg(picture); });
   context.terminal.err << fmt::format("{}: {}\n", printable(path), picture.title);

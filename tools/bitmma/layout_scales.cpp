@@ -34,7 +34,9 @@ std::string bytes_of_scales(const std::string& path) {
   const TensorFile file = read_tensor_file(path);
   const Tensor& tensor = file.tensors.front();
   if (dtype_bytes(tensor.dtype) != 1)
-    throw Error({.field = path, .seen = tensor.dtype, .expected = "elements of one byte: scales are codes, as uint8"});
+    throw Error({.field = path,
+                 .seen = tensor.dtype,
+                 .expected = "elements of one byte: save the codes of the scales as uint8"});
   const std::vector<uint8_t> bytes = tensor.bytes.copy();
   return {bytes.begin(), bytes.end()};
 }
@@ -59,7 +61,8 @@ void convert_scales(Context& context, const ScalesFlags& flags, const ScaleImage
                                       flags.pack.empty() ? "row-major" : "in tiles of 128 x 4");
 }
 
-constexpr const char* whole_matrix = "--row and --block, --byte, --image and --pack take those of a whole matrix";
+constexpr const char* whole_matrix =
+    "for the scales of a whole matrix, use --row and --block, --byte, --image or --pack";
 
 /// The scales' place in Tensor Memory, by the form of the instruction that reads them.
 TmemScales require_scales(const ScalesFlags& flags) {
@@ -67,13 +70,13 @@ TmemScales require_scales(const ScalesFlags& flags) {
   if (flags.rows < 1 || flags.rows > 256) {
     violations.push_back({.field = "--rows",
                           .seen = std::to_string(flags.rows),
-                          .expected = "1..256: what one instruction reads",
+                          .expected = "1..256, the number that one instruction reads",
                           .fix = whole_matrix});
   }
   if (flags.blocks < 1 || flags.blocks > 8) {
     violations.push_back({.field = "--blocks",
                           .seen = std::to_string(flags.blocks),
-                          .expected = "1..8: what one instruction reads",
+                          .expected = "1..8, the number that one instruction reads",
                           .fix = whole_matrix});
   }
   if (flags.id < 0 || flags.id > 3) {
@@ -112,7 +115,8 @@ void show_image(Context& context, const ScalesFlags& flags, const ScaleImage& im
   if (!asked.asked(false) && !asked.csv && !asked.json) {
     map.axes[0].extent = std::min<int64_t>(128, image.rows), map.axes[1].extent = std::min<int64_t>(4, image.blocks);
     if (image.bytes() > 512)
-      map.notes.push_back(fmt::format("the first of {} tiles: blocks go first, then rows", image.bytes() / 512));
+      map.notes.push_back(
+          fmt::format("the first of {} tiles, which are ordered by blocks first, then by rows", image.bytes() / 512));
   }
   asked.show(context, map);
 }
@@ -140,7 +144,7 @@ void run_scales(Context& context, const ScalesFlags& flags) {
           ? fmt::format("3  tcgen05.cp .32x128b.warpx4    each tile to 4 columns, from column {} on; a 16-byte line to "
                         "a lane",
                         scales.address.column)
-          : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 does not do",
+          : "3  two by two: columns of B from N / 2 on go to lanes 64 and up, which .warpx4 cannot do",
       fmt::format("4  Tensor Memory                 the {} replicas of a scale, 32 lanes apart", scales.replicas())};
   flags.map.show(context, map);
 }
@@ -149,13 +153,17 @@ void run_scales(Context& context, const ScalesFlags& flags) {
 
 void add_scales_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<ScalesFlags>();
-  Command* scales = layout.add_command(
-      "scales", "block scales: row-major, image of 128 x 4 tiles, Tensor Memory; and converts between the first two");
-  scales->add_option("--operand", flags->operand, "a: rows are M, of one CTA; b: rows are N")->capture_default_str();
+  Command* scales = layout.add_command("scales",
+                                       "show block scales as a row-major matrix, as an image of 128 x 4 tiles and in "
+                                       "Tensor Memory, or convert between the first two");
+  scales->add_option("--operand", flags->operand, "a, whose rows are M of one CTA, or b, whose rows are N")
+      ->capture_default_str();
   one_of(scales->get_option("--operand"), {"a", "b"});
-  scales->add_option("--rows", flags->rows, "rows of A in the CTA, or columns of B")->capture_default_str();
+  scales->add_option("--rows", flags->rows, "number of rows of A in the CTA, or of columns of B")
+      ->capture_default_str();
   scales
-      ->add_option("--blocks", flags->blocks, "scales along K: of one instruction, or of the whole matrix with --pack")
+      ->add_option("--blocks", flags->blocks,
+                   "number of scales along K, for one instruction; with --pack for the whole matrix")
       ->capture_default_str();
   scales
       ->add_option("--m", flags->m,
@@ -166,14 +174,14 @@ void add_scales_layout(Command& layout, Context& context) {
   scales->add_option("--id", flags->id, "byte of the first scale, from the instruction descriptor")
       ->capture_default_str();
   scales->add_option("--address", flags->address, "Tensor Memory address of the scales");
-  flags->map.ask(*scales, {.flag = "--row"}, "one scale: its row ...");
+  flags->map.ask(*scales, {.flag = "--row"}, "show one scale: its row");
   flags->map.ask(*scales, {.flag = "--block"}, "... and block");
-  scales->add_flag("--image", flags->image, "the image in shared memory, as text or with --svg as a picture");
-  scales->add_option("--byte", flags->byte, "the reverse: which scale does this byte of the image hold?");
+  scales->add_flag("--image", flags->image, "show the image in shared memory, as text, or with --svg as a picture");
+  scales->add_option("--byte", flags->byte, "show the scale at this byte of the image");
   scales->add_option("--pack", flags->pack,
-                     "file with rows x blocks bytes in row-major order, or a .npy of them: write the image to -o");
-  scales->add_option("--unpack", flags->unpack, "file with an image: write the row-major bytes to -o");
-  scales->add_option("-o,--output", flags->out, "file that --pack or --unpack writes");
+                     "convert rows x blocks bytes in row-major order, from a raw file or a .npy, to an image in -o");
+  scales->add_option("--unpack", flags->unpack, "convert an image to row-major bytes in -o");
+  scales->add_option("-o,--output", flags->out, "file to write with --pack or --unpack");
   flags->map.add_outputs(*scales);
   scales->footer(
       "Examples:\n"

@@ -87,7 +87,7 @@ void show_atom(Context& context, const SmemFlags& flags) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "--atom, --major",
                  .seen = "128-atom32, k",
-                 .expected = "mn with 128-atom32: CUTLASS has no such K-major atom",
+                 .expected = "mn with 128-atom32: CUTLASS has no K-major atom with it",
                  .source = "PTX ISA 9.7.16.3, Table 55"});
   }
   const SwizzleInfo& swizzle = info(*mode);
@@ -106,7 +106,7 @@ TmaTile require_tile(const SmemFlags& flags) {
     throw Error({.field = "--tma",
                  .seen = *flags.tma,
                  .legal = row_names(swizzles),
-                 .fix = "the patterns of 128B_ATOM_32B_FLIP_8B and 128B_ATOM_64B are published in figures alone"});
+                 .fix = "the patterns of 128B_ATOM_32B_FLIP_8B and 128B_ATOM_64B are published only in figures"});
   }
   TmaTile tile{.swizzle = *mode,
                .major = flags.major != "k" ? Major::mn : Major::k,
@@ -193,28 +193,28 @@ void run_smem(Context& context, const SmemFlags& flags) {
 
 void add_smem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<SmemFlags>();
-  Command* smem = layout.add_command("smem", "shared memory, by descriptor");
+  Command* smem = layout.add_command("smem", "show shared memory as a descriptor, an atom or TMA describes it");
   smem->add_option("--descriptor", flags->descriptor, "64-bit matrix descriptor");
-  smem->add_option("--atom", flags->atom,
-                   "or the swizzle atom of a mode: none, 32, 64, 128 or 128-atom32; --element-bits up to 128");
   smem->add_option(
-      "--tma", flags->tma,
-      "or what a tensor map with this swizzle writes: none, 32, 64, 128 or 128-atom32; beside --descriptor: "
-      "does the descriptor read that?");
-  smem->add_option("--box", flags->box,
-                   "--tma: INNER or INNERxOUTER elements of a box; default the swizzle's width by all");
+      "--atom", flags->atom,
+      "show the swizzle atom of a mode instead: none, 32, 64, 128 or 128-atom32; --element-bits up to 128");
+  smem->add_option("--tma", flags->tma,
+                   "show what a tensor map with this swizzle writes: none, 32, 64, 128 or 128-atom32; with "
+                   "--descriptor, check that the descriptor reads the same");
+  smem->add_option(
+      "--box", flags->box,
+      "--tma: elements of a box, INNER or INNERxOUTER; default: the swizzle's width by the whole outer extent");
   smem->add_option("--conflicts", flags->conflicts,
-                   "wavefronts and bank conflicts instead, of ldmatrix or stmatrix on every 8 rows of 16 bytes");
+                   "show wavefronts and bank conflicts of ldmatrix or stmatrix instead, for every 8 rows of 16 bytes");
   flags->target.add(*smem, "the GPU by its PTX name; default sm_90a", true);
   smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")->capture_default_str();
   one_of(smem->get_option("--major"), {"k", "mn", "m", "n"});
   smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
   smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
   smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();
-  flags->map.ask(*smem, {.flag = "--byte", .is_place = true, .axis = "byte"},
-                 "the reverse: which elements does this byte hold?");
+  flags->map.ask(*smem, {.flag = "--byte", .is_place = true, .axis = "byte"}, "show the elements at this byte");
   flags->map.lines = 32;
-  smem->add_option("--max-lines", flags->map.lines, "lines of the picture")->capture_default_str();
+  smem->add_option("--max-lines", flags->map.lines, "number of lines of the picture")->capture_default_str();
   flags->map.add_row_and_col(*smem);
   flags->map.add_outputs(*smem);
   smem->footer(

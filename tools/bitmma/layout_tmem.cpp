@@ -46,7 +46,7 @@ void run_tmem(Context& context, const TmemFlags& flags) {
 
 void add_tmem_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<TmemFlags>();
-  Command* tmem = layout.add_command("tmem", "Tensor Memory of tcgen05.mma: D, and A if it is in Tensor Memory");
+  Command* tmem = layout.add_command("tmem", "show D of tcgen05.mma in Tensor Memory, and A if it is there");
   tmem->add_option("--operand", flags->operand, "d or a")->capture_default_str();
   one_of(tmem->get_option("--operand"), {"d", "a"});
   tmem->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();
@@ -56,12 +56,11 @@ void add_tmem_layout(Command& layout, Context& context) {
   tmem->add_flag("--ws", flags->ws, "weight-stationary form");
   tmem->add_flag("--sparse", flags->sparse, ".sp form");
   tmem->add_option("--cols", flags->cols, "A: stored k")->capture_default_str();
-  tmem->add_option("--element-bits", flags->element_bits, "A: bits of a container: 4, 8, 16 or 32")
+  tmem->add_option("--element-bits", flags->element_bits, "A: bits of an element's container: 4, 8, 16 or 32")
       ->capture_default_str();
   tmem->add_option("--address", flags->address, "Tensor Memory address, lane << 16 | column");
-  for (const auto& [flag, help] :
-       {std::pair("--cta", "the reverse: CTA of the pair (0) ..."), std::pair("--lane", "... lane ..."),
-        std::pair("--column", "... and column: which elements are there?")}) {
+  for (const auto& [flag, help] : {std::pair("--cta", "show the elements at a place: CTA of the pair; default 0"),
+                                   std::pair("--lane", "... lane ..."), std::pair("--column", "column of the place")}) {
     const std::string axis = std::string(flag).substr(2);
     const bool is_cta = axis == "cta";
     flags->map.ask(*tmem,

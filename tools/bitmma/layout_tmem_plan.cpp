@@ -27,7 +27,7 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
     throw Error({.field = "--instruction",
                  .seen = flags.instruction,
                  .expected = "tcgen05.mma",
-                 .fix = "nothing else keeps operands in Tensor Memory"});
+                 .fix = "no other instruction keeps operands in Tensor Memory"});
   }
   Tcgen05Mma one = *named;
   one.m = flags.m, one.n = flags.n;
@@ -58,22 +58,25 @@ void run_plan(Context& context, const PlanFlags& flags) {
 void add_tmem_plan_layout(Command& layout, Context& context) {
   const auto flags = std::make_shared<PlanFlags>();
   Command* plan = layout.add_command(
-      "tmem-plan", "columns of Tensor Memory for D, A, scales and metadata: what to allocate, and whether it fits");
-  plan->add_option("--instruction", flags->instruction, "tcgen05.mma by its mnemonic")->required();
+      "tmem-plan",
+      "plan the columns of Tensor Memory for D, A, scales and metadata: how many to allocate, and whether they fit");
+  plan->add_option("--instruction", flags->instruction, "mnemonic of a tcgen05.mma")->required();
   plan->add_option("--m", flags->m, "rows, over the CTA group")->capture_default_str();
   plan->add_option("--n", flags->n, "columns of D")->capture_default_str();
   plan->add_option("--k", flags->k, "96 if the kind has it; default: the K of the type");
   plan->add_option("--a", flags->a, "type of A and B, if the kind has several");
   plan->add_flag("--a-in-tmem", flags->a_in_tmem, "A is read from Tensor Memory");
   plan->add_option("--accumulators", flags->accumulators,
-                   "number of D at the same time; 2 if the epilogue overlaps the next tile")
+                   "number of D that exist at the same time; 2 if the epilogue overlaps the next tile")
       ->capture_default_str();
   plan->add_option("--k-blocks", flags->k_blocks,
-                   "instructions along K whose A, scales and metadata are in Tensor Memory at the same time")
+                   "number of instructions along K whose A, scales and metadata are in Tensor Memory at the same time")
       ->capture_default_str();
-  plan->add_option("--ctas", flags->ctas, "CTAs on an SM that make the same allocation")->capture_default_str();
-  plan->add_flag("--exclusive", flags->exclusive,
-                 "sm_107a: tcgen05.alloc.exclusive, a multiple of 32 columns up to 576, and no other CTA on the SM");
+  plan->add_option("--ctas", flags->ctas, "number of CTAs on an SM that make the same allocation")
+      ->capture_default_str();
+  plan->add_flag(
+      "--exclusive", flags->exclusive,
+      "sm_107a: use tcgen05.alloc.exclusive, with a multiple of 32 columns up to 576 and no other CTA on the SM");
   flags->svg.add(*plan);
   plan->add_flag("--json", flags->json, "the answer as JSON");
   plan->footer(

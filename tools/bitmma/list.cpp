@@ -345,7 +345,7 @@ void require_found(const ListFlags& flags, bool found) {
   if (found) return;
   throw Error({.field = "words",
                .seen = fmt::format("{}", fmt::join(flags.words.get(), " ")),
-               .expected = "parts of a name, types, targets or a family that one row has",
+               .expected = "parts of a name, types, targets or a family that occur together in a row",
                .fix = "bitmma list shows all rows"});
 }
 
@@ -428,7 +428,7 @@ void run_list(Context& context, const ListFlags& flags) {
 
 /// The levels of evidence, one sentence each.
 std::string meaning_of_levels() {
-  std::string text = "Levels of evidence, surest first:\n";
+  std::string text = "Levels of evidence, strongest first:\n";
   for (const EvidenceInfo& level : evidence_levels) text += folded(fmt::format("{}: {}", level.name, level.meaning), 2);
   return text;
 }
@@ -436,18 +436,18 @@ std::string meaning_of_levels() {
 }  // namespace
 
 void add_list(Command& app, Context& context) {
-  Command* command =
-      app.add_command("list", "legal instructions, with the evidence for their arithmetic; recipes of quantisers");
+  Command* command = app.add_command(
+      "list", "list the legal instructions with the evidence for their arithmetic, or the recipes of quantisers");
   const auto flags = std::make_shared<ListFlags>();
   command->add_option("words", flags->words,
-                      "show only rows with all these words: a part of the name, a type, a target, a family; after "
-                      "recipes, those of quantisers");
-  flags->target.add(*command, "show only what this GPU has, by its PTX name");
-  command->add_flag("--json", flags->json, "the table as JSON, with --mnemonics the names");
-  command->add_flag("--markdown", flags->markdown, "the table in Markdown, as in docs/instructions.md");
-  command->add_flag("--matrix", flags->matrix, "a row for each GPU: how sure the results of each instruction are");
-  command->add_flag("--wide", flags->wide, "the table with one line for each row, about 270 columns wide");
-  command->add_flag("--mnemonics", flags->mnemonics, "every legal mnemonic, one on each line");
+                      "show only rows with all these words: a part of the name, a type, a target or a family; "
+                      "`recipes` lists the recipes of quantisers");
+  flags->target.add(*command, "show only instructions of this GPU, by its PTX name");
+  command->add_flag("--json", flags->json, "print the table as JSON; with --mnemonics, the names");
+  command->add_flag("--markdown", flags->markdown, "print the table in Markdown, as in docs/instructions.md");
+  command->add_flag("--matrix", flags->matrix, "show the evidence for each instruction on each GPU, one row per GPU");
+  command->add_flag("--wide", flags->wide, "print every row of the table on one line, about 270 columns wide");
+  command->add_flag("--mnemonics", flags->mnemonics, "print every legal mnemonic, one per line");
   command->footer(
       "Examples:\n  bitmma list\n  bitmma list wgmma e4m3\n  bitmma list --target sm_103a\n  bitmma list --matrix\n  "
       "bitmma list recipes nvfp4\n  bitmma list --wide | less "

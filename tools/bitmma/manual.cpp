@@ -203,7 +203,7 @@ std::string manual_page(const CLI::App& command) {
     }
   }
   if (!command.get_footer().empty()) text += ".SH NOTES\n.nf\n" + roff(wrap_help(command.get_footer(), 76)) + ".fi\n";
-  return text + ".SH EXIT STATUS\n0 same or done, 1 differs, 2 bad request\n";
+  return text + ".SH EXIT STATUS\n0 same or done, 1 different, 2 bad request\n";
 }
 
 struct CompletionFlags {
@@ -232,7 +232,7 @@ void write_pages(const Context& context, const CLI::App& command, const std::str
 }  // namespace
 
 void add_completion(Command& app, Context& context) {
-  Command* command = app.add_command("completion", "completions for bash, zsh or fish");
+  Command* command = app.add_command("completion", "print completions for bash, zsh or fish");
   const auto flags = std::make_shared<CompletionFlags>();
   command->add_option("shell", flags->shell, "bash, zsh or fish")->required();
   one_of(command->get_option("shell"), {"bash", "zsh", "fish"});
@@ -250,11 +250,11 @@ void add_completion(Command& app, Context& context) {
 }
 
 void add_manual(Command& app, Context& context) {
-  Command* command = app.add_command("manual", "the man page of the program or of a command");
+  Command* command = app.add_command("manual", "print the man page of the program or of a command");
   const auto flags = std::make_shared<ManualFlags>();
-  command->add_option("command", flags->path, "a command, such as: layout smem");
+  command->add_option("command", flags->path, "a command, such as layout smem");
   command->add_option("-o,--output", flags->out,
-                      "folder: writes the page of the command, and of each below it, as files instead");
+                      "write the page of the command, and of each subcommand, to files in this folder instead");
   command->footer(
       "Examples:\n  bitmma manual\n  bitmma manual layout smem\n"
       "  bitmma manual -o .  # bitmma.1, bitmma-simulate.1 ...");

@@ -52,8 +52,8 @@ uint64_t operand_of(const MathWord& type, std::string text) {
       is_hex && text.size() < 2 + digits && parse_word(text)) {
     throw Error({.field = "operand",
                  .seen = text,
-                 .expected = fmt::format("{} digits: a code of {} has {} bits", digits, type.name, type.bits),
-                 .fix = fmt::format("{:#0{}x}, if that is meant", *parse_word(text), 2 + digits)});
+                 .expected = fmt::format("{} digits, but a code of {} has {} bits", digits, type.name, type.bits),
+                 .fix = fmt::format("use {:#0{}x} if that is intended", *parse_word(text), 2 + digits)});
   }
   if (const std::optional<uint64_t> word = is_hex ? parse_word(text) : code_of(type, text)) return *word;
   const std::string zeros = fmt::format("{:#0{}x}", 0, 2 + type.bits / 4);
@@ -85,7 +85,7 @@ void run_math(Context& context, const MathFlags& flags) {
   if (name.empty()) {
     throw Error({.field = "instruction",
                  .seen = "(missing)",
-                 .expected = "one, such as ex2.approx.f32, cvt.rn.f16.f32 or expf@cuda_13",
+                 .expected = "an instruction, such as ex2.approx.f32, cvt.rn.f16.f32 or expf@cuda_13",
                  .fix = "--list shows all"});
   }
   const MathFunction function = parse_math_function(name);
@@ -120,11 +120,13 @@ void add_math(Command& app, Context& context) {
   command->add_option("operands", flags->words,
                       "codes in hex, or numbers, which are rounded to the nearest code; a multiple of the "
                       "instruction's operands gives several results");
-  flags->target.add(*command, "of which GPU is the evidence? Default: sm_90a, or the first that has the instruction");
+  flags->target.add(
+      *command,
+      "the GPU whose evidence is shown, by its PTX name; default: sm_90a, or the first GPU that has the instruction");
   command->add_flag("--explain", flags->explain,
-                    "show how the result is made: the special function unit, roundings, steps");
-  command->add_flag("--list", flags->list, "every instruction, conversion and function of C");
-  command->add_flag("--json", flags->json, "the results as JSON");
+                    "show how the result is computed: the special function unit, roundings, steps");
+  command->add_flag("--list", flags->list, "list every instruction, conversion and function of C");
+  command->add_flag("--json", flags->json, "print the results as JSON");
   command->footer(
       "Examples:\n"
       "  bitmma math ex2.approx.f32 0x3e99999a 0.3\n"

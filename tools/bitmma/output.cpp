@@ -34,10 +34,9 @@ void show(const Context& context, const Report& report, bool json) {
 }
 
 const std::string meaning_of_rule =
-    "F = 25, RZ-23, floor -133 means: products and C are aligned to the largest exponent among them, never below the\n"
-    "floor, cut toward zero to F bits behind the point and added exactly; the sum is rounded once, RZ-23 toward zero "
-    "to\n"
-    "23 bits behind the point, RNE-10 to nearest even to 10.\n";
+    "\"F = 25, RZ-23, floor -133\" means: products and C are aligned to the largest exponent among them, but at least "
+    "to\nthe floor, truncated to F fraction bits and added exactly. The sum is rounded once: RZ-23 toward zero to 23 "
+    "fraction\nbits, RNE-10 to nearest even to 10 fraction bits.\n";
 
 namespace {
 

@@ -12,12 +12,16 @@
 namespace bitmma::cli {
 
 void ProductPlanFlags::add(Command& command) {
-  command.add_option("--plan", plan,
-                     "a name of the catalogue, JSON, or a file NAME.json; default flat, but float32 needs one");
-  command.add_option("--kernel", kernel, "the plan of a kernel by its name; `file`: of the key kernel in the file");
-  command.add_option("--split-k", split_count, "number of slices, if the plan leaves it open; default: d decides");
+  command.add_option(
+      "--plan", plan,
+      "the plan: a name of the catalogue, JSON, or a file NAME.json; default: flat; required for float32");
+  command.add_option("--kernel", kernel,
+                     "use the plan of the kernel with this name; `file` uses the key kernel of the file");
+  command.add_option("--split-k", split_count,
+                     "number of slices, if the plan does not determine it; default: found from d");
   between(command.get_option("--split-k"), 1, 1 << 20);
-  command.add_option("--output-type", output_type, "type of d for plans by name; default that of the file's d, or f32");
+  command.add_option("--output-type", output_type,
+                     "type of d for named plans; default: the type of d in the file, or f32");
 }
 
 namespace {
@@ -35,8 +39,8 @@ void judge_kernel(Context& context, const ProductFile& product, bool has_plan) {
                .may_clamp = product.d && has_no_sign(*product.d)},
               product.inputs);
     if (has_plan) return;
-    about.expected = "a plan: none was asked for, and this key documents";
-    about.fix = "--kernel file takes the plan of this kernel";
+    about.expected = "a plan: this key only documents the kernel";
+    about.fix = "use --kernel file for the plan of this kernel";
   } catch (const Error& error) {
     // Nothing is known about kernels without a pattern, so they cannot contradict a plan.
     if (has_plan && error.violations().front().code == ViolationCode::unknown_kernel) return;
@@ -65,8 +69,8 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
   if (!of_file && !are_given() && product.file.find_metadata("plan")) {
     print_warnings(context, {{.code = ViolationCode::unread_argument,
                               .field = fmt::format("{}: key plan", product.file.path),
-                              .seen = "not taken, for --target, --output-type or --split-k ask for another",
-                              .fix = "--plan says which; flat is taken",
+                              .seen = "ignored, because --target, --output-type or --split-k requests another plan",
+                              .fix = "set the plan with --plan; the default is flat",
                               .severity = Severity::warning}});
   }
   if (kernel != "file") judge_kernel(context, product, are_given() || of_file);
@@ -94,7 +98,7 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
       std::vector<Violation> violations = error.violations();
       for (Violation& violation : violations) {
         violation.field = fmt::format("{}: plan: {}", product.file.path, violation.field);
-        violation.fix += fmt::format("{}the key plan of the file was taken: --plan takes another",
+        violation.fix += fmt::format("{}this plan is from the key plan of the file: use --plan for another",
                                      violation.fix.empty() ? "" : "; ");
       }
       throw Error(std::move(violations));
@@ -105,8 +109,8 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
     throw Error({.code = ViolationCode::missing_argument,
                  .field = "--split-k",
                  .seen = "missing",
-                 .expected = "the number of slices: no name tells it",
-                 .fix = "with a recorded d in the file it is searched"});
+                 .expected = "the number of slices, which the name does not determine",
+                 .fix = "it is found automatically if the file has a recorded d"});
   }
   ProgressLine line(context, "slices", 0);
   const PlanSearch found = try_plans(plans, product.inputs, *product.d, {.threads = threads, .max_nearest = 1},

@@ -35,7 +35,7 @@ Instruction require_mnemonic(const std::string& text, const TargetFlag& target) 
   }
   if (std::ranges::find(violations, "target", &Violation::field) == violations.end()) {
     violations.push_back(
-        {.field = "instruction", .seen = mnemonic, .expected = "a mnemonic of bitmma list --mnemonics"});
+        {.field = "instruction", .seen = mnemonic, .expected = "a mnemonic from bitmma list --mnemonics"});
   }
   throw Error(std::move(violations));
 }
@@ -47,7 +47,7 @@ void require_mnemonic_or_file(const std::string& what) {
   throw Error({.code = ViolationCode::not_found,
                .field = "file",
                .seen = shortened(what),
-               .fix = "give a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
+               .fix = "pass a vector file, or a mnemonic that begins with wgmma.mma_async, mma.sync or tcgen05"});
 }
 
 /// The kernel for a file's instruction, or for a mnemonic with the flags about memory.
@@ -82,15 +82,16 @@ void run_ptx(Context& context, const PtxFlags& flags) {
 }  // namespace
 
 void add_ptx(Command& app, Context& context) {
-  Command* command = app.add_command("ptx", "print the PTX kernel that runs a file's instruction on a GPU");
+  Command* command = app.add_command("ptx", "print the PTX kernel that runs the instruction of a file on a GPU");
   const auto flags = std::make_shared<PtxFlags>();
   command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
-  command->add_option("-o,--output", flags->out, "file to write; without it the kernel is printed");
+  command->add_option("-o,--output", flags->out, "file to write; default: print the kernel");
   flags->file.target.add(*command, "the GPU by its PTX name; default: the file's, or the instruction's own");
-  command->add_option("--columns", flags->columns, "tcgen05: columns of Tensor Memory, for mnemonics")
+  command->add_option("--columns", flags->columns, "for tcgen05 mnemonics: columns of Tensor Memory")
       ->capture_default_str();
   between(command->get_option("--columns"), 1, 512);
-  command->add_option("--image-bytes", flags->image_bytes, "shared-memory image, for mnemonics")->capture_default_str();
+  command->add_option("--image-bytes", flags->image_bytes, "for mnemonics: bytes of the shared-memory image")
+      ->capture_default_str();
   between(command->get_option("--image-bytes"), 0, 231408);
   command->footer(
       "Examples:\n"

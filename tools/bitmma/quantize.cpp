@@ -49,28 +49,28 @@ void run_quantize(Context& context, const QuantizeFlags& flags) {
 
 void add_quantize(Command& app, Context& context) {
   Command* command =
-      app.add_command("quantize", "what a library makes of a matrix before it multiplies it, bit for bit");
+      app.add_command("quantize", "quantise a matrix as a library does before it multiplies, bit for bit");
   const auto flags = std::make_shared<QuantizeFlags>();
-  command->add_option("file", flags->file, "safetensors or .npy with a matrix of F32, F16 or BF16")->required();
-  command->add_option("--recipe", flags->recipe, "te_nvfp4, torchao_mxfp8_e4m3, ...: bitmma list recipes")->required();
-  command->add_option("-o,--output", flags->out, "file to write: codes, scales and the scale of the tensor")
+  command->add_option("file", flags->file, "safetensors or .npy file with a matrix of F32, F16 or BF16")->required();
+  command
+      ->add_option("--recipe", flags->recipe,
+                   "the recipe, such as te_nvfp4 or torchao_mxfp8_e4m3; bitmma list recipes shows all")
       ->required();
-  command->add_option("--tensor", flags->tensor, "which tensor of the file; default: its only one");
-  command->add_option("--type", flags->type, "f16, bf16 or f32, of a tensor of raw codes");
+  command->add_option("-o,--output", flags->out, "write codes, scales and the scale of the tensor to this file")
+      ->required();
+  command->add_option("--tensor", flags->tensor, "the tensor of the file; default: its only tensor");
+  command->add_option("--type", flags->type, "the type of a tensor of raw codes: f16, bf16 or f32");
   command->add_option("--torch-device", flags->torch_device,
-                      "cuda or cpu: where eager PyTorch runs the recipe; default cuda");
-  command->add_flag("--packed", flags->packed, "two codes of e2m1 a byte, the first in the lower half");
-  command->add_flag("--tiled", flags->tiled, "scales in tiles of 128 x 4, as cuBLAS reads them");
-  command->add_flag("--json", flags->json, "print what was done as JSON");
+                      "where eager PyTorch runs the recipe: cuda or cpu; default cuda");
+  command->add_flag("--packed", flags->packed, "write two codes of e2m1 per byte, the first in the lower half");
+  command->add_flag("--tiled", flags->tiled, "write the scales in tiles of 128 x 4, as cuBLAS reads them");
+  command->add_flag("--json", flags->json, "print a summary as JSON");
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma list recipes\n"
-      "  bitmma quantize a.npy --recipe te_fp8_1x128 -o quantized.safetensors\n"
-      "  bitmma quantize recorded.safetensors --tensor a --recipe ocp_mxfp4 --packed --tiled -o mxfp4.safetensors\n"
-      "Blocks lie along the columns, which are K: a weight [N, K] is quantised as it is. The recipe, its project, "
-      "version "
-      "and commit are keys of the file.");
+      "Examples:\n  bitmma list recipes\n  bitmma quantize a.npy --recipe te_fp8_1x128 -o quantized.safetensors\n  "
+      "bitmma quantize recorded.safetensors --tensor a --recipe ocp_mxfp4 --packed --tiled -o "
+      "mxfp4.safetensors\nBlocks extend along the columns, which are K: a weight [N, K] needs no transposition. The "
+      "written file has keys for the recipe, its project, version and commit.");
   command->callback([flags, &context] { run_quantize(context, *flags); });
 }
 

@@ -27,7 +27,7 @@ void require_inputs(const TensorFile& file, std::string_view verb) {
                .field = file.path,
                .seen = "a matrix alone",
                .expected = "a vector file with an instruction and its inputs",
-               .fix = fmt::format("bitmma {} VECTORS {} takes the matrix as their D", verb, printable(file.path))});
+               .fix = fmt::format("bitmma {} VECTORS {} uses the matrix as their D", verb, printable(file.path))});
 }
 
 TensorFile with_d(TensorFile file, Tensor d) {
@@ -43,11 +43,13 @@ void warn_of_converted_d(const Context& context, const TensorFile& file, const I
   if (!d || !is_mma(instruction)) return;
   const FormatInfo& format = info(mma_of(instruction).d);
   if (d->dtype == format.dtype || d->dtype == format.raw_dtype) return;
-  print_warnings(context, {{.field = fmt::format("{}: tensor d", file.path),
-                            .seen = d->dtype,
-                            .expected = fmt::format("{} ({}), which the instruction leaves", format.dtype, format.name),
-                            .fix = "its numbers are compared as such; what another type rounded away is gone",
-                            .severity = Severity::warning}});
+  print_warnings(
+      context,
+      {{.field = fmt::format("{}: tensor d", file.path),
+        .seen = d->dtype,
+        .expected = fmt::format("{} ({}), the type that the instruction writes", format.dtype, format.name),
+        .fix = "the numbers are converted to that type and compared; bits that the file's type rounded away are lost",
+        .severity = Severity::warning}});
 }
 
 RecordedFile read_recorded(const Context& context, TensorFile file, const FileFlags& flags) {

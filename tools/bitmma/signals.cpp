@@ -28,7 +28,7 @@ extern "C" void note(int signal) {
   const int saved_errno = errno;
   int none = 0;
   if (noted.compare_exchange_strong(none, signal)) {
-    constexpr std::string_view text = "interrupted: what runs is finished first; interrupt again to end at once\n";
+    constexpr std::string_view text = "interrupted: running work is finished first; interrupt again to end at once\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
   } else {
     for (const Watched& one : watched) {

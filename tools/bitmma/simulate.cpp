@@ -165,8 +165,8 @@ std::vector<Violation> left_out(const TensorFile& own, const TensorFile& with_st
     if (std::ranges::find(found, field, &Violation::field) != found.end()) return;  // fields may share a name
     found.push_back({.code = ViolationCode::unread_argument,
                      .field = field,
-                     .seen = "recorded after another state, and neither compared nor written",
-                     .fix = "a file without the state that --after gives records the D of this one",
+                     .seen = "recorded for another initial state: neither compared nor written",
+                     .fix = "to record D for this state, start from a file without results",
                      .severity = Severity::warning});
   };
   look_at("d");
@@ -188,7 +188,7 @@ Report describe_case(Context& context, const SimulateFlags& flags, const Simulat
       fmt::format("{}, case {} of {}\ntarget: {}", vectors.name(), index, vectors.cases, print(vectors.target)));
   if (steps > 0) {
     report.add("k_loop", steps);
-    report.add_text(fmt::format("K loop: {} instructions a tile, C of each is D of the one before", steps));
+    report.add_text(fmt::format("K loop: {} instructions per tile; C of each is D of the previous one", steps));
   }
   if (is_mma(one.instruction)) {
     const Mma mma = mma_of(one.instruction);
@@ -342,10 +342,9 @@ Report describe_tile(Context& context, const SimulateFlags& flags, const WholeTi
                 {"chosen", describe(choices)}};
   report.add_text(fmt::format("{}, case {} of {}\ntarget: {}", print(tile.instruction), index, tile.cases.size(),
                               print(tile.target)));
-  report.add_text(
-      fmt::format("whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each, C of each is D of the one "
-                  "before",
-                  m, n, k, m / one.m, n / one.n, one.m, one.n, counted(tile.steps(), "instruction"), one.k));
+  report.add_text(fmt::format(
+      "whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each; C of each is D of the previous one", m,
+      n, k, m / one.m, n / one.n, one.m, one.n, counted(tile.steps(), "instruction"), one.k));
   report.add_text("arithmetic: " + arithmetic);
   for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
   add_d(report, flags, computed_d(tile, index, flags.threads));
@@ -419,7 +418,7 @@ void require_no_loss(const std::string& output, const std::string& input) {
                .field = output,
                .seen = fmt::format("a file with a D of {}", source ? printable(*source) : "unknown source"),
                .expected = "another name",
-               .fix = "--replace-d writes over it"});
+               .fix = "--replace-d replaces it"});
 }
 
 /// False, with a line on stderr, if `output` would replace a recorded D that differs.
@@ -434,7 +433,7 @@ bool may_write(Context& context, const SimulateFlags& flags, const std::string& 
 std::optional<Report> simulate_tile(Context& context, const SimulateFlags& flags, const WholeTile& own,
                                     const std::optional<WholeTile>& elsewhere, const std::string& output) {
   constexpr std::string_view of_one =
-      "cases of one instruction have images and operands; of a whole tile D is computed";
+      "only cases of one instruction have images and operands; for a whole tile only D is computed";
   flags.layouts.require_used(of_one, false, false);
   if (flags.bench.is_given())
     throw Error({.code = ViolationCode::not_together,
@@ -487,14 +486,14 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
   if (flags.bench.is_given() && names.size() > 1 && outputs.empty()) {
     throw Error({.field = "files",
                  .seen = fmt::format("{} with --format", names.size()),
-                 .expected = "one, or a folder to write each into",
+                 .expected = "one file, or a folder for the outputs of several",
                  .fix = "-o FOLDER"});
   }
   if (flags.json && (flags.bench.is_given() || !outputs.empty())) {
     throw Error({.code = ViolationCode::not_together,
                  .field = "--json",
                  .seen = outputs.empty() ? "--format" : "-o",
-                 .expected = "--json prints what is shown",
+                 .expected = "--json prints what is shown on the screen",
                  .fix = "--format jsonl writes all cases as JSON lines"});
   }
   for (const std::string& output : outputs) {
@@ -528,8 +527,7 @@ void simulate_all(Context& context, const SimulateFlags& flags, const std::vecto
     else if (loop) flags.layouts.require_used_by(vectors.instruction);
     else if (vectors.has_state)
       flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
-    else if (outputs.empty())
-      flags.layouts.require_used("no image is made where no file is written: -o FILE", false, false);
+    else if (outputs.empty()) flags.layouts.require_used("without -o FILE no image is made", false, false);
     else flags.layouts.require_used_by(vectors.instruction);
     if (flags.bench.is_given()) {
       const auto write = [&](std::ostream& out) {
@@ -596,38 +594,36 @@ void add_simulate(Command& app, Context& context) {
                    "vector files (safetensors or .npz): images and descriptors, or plain matrices a, b, c; or a.npy, "
                    "b.npy and c.npy")
       ->required();
-  command->add_option("-o,--output", flags->out, "file to write, or folder for several; without it D is shown");
+  command->add_option("-o,--output", flags->out, "file to write, or folder for several files; default: show D");
   flags->file.add(*command);
   flags->file.add_types(*command);
   flags->layouts.add(*command);
   flags->bench.add(*command);
-  command->add_option("--after", flags->after, "a file with results: start from the state that its instruction left");
-  command->add_option("--case", flags->show_case, "case to show; default 0, of a K loop the last step");
-  command->add_option("--rows", flags->rows, "rows of D to show")->capture_default_str();
+  command->add_option("--after", flags->after, "file with results: start from the state after its instruction");
+  command->add_option("--case", flags->show_case, "case to show; default: 0, or the last step of a K loop");
+  command->add_option("--rows", flags->rows, "number of rows of D to show")->capture_default_str();
   between(command->get_option("--rows"), 1, 1 << 24);
-  command->add_option("--cols", flags->cols, "columns of D to show")->capture_default_str();
+  command->add_option("--cols", flags->cols, "number of columns of D to show")->capture_default_str();
   between(command->get_option("--cols"), 1, 1 << 24);
   command->add_flag("--hex", flags->hex, "show bits instead of values");
   command->add_flag("--replace-d", flags->replace_d,
                     "with -o: replace a recorded D that differs, and overwrite a file whose D is from hardware");
   command->add_flag("--lint", flags->lint,
-                    "compute nothing: report what is legal but suspicious; exit code 1 if anything is");
-  command->add_flag("--json", flags->json, "print JSON with all of D as codes; with --lint the findings");
+                    "report what is legal but suspicious, without computing D; exit code 1 if anything is");
+  command->add_flag("--json", flags->json, "print JSON with all of D as codes; with --lint, print the findings");
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma simulate case.safetensors                     # show D, and whether it matches a recorded one\n"
-      "  bitmma simulate case.safetensors -o out.safetensors  # write D beside the inputs\n"
-      "  bitmma simulate numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n"
-      "  bitmma simulate case.safetensors --lint\n"
-      "  bitmma simulate mma_sync.safetensors --target sm_90a  # the same operands on another GPU, side by side\n"
-      "  bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n"
-      "  bitmma simulate case.safetensors --format csv\n"
-      "  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # begins with what the mma left\n"
-      "Plain matrices of the M and N of several instructions are a whole tile with one D; -o writes it beside them.\n"
-      "If K of plain matrices is longer than the instruction's, they are a K loop over one tile: the output file has a "
-      "case for each step, with advancing descriptors. The layouts apply to files with only plain matrices. A recorded "
-      "D is compared first. If it differs, -o writes nothing and the exit code is 1, unless --replace-d is given.");
+      "Examples:\n  bitmma simulate case.safetensors                     # show D, and whether it matches a recorded "
+      "one\n  bitmma simulate case.safetensors -o out.safetensors  # write D beside the inputs\n  bitmma simulate "
+      "numpy.safetensors --layout-b mn-major:64 -o out.safetensors\n  bitmma simulate case.safetensors --lint\n  "
+      "bitmma simulate mma_sync.safetensors --target sm_90a  # the same operands on another GPU, side by side\n  "
+      "bitmma simulate a.npy b.npy --instruction tcgen05.mma.cta_group::1.kind::f16\n  bitmma simulate "
+      "case.safetensors --format csv\n  bitmma simulate next.safetensors --after mma.safetensors -o d.safetensors  # "
+      "starts from the state after the mma\nPlain matrices with M and N of several instructions are a whole tile with "
+      "one D; -o writes D and the matrices.\nIf K of plain matrices is longer than the instruction's, they are a K "
+      "loop over one tile: the output file has a case for each step, with advancing descriptors. The layouts apply "
+      "only to files with only plain matrices. A recorded D is compared first. If it differs, -o writes nothing and "
+      "the exit code is 1, unless --replace-d is given.");
   command->callback([flags, &context] { run_simulate(context, *flags); });
 }
 

@@ -73,12 +73,12 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
   const auto asked = static_cast<int64_t>(report.records.size());
   Report found = describe(report);
   if (asked < report.units) {
-    found.add_text(fmt::format("to go on: the same command{}; {} not asked yet",
+    found.add_text(fmt::format("to continue, repeat the command{}; {} not run yet",
                                flags.only.empty() ? "" : " without --only", report.units - asked));
   }
   if (unanswered > 0)
-    found.add_text(fmt::format("to repeat units that got no answer: --retry; {}", counted(unanswered, "unit")));
-  found.add_text(fmt::format("wrote {}; what it says: bitmma survey read {}", flags.out, flags.out));
+    found.add_text(fmt::format("to repeat units without an answer, use --retry; {}", counted(unanswered, "unit")));
+  found.add_text(fmt::format("wrote {}; to read it, run bitmma survey read {}", flags.out, flags.out));
   show(context, found, flags.json);
   context.exit_code = interrupts.asked() || unanswered == asked ? exit_bad_request
                       : mismatches > 0                          ? exit_differs
@@ -88,15 +88,17 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
 void add_survey_run(Command& survey, Context& context) {
   Command* command = survey.add_command("run", "measure every rule and every open question on this GPU");
   const auto flags = std::make_shared<SurveyRunFlags>();
-  command->add_option("-o,--output", flags->out, "the report; an existing one is resumed")->required();
+  command->add_option("-o,--output", flags->out, "the report to write; an existing report is resumed")->required();
   flags->device.add(*command);
-  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 is no limit")
+  command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 means no limit")
       ->capture_default_str();
-  command->add_option("--unit-seconds", flags->unit_seconds, "stop a unit that takes longer")->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "processes at a time")->capture_default_str();
-  command->add_option("--seed", flags->seed, "the same seed makes the same cases")->capture_default_str();
-  command->add_option("--only", flags->only, "only units whose name contains this text");
-  command->add_flag("--retry", flags->retry, "repeat units that got no answer");
+  command->add_option("--unit-seconds", flags->unit_seconds, "stop a unit after this many seconds")
+      ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "number of processes at a time")->capture_default_str();
+  command->add_option("--seed", flags->seed, "seed of the cases; the same seed gives the same cases")
+      ->capture_default_str();
+  command->add_option("--only", flags->only, "run only units whose name contains this text");
+  command->add_flag("--retry", flags->retry, "repeat units that have no answer");
   command->add_flag("--json", flags->json, "print the progress as JSON");
   command->footer(
       "Examples:\n"
@@ -129,7 +131,7 @@ void add_survey_unit(Command& survey) {
 void SurveyDeviceFlags::add(Command& command) {
   command.add_option("--device", ordinal, "which GPU")->capture_default_str();
   command.add_option("--rehearse", rehearse,
-                     "let the model of this target answer instead of a GPU; proves nothing about a GPU");
+                     "let the model of this target answer in place of a GPU; this proves nothing about a GPU");
 }
 
 std::optional<Target> SurveyDeviceFlags::rehearsed() const {
@@ -150,13 +152,11 @@ std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDe
 }
 
 void add_survey(Command& app, Context& context) {
-  Command* command = app.add_command("survey", "measure what no document states on a GPU, or read a report");
+  Command* command = app.add_command("survey", "measure on a GPU what no document states, or read a report");
   command->require_subcommand(1);
   command->footer(
-      "Examples:\n"
-      "  bitmma survey run -o report.safetensors\n"
-      "  bitmma survey read report.safetensors\n"
-      "  bitmma survey sealed  # what was predicted about this GPU, in less than a minute");
+      "Examples:\n  bitmma survey run -o report.safetensors\n  bitmma survey read report.safetensors\n  bitmma survey "
+      "sealed  # compare this GPU with bitmma's predictions, in less than a minute");
   add_survey_run(*command, context);
   add_survey_read(*command, context);
   add_survey_sealed(*command, context);

@@ -27,14 +27,14 @@ void print_confirmed(const Context& context, const std::vector<ReadSurvey>& read
   int64_t unread = 0;
   for (const ReadSurvey& read : reads) unread += read.count(SurveyVerdict::unreadable);
   if (unread > 0) {
-    context.terminal.err << fmt::format("{} cannot be read, and may keep others back: bitmma survey read shows them\n",
+    context.terminal.err << fmt::format("{} cannot be read and may hide others: bitmma survey read shows them\n",
                                         counted(unread, "record"));
   }
   if (!news.empty()) return;
   const bool only_rehearsals =
       std::ranges::all_of(reads, [](const ReadSurvey& read) { return read.report.is_rehearsal(); });
-  context.terminal.err << (only_rehearsals ? "a rehearsal is evidence of nothing\n"
-                                           : "nothing would become measured that is not measured already\n");
+  context.terminal.err << (only_rehearsals ? "a rehearsal proves nothing\n"
+                                           : "the report adds nothing that is not already measured\n");
 }
 
 void run_survey_read(Context& context, const SurveyReadFlags& flags) {
@@ -73,22 +73,21 @@ void add_survey_read(Command& survey, Context& context) {
   Command* command = survey.add_command("read", "read reports: which rules and choices they confirm, refute or decide");
   const auto flags = std::make_shared<SurveyReadFlags>();
   command->add_option("files", flags->files, "reports, and folders of them")->required();
-  command->add_flag("--all", flags->all, "every unit, also those that are confirmed");
+  command->add_flag("--all", flags->all, "show every unit, including confirmed ones");
   CLI::Option* const quick =
-      command->add_flag("--quick", flags->quick, "compare results, but do not search for the rules again");
-  CLI::Option* const json = command->add_flag("--json", flags->json, "everything as JSON");
-  command->add_flag("--confirmed", flags->confirmed, "data/surveys/confirmed.json with what would become measured")
+      command->add_flag("--quick", flags->quick, "only compare results; do not search for the rules again");
+  CLI::Option* const json = command->add_flag("--json", flags->json, "print everything as JSON");
+  command
+      ->add_flag("--confirmed", flags->confirmed, "print data/surveys/confirmed.json with what the reports add to it")
       ->excludes(quick)
       ->excludes(json);
   add_threads(*command, flags->threads);
   command->footer(
-      "Examples:\n"
-      "  bitmma survey read report.safetensors\n"
-      "  bitmma survey read --quick --json report.safetensors\n"
-      "  bitmma survey read --confirmed report.safetensors\n"
-      "Cases are made again and compared with this version's model; verdicts in a report are not used.\n"
-      "Exit code 1 when something is refuted or unknown, 2 when a report or one of its records cannot be read: fields\n"
-      "that contradict each other, units that the target does not have, cases of another version.");
+      "Examples:\n  bitmma survey read report.safetensors\n  bitmma survey read --quick --json report.safetensors\n  "
+      "bitmma survey read --confirmed report.safetensors\nCases are regenerated and compared with this version's "
+      "model; verdicts in a report are not used.\nExit code 1 when something is refuted or unknown, 2 when a report or "
+      "one of its records cannot be read: fields\nthat contradict each other, units that the target does not have, "
+      "cases of another version.");
   command->callback([flags, &context] { run_survey_read(context, *flags); });
 }
 

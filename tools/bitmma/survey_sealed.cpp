@@ -89,18 +89,18 @@ void add_survey_sealed(Command& survey, Context& context) {
   Command* command =
       survey.add_command("sealed", "compare this GPU with bitmma's sealed predictions for the open points");
   const auto flags = std::make_shared<SealedFlags>();
-  command->add_option("file", flags->path, "a sealed prediction; default: the one that is built in for this GPU");
+  command->add_option("file", flags->path,
+                      "file with a sealed prediction; default: the built-in prediction for this GPU");
   command->add_option("-o,--output", flags->out, "write the answers to this file too");
   flags->device.add(*command);
-  command->add_option("--unit-seconds", flags->unit_seconds, "stop a point that takes longer")->capture_default_str();
-  command->add_option("--jobs", flags->jobs, "processes at a time")->capture_default_str();
-  command->add_flag("--json", flags->json, "the findings as JSON");
+  command->add_option("--unit-seconds", flags->unit_seconds, "stop a point after this many seconds")
+      ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "number of processes at a time")->capture_default_str();
+  command->add_flag("--json", flags->json, "print the findings as JSON");
   command->footer(
-      "Examples:\n"
-      "  bitmma survey sealed  # less than a minute; sends nothing\n"
-      "  bitmma survey sealed blind.json --json\n"
-      "Exit code 1 when the GPU gives another answer than the predicted one, or none that is known; 2 without a GPU,\n"
-      "and when a point got no answer.");
+      "Examples:\n  bitmma survey sealed  # less than a minute; sends nothing\n  bitmma survey sealed blind.json "
+      "--json\nExit code 1 if the GPU gives another answer than predicted, or no known answer; 2 if there is no "
+      "GPU,\nor if a point has no answer.");
   command->callback([flags, &context] { run_sealed_command(context, *flags); });
   add_survey_point(survey);
 }
@@ -109,9 +109,8 @@ void add_survey_seal(Command& survey, Context& context) {
   Command* command = survey.add_command("seal", "write the sealed prediction of a target");
   const auto flags = std::make_shared<SealFlags>();
   command->add_option("target", flags->target, "the GPU, by its PTX name")->required();
-  command->add_option("-o,--output", flags->out, "file for the prediction, JSON")->required();
-  command->add_option("--withhold", flags->withhold,
-                      "leave the prediction out of points whose name contains this text");
+  command->add_option("-o,--output", flags->out, "file to write the prediction to, in JSON")->required();
+  command->add_option("--withhold", flags->withhold, "omit the prediction of points whose name contains this text");
   add_threads(*command, flags->threads);
   command->footer(
       "Example:\n"

@@ -82,7 +82,7 @@ void append_line(std::string& text, BenchFormat format, const std::vector<Part>&
 
 void BenchFlag::add(Command& command) {
   command.add_option("--format", name,
-                     "write text instead of a vector file, a line for each output: hex (A's row, B's column, C, D; for "
+                     "write text instead of a vector file, one line per output: hex (row of A, column of B, C, D; for "
                      "$readmemh), csv or jsonl");
   one_of(command.get_option("--format"), {"hex", "csv", "jsonl"});
 }
@@ -95,9 +95,9 @@ BenchFormat BenchFlag::format() const {
 }
 
 void write_bench_header(std::ostream& out, BenchFormat format, const Instruction& instruction, Target target) {
-  require_mma(instruction, "an instruction that moves data has no lines of outputs");
+  require_mma(instruction, "instructions that move data compute no outputs");
   if (mma_of(instruction).products > 1)
-    throw Error({.field = "--format", .seen = print(instruction), .expected = "one product an instruction"});
+    throw Error({.field = "--format", .seen = print(instruction), .expected = "one product per instruction"});
   if (format == BenchFormat::jsonl) return;
   const std::vector<Part> parts = parts_of(mma_of(instruction));
   std::string text =

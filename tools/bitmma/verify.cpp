@@ -120,7 +120,7 @@ int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progr
             name, one.differing_bytes, counted(one.changed_bytes, "byte"), differ(one.differing_bytes),
             one.first->offset, one.first->memory, one.first->expected, one.first->actual,
             one.order_matters ? "; its atomics add floating-point numbers, in an order that a GPU does not define" : "",
-            one.unsure_fusions > 0 ? "; bitmma run --fusions shows joins of products and sums that are not sure" : ""));
+            one.unsure_fusions > 0 ? "; bitmma run --fusions shows uncertain fusions of products and sums" : ""));
       }
       results.append(Report{{"file", file.file.path},
                             {"launch", i},
@@ -228,7 +228,7 @@ void add_verify(Command& app, Context& context) {
   Command* command =
       app.add_command("verify", "recompute D, or whole launches of kernels, and compare with what is recorded");
   const auto flags = std::make_shared<VerifyFlags>();
-  command->add_option("paths", flags->paths, "files of cases or of launches of kernels, and folders of them")
+  command->add_option("paths", flags->paths, "files with cases or with launches of kernels, or folders of such files")
       ->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
@@ -236,13 +236,10 @@ void add_verify(Command& app, Context& context) {
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
   command->footer(
-      "Examples:\n"
-      "  bitmma verify data/golden/sm_90a\n"
-      "  bitmma verify dump.safetensors --json\n"
-      "  bitmma verify dump.safetensors --cpu-target baseline\n"
-      "  bitmma verify launches.safetensors\n"
-      "For the first files, the output shows which rows, columns, warps and registers differ. An unreadable file is "
-      "reported and the others are verified. Exit code 1 if any bit differs, 2 if a file could not be read.");
+      "Examples:\n  bitmma verify data/golden/sm_90a\n  bitmma verify dump.safetensors --json\n  bitmma verify "
+      "dump.safetensors --cpu-target baseline\n  bitmma verify launches.safetensors\nFor the first files, the output "
+      "shows which rows, columns, warps and registers differ. An unreadable file is reported, and the others are "
+      "verified. Exit code 1 if any bit differs, 2 if a file could not be read.");
   command->callback([flags, &context] { run_verify(context, *flags); });
 }
 

@@ -247,6 +247,13 @@ def on_page_markdown(markdown: str, *, page, config, files) -> str:
     return markdown
 
 
+def on_page_context(context: dict, *, page, config, nav) -> dict:
+    """Gives the room of the table of contents to the text if the page has no sections."""
+    if not any(entry.children for entry in page.toc):
+        page.meta.setdefault("hide", []).append("toc")
+    return context
+
+
 def on_post_build(*, config) -> None:
     """Changes URLs in the theme's scripts, which would otherwise fetch mermaid, unused here, from elsewhere."""
     scripts = pathlib.Path(config.site_dir) / "assets/javascripts"

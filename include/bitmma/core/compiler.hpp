@@ -5,7 +5,7 @@
 #pragma once
 
 #if !defined(__cplusplus) || (__cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L))
-#error "bitmma needs C++20: -std=c++20 (bitmma.h serves C99 and C++11)"
+#error "bitmma needs C++20: compile with -std=c++20, or use bitmma.h, which needs only C99 or C++11"
 #endif
 
 #if !defined(BITMMA_SAME_FLAGS)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Errors and warnings. One type for every bad request: it carries all violations found, not only the first.
 //
-//   n = 12: legal is 8..256 in steps of 8; use n = 16 and zero the extra columns of B [PTX ISA 9.7.15.2]
+//   n = 12: must be 8..256 in steps of 8; use n = 16 and zero the extra columns of B [PTX ISA 9.7.15.2]
 //   ^field ^seen    ^expected               ^fix                                     ^source
 //
 //   nosuch.safetensors: no such file
-//   --json and -o: not together; --format jsonl writes all cases
+//   --json and -o: cannot be combined; --format jsonl writes all cases
 //   --padding 16: changes nothing here; leave it out
 //   model.pt: a PyTorch checkpoint; expected safetensors or NumPy's .npy and .npz
 #pragma once
@@ -59,11 +59,11 @@ enum class ViolationCode : uint8_t {
   undefined_by_ptx,
 };
 
-/// The form of the message. `wrong_value` is for quantities: only they make a sentence with "=" and "legal is".
+/// The form of the message. `wrong_value` is for quantities: only they make a sentence with "=" and "must be".
 enum class MessageForm : uint8_t {
-  wrong_value,   // FIELD = SEEN: legal is EXPECTED; FIX
-  no_such,       // SEEN: no such FIELD; FIX (there are EXPECTED)
-  not_together,  // FIELD and SEEN: not together: EXPECTED; FIX
+  wrong_value,   // FIELD = SEEN: must be EXPECTED; FIX
+  no_such,       // SEEN: no such FIELD; FIX (available: EXPECTED)
+  not_together,  // FIELD and SEEN: cannot be combined: EXPECTED; FIX
   statement,     // FIELD: SEEN; expected EXPECTED; FIX
 };
 
@@ -78,47 +78,47 @@ struct ViolationCodeInfo {
 inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::illegal_value, "illegal_value", "the value is not one of the legal ones"},
     {ViolationCode::unknown_name, "unknown_name", "a name that does not exist; `legal` lists those that do"},
-    {ViolationCode::contradiction, "contradiction", "two values that were given disagree"},
+    {ViolationCode::contradiction, "contradiction", "two given values contradict each other"},
     {ViolationCode::missing_instruction, "missing_instruction", "a file that does not name its instruction"},
     {ViolationCode::missing_type, "missing_type", "a file that does not say which of several types `field` has"},
-    {ViolationCode::other_instruction, "other_instruction", "a file of another instruction than was asked for"},
-    {ViolationCode::other_target, "other_target", "a file of another target than was asked for"},
+    {ViolationCode::other_instruction, "other_instruction", "a file for another instruction than the requested one"},
+    {ViolationCode::other_target, "other_target", "a file for another target than the requested one"},
     {ViolationCode::address_beyond_field, "address_beyond_field", "an address or stride beyond its descriptor field"},
     {ViolationCode::shift_without_ws, "shift_without_ws", "max_shift of an instruction without .ws"},
     {ViolationCode::odd_scale_id, "odd_scale_id", "a scale id that only PTX ISA 9.4 and later allow"},
     {ViolationCode::scale_id_of_vector, "scale_id_of_vector",
      "a scale id that some sizes of the scale vector do not allow; the mnemonic says the size"},
-    {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name that allows no known plan"},
-    {ViolationCode::no_effect, "no_effect", "a value that was given where nothing has it"},
-    {ViolationCode::not_found, "not_found", "`seen` does not exist; `field` is what it would be: a file, a verb",
+    {ViolationCode::unknown_kernel, "unknown_kernel", "a kernel name for which no plan is known"},
+    {ViolationCode::no_effect, "no_effect",
+     "a value for something that does not have it, such as scales for an instruction without scales"},
+    {ViolationCode::not_found, "not_found", "`seen` does not exist; `field` is its kind, such as a file or a command",
      MessageForm::no_such},
-    {ViolationCode::not_together, "not_together", "`field` and `seen` were both given, and exclude each other",
-     MessageForm::not_together},
+    {ViolationCode::not_together, "not_together", "`field` and `seen` cannot be combined", MessageForm::not_together},
     {ViolationCode::unknown_key, "unknown_key", "a key or tensor that no file of this kind has", MessageForm::no_such},
     {ViolationCode::unusable_file, "unusable_file", "a file that cannot be read or written, or is of another kind",
      MessageForm::statement},
     {ViolationCode::other_inputs, "other_inputs", "two files that should have the same inputs differ in them",
      MessageForm::statement},
-    {ViolationCode::would_replace, "would_replace", "a recorded result that would be lost; --replace-d replaces it",
+    {ViolationCode::would_replace, "would_replace", "a recorded result would be lost; --replace-d replaces it",
      MessageForm::statement},
     {ViolationCode::missing_plan, "missing_plan",
      "operands that libraries multiply in several ways; `legal` lists them"},
-    {ViolationCode::unread_argument, "unread_argument", "a flag or word that was given and changes nothing",
+    {ViolationCode::unread_argument, "unread_argument", "a flag or argument without effect", MessageForm::statement},
+    {ViolationCode::missing_argument, "missing_argument", "a required flag or argument is missing",
      MessageForm::statement},
-    {ViolationCode::missing_argument, "missing_argument", "a flag or word that is needed and was not given",
+    {ViolationCode::no_gpu, "no_gpu", "a GPU is required, but there is no driver, or no GPU responds",
      MessageForm::statement},
-    {ViolationCode::no_gpu, "no_gpu", "a GPU is needed, and there is no driver or no GPU that answers",
-     MessageForm::statement},
-    {ViolationCode::unsupported_ptx, "unsupported_ptx", "an instruction of a kernel that is not run here",
+    {ViolationCode::unsupported_ptx, "unsupported_ptx", "an instruction in a kernel that bitmma does not run",
      MessageForm::statement},
     {ViolationCode::out_of_bounds, "out_of_bounds", "a thread reads or writes outside of every allocation",
      MessageForm::statement},
-    {ViolationCode::misaligned, "misaligned", "a thread's address is no multiple of the size of its access",
+    {ViolationCode::misaligned, "misaligned", "a thread's address is not a multiple of the size of its access",
      MessageForm::statement},
     {ViolationCode::unwritten_read, "unwritten_read", "a thread reads memory that nothing wrote",
      MessageForm::statement},
     {ViolationCode::shared_memory_race, "shared_memory_race",
-     "two threads use a byte of shared memory, one writes, and no barrier is between", MessageForm::statement},
+     "two threads access a byte of shared memory without a barrier between them, and at least one writes",
+     MessageForm::statement},
     {ViolationCode::deadlock, "deadlock", "threads wait for a barrier that never completes", MessageForm::statement},
     {ViolationCode::kernel_trap, "kernel_trap", "a kernel stopped itself with trap", MessageForm::statement},
     {ViolationCode::undefined_by_ptx, "undefined_by_ptx", "a kernel does what PTX leaves undefined",
@@ -147,7 +147,7 @@ struct Violation {
 std::string alternatives(const std::vector<std::string>& values);
 /// `expected`, or the alternatives of `legal` if it is empty. Violations of an Error have `expected` set.
 std::string expected_of(const Violation& violation);
-/// One line in the form of the code: "field = seen: legal is ...; fix [source]", or for a warning "field = seen:
+/// One line in the form of the code: "field = seen: must be ...; fix [source]", or for a warning "field = seen:
 /// expected ...; fix [source]".
 std::string print(const Violation& violation);
 

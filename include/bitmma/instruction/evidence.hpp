@@ -46,9 +46,8 @@ inline constexpr auto evidence_levels = std::to_array<EvidenceInfo>({
      .meaning = "This project compared the instruction with that GPU; the dumps or the survey's report are in data."},
     {.id = Evidence::published_words,
      .name = "published hardware words",
-     .meaning =
-         "Others published result words of this GPU, these types and this K, and the words refute a fraction bit "
-         "more and a fraction bit less."},
+     .meaning = "Others published result words of this GPU, these types and this K, and the words rule out one "
+                "fraction bit more and one fraction bit less."},
     {.id = Evidence::measured_by_others,
      .name = "measured by others",
      .meaning = "Others state in public that they measured this rule on this GPU, these types and this K, with the "

@@ -31,11 +31,12 @@ struct WordEvidenceInfo {
   std::string_view meaning = {};
 };
 inline constexpr auto word_evidence_levels = std::to_array<WordEvidenceInfo>({
-    {WordEvidence::measured, "measured", "a GPU of the target was compared for all arguments"},
-    {WordEvidence::sampled, "sampled", "a GPU of the target was compared for random arguments"},
-    {WordEvidence::documented, "documented", "the PTX ISA or IEEE 754 gives the result; no GPU was compared"},
-    {WordEvidence::compiled, "compiled", "read from the instructions that a compiler emits; no GPU was compared"},
-    {WordEvidence::assumed, "assumed", "as on another target; no source speaks of this one"},
+    {WordEvidence::measured, "measured", "compared with a GPU of the target for all arguments"},
+    {WordEvidence::sampled, "sampled", "compared with a GPU of the target for random arguments"},
+    {WordEvidence::documented, "documented", "the PTX ISA or IEEE 754 defines the result; not compared with a GPU"},
+    {WordEvidence::compiled, "compiled",
+     "derived from the instructions that a compiler emits; not compared with a GPU"},
+    {WordEvidence::assumed, "assumed", "assumed to be as on another target; no source covers this one"},
 });
 static_assert(are_in_enum_order(word_evidence_levels));
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Needs = Mapping[str, Mapping[str, "str | None"]]
-"""Module -> dotted name in it -> its parameters in order, separated by spaces; None if only the name matters."""
+"""Maps a module to dotted names in it, and each name to its parameters in order, separated by spaces; None if only the name matters."""
 
 
 def look_up(module: str, name: str) -> Any:

@@ -50,7 +50,7 @@ class Compiled:
         if unsure and self.strict:
             first = unsure[0]
             raise refuse(loaded.kernel.name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
-                         "strict=False runs it; the last bit may differ")
+                         "use strict=False to run it; the last bit may differ")
         if unsure:
             self.unsure[loaded.kernel.name] = unsure
 
@@ -66,7 +66,7 @@ def memory_of(tensor: Any) -> np.ndarray:
     """The bytes from a tensor's first element to the end of its storage: a kernel may use strides."""
     device = str(getattr(tensor, "device", "cpu"))
     if device != "cpu":
-        raise refuse("argument", f"a tensor on {device}", "one on the CPU", ".cpu() copies it")
+        raise refuse("argument", f"a tensor on {device}", "one on the CPU", "use .cpu() to copy it")
     storage = tensor.untyped_storage()
     bytes_of = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
     return np.ctypeslib.as_array(bytes_of)[tensor.storage_offset() * tensor.element_size():]
@@ -79,7 +79,7 @@ class Launcher:
         self.config, self.metadata = config, metadata
         self.kinds = list(src.signature.values())
         if getattr(metadata, "num_ctas", 1) != 1:
-            raise refuse("num_ctas", metadata.num_ctas, "1: clusters are not run")
+            raise refuse("num_ctas", metadata.num_ctas, "1: clusters are not supported here")
 
     def __call__(self, x: int, y: int, z: int, stream: Any, loaded: Loaded, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
                  *arguments: Any) -> None:
@@ -116,7 +116,7 @@ class Launcher:
     def _descriptor(value: Any, meta: dict[str, Any]) -> list[Any]:
         """A tensor map, then shape and strides, as Triton's launcher passes a TensorDescriptor."""
         if meta.get("fp4_padded"):
-            raise refuse("tensor descriptor", "fp4 that is padded", "other types")
+            raise refuse("tensor descriptor", "padded fp4", "other types")
         if not value.base.is_contiguous() or list(value.base.shape) != list(value.shape):
             raise refuse("tensor descriptor", "of a part of a tensor", "one of a whole contiguous tensor")
         box = bitmma.tensor_map(value.base, tuple(meta["block_size"]), swizzle=("none", "32", "64", "128")[meta["swizzle"]],
@@ -156,7 +156,8 @@ class Driver:
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Any:
-        raise refuse("triton.autotune", "several configurations", "one", "the one that your GPU takes: timings decide it, and bits")
+        raise refuse("triton.autotune", "several configurations", "one",
+                     "keep only the configuration that your GPU selects: Triton selects it by timing, and it affects the bits")
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         return {"max_shared_mem": SHARED_BYTES[self.capability], "max_num_regs": 65536, "multiprocessor_count": 132, "warpSize": 32}

@@ -311,7 +311,7 @@ class _Thread:
             elif isinstance(transform, slices):
                 array = array[self._range([transform])]
             else:
-                raise refuse("reference", type(transform).__name__, "slices and transposes behind tiling and swizzle")
+                raise refuse("reference", type(transform).__name__, "slices and transposes after tiling and swizzle")
         return array
 
     def write(self, ref: Any, transforms: Sequence[Any], value: np.ndarray) -> None:

@@ -66,9 +66,9 @@ class Gpu(NamedTuple):
 
     target: str
     wide: str
-    """The instruction of whole warpgroups: "wgmma", "tcgen05" or none."""
+    """The instruction of whole warpgroups: "wgmma", "tcgen05" or empty."""
     fp8: str
-    """The form of fp8 for mma.sync: "fp8", "f16" (widened before), or "e5m2" (widened, without e4m3)."""
+    """How mma.sync multiplies fp8: "fp8" (directly), "f16" (widened first), or "e5m2" (widened first, without e4m3)."""
     imprecise: int
     """max_num_imprecise_acc if the kernel does not set it."""
     f64: str
@@ -94,7 +94,7 @@ class Compiler(NamedTuple):
     zero_scale: int
     """The bits of bf16 that the e8m0 scale 0 becomes: 0, or 2^-127."""
     adds_scaled: bool
-    """x + tl.dot_scaled(..) is one dot from x."""
+    """True if x + tl.dot_scaled(..) is compiled as one dot that starts from x."""
     hopper_f64: str
 
 
@@ -171,7 +171,7 @@ def k_order(k: int, bits: int, narrow: int) -> np.ndarray | None:
         return np.arange(k).reshape(4, kwidth // taken, taken).transpose(1, 0, 2).reshape(-1)
     if k % (8 * kwidth):
         raise refuse("K of tl.dot", k, f"a multiple of {4 * kwidth} for operands widened from {narrow} bits",
-                     "how Triton orders a shorter K is not known")
+                     "Triton's order for a shorter K is not known")
     #           chunk           half of it     thread         element of a thread, by instruction
     places = np.arange(k).reshape(-1, 2, 4, kwidth // taken, taken)
     return places.transpose(0, 3, 1, 2, 4).reshape(-1)
@@ -302,7 +302,7 @@ class Adapter:
         self.default_warps, self.default_fusion = warps, fp_fusion
         self.warps, self.fusion = warps, self._fusion(None)
         self.instructions: collections.Counter[str] = collections.Counter()
-        """The number of dots by chained instruction; a tf32x3 counts as three."""
+        """The number of dots for each instruction of a chain; a tf32x3 counts as three."""
         self.inexact: collections.Counter[str] = collections.Counter()
         """The number of floating-point operations that may have other bits on a GPU:
 
@@ -364,7 +364,7 @@ class Adapter:
         self.inexact[operation] += 1
         if self.strict:
             raise refuse("operation", operation, "one with a GPU's bits, because of strict=True",
-                         "bitmma.kernel runs the compiled PTX of a whole kernel")
+                         "use bitmma.kernel to run the compiled PTX of a whole kernel")
 
     def _reducing(self, name: str, apply: Callable) -> Callable:
 
@@ -382,7 +382,7 @@ class Adapter:
 
         def launching(executor: Any, *arguments: Any, **named: Any) -> Any:
             if (named.get("num_ctas") or 1) != 1:
-                raise refuse("num_ctas", named["num_ctas"], "1", "blocks shared by several CTAs are not known")
+                raise refuse("num_ctas", named["num_ctas"], "1", "the layout of blocks that several CTAs share is not known")
             _require_warps(named.get("num_warps") or self.default_warps)
             self.warps = named.get("num_warps") or self.default_warps
             self.fusion = self._fusion(named.get("enable_fp_fusion"))
@@ -432,7 +432,7 @@ class Adapter:
                 if dot.from_zeros and self.constant_zeros is None and lhs.dtype.scalar.is_floating():
                     raise refuse("a sum with tl.dot(a, b, zeros)", "in doubt",
                                  "install(constant_zeros=..), or tl.dot(a, b)",
-                                 "in a loop over K the compiler keeps the addition, elsewhere the dot begins from it")
+                                 "in a loop over K the compiler keeps the addition; elsewhere it starts the dot from the sum")
                 if not dot.from_zeros or self.constant_zeros:
                     return self._from_dot(self._done(dot.fuse(self._value(other)), dot.dtype))
         return None
@@ -465,7 +465,7 @@ class Adapter:
         products = [one for one in (lhs, rhs) if getattr(one, "factors", None) is not None]
         if len(products) == 2:
             raise refuse("a sum", "of two products, one of them of a dot's result", "one product and another value",
-                         "which of them becomes part of an fma is not known: use tl.fma, or enable_fp_fusion=False")
+                         "it is not known which of them the compiler fuses: use tl.fma, or enable_fp_fusion=False")
         if products:
             (x, y), first = products[0].factors, products[0] is lhs
             z = self._value(rhs if first else lhs)
@@ -579,11 +579,11 @@ class Adapter:
     def _operand(self, handle: Any) -> tuple[str, np.ndarray]:
         name = handle.get_element_ty().name
         if name not in TYPES:
-            raise refuse("type of a tl.dot operand", name, ", ".join(TYPES), "other types are not NVIDIA's")
+            raise refuse("type of a tl.dot operand", name, ", ".join(TYPES), "NVIDIA GPUs have no other types")
         kind, dtype = TYPES[name]
         if kind == "e4m3" and self.gpu.fp8 == "e5m2":
             raise refuse("type of a tl.dot operand", name, f"fp8e5 on {self.gpu.target}",
-                         "Triton compiles no e4m3 there")
+                         "Triton does not compile e4m3 for that GPU")
         return kind, np.ascontiguousarray(handle.data).view(dtype)
 
     def _accumulator(self, handle: Any) -> str:
@@ -629,7 +629,7 @@ class Adapter:
                 x, y, narrow = x.astype(np.float16), y.astype(np.float16), 8
             if narrow == 0:
                 raise refuse("an operand of tl.dot", "made by tl.join", "loads and elementwise operations",
-                             "mma.sync takes K in an order that is not known then")
+                             "the order in which mma.sync then adds K is not known")
             order = k_order(k, 8 * x.dtype.itemsize, narrow)
             if order is not None:
                 x, y = x[..., order], y[..., order, :]
@@ -731,7 +731,7 @@ class Adapter:
         if not k_packed or fine and kinds != {"e2m1"}:
             raise refuse("tl.dot_scaled", "packed along M or N" if not k_packed else "e4m3 scales of fp8",
                          f"packed along K, with e8m0 scales, on {self.gpu.target}",
-                         "what Triton makes of it is not known")
+                         "it is not known how Triton compiles it")
         if self.gpu.scaled == "mma.sync":
             if kinds == {"e2m1"}:
                 return "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::" + \
@@ -793,8 +793,9 @@ def _pending_class(handle_class: type) -> type:
         def data(self) -> np.ndarray:
             if self.fused:
                 raise refuse("a result of tl.dot", "added to something, then used again", "used once, or not added",
-                             "the compiler keeps that addition apart from the dot; the interpreter, line by line, did "
-                             "not: read the result before the addition, as in x = product * 1.0")
+                             "the compiler keeps that addition separate from the dot, but the interpreter, which "
+                             "runs line by line, merged them: read the result before the addition, as in x = "
+                             "product * 1.0")
             if self.value is None:
                 self.value = self.compute(None)
             return self.value

@@ -20,13 +20,13 @@ constexpr auto c_rows = std::to_array<CRow>({
 
 void add_cleared(Rows& rows) {
   add(rows, "c.cleared", FaultStage::c, "C is not added: the accumulator was cleared",
-      "scale-d, or enable-input-d, must be 1 here",
+      "scale-d or enable-input-d must be 1 here",
       [](const Subject&, Parts& parts) { return parts.operands.c.reset(), true; });
 }
 
 void add_not_cleared(Rows& rows) {
   add(rows, "c.not_cleared", FaultStage::c, "C is added: the accumulator was not cleared",
-      "scale-d, or enable-input-d, must be 0 in the first step of K", [](const Subject& s, Parts& parts) {
+      "scale-d or enable-input-d must be 0 in the first step of K", [](const Subject& s, Parts& parts) {
         std::optional<Operands> read = s.read_as(with_enable_input_d(s.instruction(), true), s.one().before);
         if (read) parts.operands.c = std::move(read->c);
         return read.has_value();
@@ -62,7 +62,7 @@ constexpr auto output_rows = std::to_array<OutputRow>({
        return {at.row, at.col ^ 8};
      }},
     {.id = "d.rows_64",
-     .what = "D: rows in blocks of 64 exchanged",
+     .what = "D: blocks of 64 rows exchanged",
      .fix = "which warpgroup or CTA holds which half",
      .applies = [](const Mma& mma) { return mma.m > 64; },
      .from = [](const Mma&, Position at) -> Position {
@@ -76,14 +76,14 @@ constexpr auto output_rows = std::to_array<OutputRow>({
        return {at.row ^ 128, at.col};
      }},
     {.id = "d.rows_16_off",
-     .what = "D: rows 16 further on: a lane offset of 16, or another warp",
+     .what = "D: shifted by 16 rows: a lane offset of 16, or another warp",
      .fix = "M = 64 uses 16 lanes of every 32",
      .applies = [](const Mma& mma) { return mma.m >= 32; },
      .from = [](const Mma& mma, Position at) -> Position {
        return {(at.row + 16) % mma.m, at.col};
      }},
     {.id = "d.rows_32_off",
-     .what = "D: rows 32 further on: the lanes of the next warp",
+     .what = "D: shifted by 32 rows: the lanes of the next warp",
      .fix = "warp w reads lanes 32 w and up",
      .applies = [](const Mma& mma) { return mma.m >= 32; },
      .from = [](const Mma& mma, Position at) -> Position {
@@ -97,7 +97,7 @@ constexpr auto output_rows = std::to_array<OutputRow>({
        return {at.row, (at.col + mma.n / 2) % mma.n};
      }},
     {.id = "d.cols_8_off",
-     .what = "D: columns 8 further on",
+     .what = "D: shifted by 8 columns",
      .fix = "the column of the address",
      .applies = [](const Mma& mma) { return mma.n > 8; },
      .from = [](const Mma& mma, Position at) -> Position {
@@ -145,7 +145,7 @@ void add_exchanged_rows(Rows& rows, const Subject& s) {
     for (int y = x + 1; y < blocks; ++y) {
       if (blocks == 2) continue;  // the same as d.rows_64
       add_exchange(fmt::format("d.blocks.{}_{}", x, y),
-                   fmt::format("D: rows {} and {} on exchanged, blocks of 64", x * block, y * block),
+                   fmt::format("D: rows from {} and from {} exchanged, in blocks of 64", x * block, y * block),
                    "which warpgroup or CTA holds which rows", block, x, y, m);
     }
   }
@@ -168,7 +168,8 @@ void add_steps(Rows& rows, const Subject& s) {
   constexpr std::string_view fix = "the loop over K: its bounds, and the stage that each step reads";
   for (const Role x : {Role::a, Role::b}) {
     add(rows, fmt::format("{}.not_advanced", letter(x)), stage_of(x),
-        fmt::format("{}: every step reads the first one's: its descriptor does not advance along K", upper(x)),
+        fmt::format("{}: every step reads the tile of the first step: the descriptor does not advance along K",
+                    upper(x)),
         "advance the start field by (bytes of K) >> 4 for every instruction",
         [x, step = s.step_k()](const Subject&, Parts& parts) {
           Matrix& operand = operand_of(parts, x);
@@ -204,14 +205,14 @@ void add_steps(Rows& rows, const Subject& s) {
           return !subject.truth().scales;  // each step's scales have their own place
         });
   }
-  add(rows, "d.loop_twice", FaultStage::output, "D: all of K added twice", fix,
+  add(rows, "d.loop_twice", FaultStage::output, "D: all of K is added twice", fix,
       [](const Subject& subject, Parts& parts) {
         parts.outcome = Accumulated{.products = {subject.truth()}};
         return true;
       });
   add(rows, "c.cleared_in_every_step", FaultStage::output,
-      "D: the last step alone: the accumulator is cleared before each",
-      "scale-d, or enable-input-d, must be 1 in every step but the first", [](const Subject& subject, Parts& parts) {
+      "D: only the last step: the accumulator is cleared before every step",
+      "scale-d or enable-input-d must be 1 in every step except the first", [](const Subject& subject, Parts& parts) {
         const int last = subject.mma().k - subject.step_k();
         Operands alone = part_of_k(subject.truth(), last, subject.step_k());
         alone.c.reset();
@@ -242,11 +243,12 @@ void add_steps(Rows& rows, const Subject& s) {
 /// Faults in sums over K: the steps are the file's cases in order, or the blocks that follow the descriptors.
 void add_loops(Rows& rows, const Subject& s) {
   if (s.mma().c != s.mma().d || s.is_tile()) return;
-  constexpr std::string_view fix = "how many instructions D is the sum of, and which of them the file records";
+  constexpr std::string_view fix = "how many instructions add to D, and which of them the file records";
   for (const int count : {2, 3, 4, 6, 8}) {
     if (s.blocks_of_k(count).empty()) continue;
     add(rows, fmt::format("d.blocks_of_k.{}", count), FaultStage::output,
-        fmt::format("D: {} blocks of K added up, with descriptors that advance along K; the case is the first alone",
+        fmt::format("D: the sum over {} blocks of K, with descriptors that advance along K; the case contains only the "
+                    "first block",
                     count),
         fix, [count](const Subject& subject, Parts& parts) {
           std::vector<Operands> blocks = subject.blocks_of_k(count);
@@ -291,7 +293,7 @@ void add_accumulator_faults(Rows& rows, const Subject& s) {
   else if (s.one().has_state()) add_not_cleared(rows);
   if (reads_c && s.cases() > 1) {
     add(rows, "c.other_case", FaultStage::c,
-        "C of the next case: instructions in another order, or another accumulator",
+        "C: the C of the next case: instructions in another order, or another accumulator",
         "which accumulator each instruction adds to", [](const Subject& subject, Parts& parts) {
           std::optional<Operands> next = subject.next_operands();
           if (next) parts.operands.c = std::move(next->c);
@@ -314,7 +316,7 @@ void add_accumulator_faults(Rows& rows, const Subject& s) {
         });
   }
   if (s.mma().scale_input_d != 0) {
-    add(rows, "c.no_scale", FaultStage::c, "scale-input-d left out", "the immediate after enable-input-d",
+    add(rows, "c.no_scale", FaultStage::c, "scale-input-d is missing", "the immediate after enable-input-d",
         [](const Subject&, Parts& parts) { return parts.operands.scale_input_d = 0, true; });
   }
 }
@@ -339,14 +341,14 @@ void add_output_faults(Rows& rows, const Subject& s) {
   }
   if (s.truth().c && s.mma().c == s.mma().d) {
     add(rows, "d.not_written", FaultStage::output,
-        "D: still what it was before: read too early, or the instruction did not run", "the wait before D is read",
+        "D: unchanged: it was read too early, or the instruction did not run", "the wait before D is read",
         [](const Subject&, Parts& parts) { return parts.outcome = Unwritten{}, true; });
   }
   add_loops(rows, s);
   for (const int distance : {1, -1}) {
     if (s.cases() < 2 || (s.cases() == 2 && distance < 0)) continue;
     add(rows, fmt::format("d.case.{:+}", distance), FaultStage::output,
-        fmt::format("D: that of the {} case", distance > 0 ? "next" : "previous"),
+        fmt::format("D: the D of the {} case", distance > 0 ? "next" : "previous"),
         "the order of instructions or of stores", [distance](const Subject& subject, Parts& parts) {
           parts.outcome = OtherCase{distance};
           return subject.has_same_d(distance);

@@ -77,7 +77,7 @@ void add_adder_faults(Rows& rows, const Subject& s) {
     // A rule that adds identically explains nothing.
     if (what_if.kind == WhatIf::Kind::model && print_rule(what_if.model) == print_rule(model)) continue;
     add(rows, id_of(what_if, all), FaultStage::arithmetic, "another adder: " + what_if.name,
-        "who computed D? a GPU of another generation, or a CPU reference",
+        "check what computed D: perhaps a GPU of another generation, or a CPU reference",
         [what_if](const Subject&, Parts& parts) { return parts.adder = what_if, true; });
   }
   if (model.output == Format::s32) {

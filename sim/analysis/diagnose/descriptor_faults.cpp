@@ -59,19 +59,19 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
            return true;
          }},
     {.id = "sbo_not_shifted",
-     .what = "SBO in bytes where bytes >> 4 belong",
+     .what = "SBO in bytes instead of bytes >> 4",
      .fix = stored_in_16,
      .change = [](SmemMatrix& m) { return store_bytes(m, false, true); }},
     {.id = "lbo_not_shifted",
-     .what = "LBO in bytes where bytes >> 4 belong",
+     .what = "LBO in bytes instead of bytes >> 4",
      .fix = stored_in_16,
      .change = [](SmemMatrix& m) { return store_bytes(m, true, false); }},
     {.id = "strides_not_shifted",
-     .what = "LBO and SBO in bytes where bytes >> 4 belong",
+     .what = "LBO and SBO in bytes instead of bytes >> 4",
      .fix = stored_in_16,
      .change = [](SmemMatrix& m) { return store_bytes(m, true, true); }},
     {.id = "sbo_zero",
-     .what = "SBO is 0: every 8 rows are the first 8",
+     .what = "SBO is 0: every group of 8 rows reads the first 8 rows",
      .fix = "the stride field was never set",
      .change = [](SmemMatrix& m) { return m.descriptor.strides.stride_dim_byte_offset = 0, true; }},
     {.id = "lbo_zero",
@@ -82,8 +82,8 @@ constexpr auto descriptor_rows = std::to_array<DescriptorRow>({
            return m.descriptor.strides.leading_dim_byte_offset = 0, !m.descriptor.leading_dim_absolute;
          }},
     {.id = "strides_of_columns",
-     .what = "read as core matrices that follow each other along the rows: SBO 128, LBO of all rows",
-     .fix = "without swizzle both orders of core matrices are legal; LBO and SBO say which one it is",
+     .what = "read as core matrices in order along the rows: SBO 128, and LBO spans all rows",
+     .fix = "without swizzle both orders of core matrices are legal; LBO and SBO determine which one is used",
      .change =
          [](SmemMatrix& m) {
            if (info(m.descriptor.swizzle).bits != 0 || m.major != Major::k || m.descriptor.leading_dim_absolute)
@@ -112,7 +112,7 @@ std::string print_mode_fault(const SwizzleInfo& own, const SwizzleInfo& mode, Ma
   if (mode.bits == 0) return fmt::format("written without swizzle, but read with {}; or the other way round", own.name);
   return fmt::format("read with swizzle {} instead of {}{}", mode.name, own.name,
                      mode.rows_per_atom < 8 && major == Major::k
-                         ? ", which PTX has for MN-major alone: what it reads here is a model choice"
+                         ? ", which PTX defines only for MN-major: what it reads here is an assumption of the model"
                          : "");
 }
 
@@ -219,7 +219,8 @@ void add_other_buffer(Rows& rows, const Subject& s, Role x, const SmemMatrix& ma
   at_others_start.start_address_bytes = others->descriptor.start_address_bytes;
   if (at_others_start == others->descriptor) return;
   add(rows, fmt::format("{}.other_descriptor", letter(x)), stage_of(x),
-      fmt::format("{}: {}, by its descriptor", upper(x), what), fix, [x, other](const Subject& subject, Parts& parts) {
+      fmt::format("{}: {}, according to its descriptor", upper(x), what), fix,
+      [x, other](const Subject& subject, Parts& parts) {
         SmemMatrix m = *subject.in_smem(x);
         m.descriptor = subject.in_smem(other)->descriptor;
         std::optional<Matrix> read = subject.read(x, m);

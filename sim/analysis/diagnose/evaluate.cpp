@@ -58,9 +58,10 @@ void keep_disabled_lanes(const Subject& subject, Matrix& d) {
 
 Subject::Subject(std::span<const Case> cases, int64_t index) : cases_(cases), index_(index) {
   if (index < 0 || index >= this->cases()) {
-    throw Error({.field = "case",
-                 .seen = std::to_string(index),
-                 .expected = cases.empty() ? "one of at least 1 case" : fmt::format("0..{}", cases.size() - 1)});
+    throw Error(
+        {.field = "case",
+         .seen = std::to_string(index),
+         .expected = cases.empty() ? "a case of a list that is not empty" : fmt::format("0..{}", cases.size() - 1)});
   }
   mma_ = mma_of(instruction());
   step_k_ = mma_.k;
@@ -368,15 +369,15 @@ Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std:
     if (!row || !row->apply(subject, alone)) {
       throw Error({.field = "fault",
                    .seen = id,
-                   .expected = "the id of a fault that this case can have",
-                   .fix = "the catalogue of faults names them"});
+                   .expected = "the id of a fault that is possible in this case",
+                   .fix = "the catalogue of faults lists them"});
     }
     take_stage(parts, alone, row->fault.stage);
   }
   if (!computable(parts)) {
     throw Error({.field = "faults",
                  .seen = fmt::format("{}", fmt::join(fault_ids, ", ")),
-                 .expected = "faults whose types and adder go together"});
+                 .expected = "faults whose types and adder are compatible"});
   }
   if (const auto* const other = std::get_if<OtherCase>(&parts.outcome)) {
     const Subject neighbour(cases, subject.neighbour(other->distance));

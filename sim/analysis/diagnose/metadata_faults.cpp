@@ -29,7 +29,7 @@ struct MetadataRow {
 
 constexpr auto metadata_rows = std::to_array<MetadataRow>({
     {.id = "metadata.ignored",
-     .what = "metadata ignored: the first elements of every chunk",
+     .what = "metadata ignored: the first elements of every chunk are used",
      .fix = "the metadata operand was never written",
      .change =
          [](const Mma& mma, Operands& operands) {
@@ -41,7 +41,7 @@ constexpr auto metadata_rows = std::to_array<MetadataRow>({
            return true;
          }},
     {.id = "metadata.reversed",
-     .what = "positions counted from the other end of the chunk",
+     .what = "positions are counted from the other end of the chunk",
      .fix = "the lowest bits of a nibble are the first stored element",
      .change =
          [](const Mma& mma, Operands& operands) {
@@ -105,7 +105,7 @@ void add_metadata_faults(Rows& rows, const Subject& s) {
   }
   add_exchanged_threads(rows, s);
   if (s.is_tile() && s.mma().k > s.step_k()) {
-    add(rows, "metadata.not_advanced", FaultStage::metadata, "every step reads the metadata of the first",
+    add(rows, "metadata.not_advanced", FaultStage::metadata, "every step reads the metadata of the first step",
         "the metadata operand of each step", [](const Subject& subject, Parts& parts) {
           Operands& operands = parts.operands;
           const auto stored = static_cast<size_t>(operands.a.cols()),

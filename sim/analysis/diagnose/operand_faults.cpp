@@ -46,14 +46,14 @@ constexpr auto move_rows = std::to_array<MoveRow>({
      }},
     {.id = "transposed",
      .what = "transposed",
-     .fix = "which of its two extents runs along K?",
+     .fix = "check which of its two extents runs along K",
      .applies = [](const Lines& lines) { return lines.count == lines.k; },
      .from = [](const Lines&, LineElement e) -> LineElement {
        return {e.k, e.line};
      }},
     {.id = "blocks_transposed",
      .what = "every block of 8 x 8 transposed",
-     .fix = "ldmatrix with .trans where there should be none, or none where there should",
+     .fix = "ldmatrix with an unwanted .trans, or without a required one",
      .applies = [](const Lines& lines) { return lines.in_registers && lines.code_bits == 16 && lines.k % block == 0; },
      .from = [](const Lines&, LineElement e) -> LineElement {
        return {e.line / block * block + e.k % block, e.k / block * block + e.line % block};
@@ -114,8 +114,8 @@ struct PartRow {
   bool second;  // which half of K is present
 };
 constexpr auto part_rows = std::to_array<PartRow>({
-    {.id = "first_half_of_k", .what = "only the first half of K is there, the rest is zero", .second = false},
-    {.id = "last_half_of_k", .what = "only the second half of K is there, the rest is zero", .second = true},
+    {.id = "first_half_of_k", .what = "only the first half of K is present, the rest is zero", .second = false},
+    {.id = "last_half_of_k", .what = "only the second half of K is present, the rest is zero", .second = true},
 });
 
 /// Moves elements within an operand. Does not apply if an element would come from outside.
@@ -173,7 +173,7 @@ void add_types_of_other_widths(Rows& rows, const Subject& s, Role x, const Forma
 
 void add_sign(Rows& rows, Role x) {
   add(rows, fmt::format("{}.negate", letter(x)), stage_of(x),
-      fmt::format("{}: its sign is not flipped, or flipped where it should not be", upper(x)),
+      fmt::format("{}: its sign is not flipped although it should be, or the other way round", upper(x)),
       "imm-scale, or the negate bit of the instruction descriptor", [x](const Subject&, Parts& parts) {
         bool& negate = x == Role::a ? parts.operands.negate_a : parts.operands.negate_b;
         negate = !negate;
@@ -236,12 +236,12 @@ void add_exchanged_warps(Rows& rows, const Subject& s) {
 
 void add_absent(Rows& rows, const Subject& s, Role x) {
   add(rows, fmt::format("{}.zero", letter(x)), stage_of(x),
-      fmt::format("{}: all zero: not loaded yet, or waited for the wrong barrier", upper(x)),
+      fmt::format("{}: all zero: not loaded yet, or the kernel waited for the wrong barrier", upper(x)),
       "the wait before the instruction",
       [x](const Subject&, Parts& parts) { return operand_of(parts, x).fill(0), true; });
   for (const PartRow& row : part_rows) {
     add(rows, fmt::format("{}.{}", letter(x), row.id), stage_of(x), fmt::format("{}: {}", upper(x), row.what),
-        "the box of the copy, the tail of K, or how many instructions a tile of K takes",
+        "the box of the copy, the tail of K, or the number of instructions per tile of K",
         [x, row](const Subject&, Parts& parts) {
           Matrix& operand = operand_of(parts, x);
           const int k = x == Role::a ? operand.cols() : operand.rows();
@@ -256,8 +256,8 @@ void add_absent(Rows& rows, const Subject& s, Role x) {
   }
   if (s.cases() < 2) return;
   add(rows, fmt::format("{}.other_case", letter(x)), stage_of(x),
-      fmt::format("{}: that of the next case: another stage or iteration", upper(x)), "the index of the pipeline stage",
-      [x](const Subject& subject, Parts& parts) {
+      fmt::format("{}: the one of the next case: another stage or iteration", upper(x)),
+      "the index of the pipeline stage", [x](const Subject& subject, Parts& parts) {
         std::optional<Operands> next = subject.next_operands();
         if (next) operand_of(parts, x) = std::move(x == Role::a ? next->a : next->b);
         return next.has_value();
@@ -267,7 +267,7 @@ void add_absent(Rows& rows, const Subject& s, Role x) {
 /// Omits what the instruction does to an operand before the product.
 void add_left_out(Rows& rows, const Subject& s, Role x) {
   if (x == Role::a && s.one().has_state() && s.mma().repeats_last_rows) {
-    add(rows, "a.no_ashift", FaultStage::a, "A: .ashift left out", "the qualifier",
+    add(rows, "a.no_ashift", FaultStage::a, "A: .ashift is missing", "the qualifier",
         [](const Subject& subject, Parts& parts) {
           std::optional<Operands> read = subject.read_as(without_ashift(subject.instruction()), subject.one().before);
           if (read) parts.operands.a = std::move(read->a);
@@ -275,7 +275,7 @@ void add_left_out(Rows& rows, const Subject& s, Role x) {
         });
   }
   if (x == Role::b && s.one().before.has(Field::zero_column_mask)) {
-    add(rows, "b.no_mask", FaultStage::b, "B: the zero-column mask left out", "bit 39 of the mask descriptor",
+    add(rows, "b.no_mask", FaultStage::b, "B: the zero-column mask is missing", "bit 39 of the mask descriptor",
         [](const Subject& subject, Parts& parts) {
           State state = subject.one().before;
           ZeroColumnMask mask = decode_zero_column_mask(state.number(Field::zero_column_mask));

@@ -31,11 +31,11 @@ constexpr std::string_view lane_of_row = "row % 32 is the lane, row / 32 the 4-b
                            first_row_of_copy = "the row at which the copy of the scales begins";
 constexpr auto scale_rows = std::to_array<ScaleRow>({
     {.id = "next_row",
-     .what = "those of the next row",
+     .what = "the scales of the next row",
      .fix = "the row that a scale belongs to",
      .from = [](int p, int n) { return (p + 1) % n; }},
     {.id = "previous_row",
-     .what = "those of the previous row",
+     .what = "the scales of the previous row",
      .fix = "the row that a scale belongs to",
      .from = [](int p, int n) { return (p + n - 1) % n; }},
     {.id = "rows_32",
@@ -65,24 +65,24 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
     {.id = "rotated.-64", .what = "rotated by 64 rows back", .fix = first_row_of_copy, .from = rotated<-64>},
     {.id = "rows_untiled",
      .what = "the image is row-major, not in tiles of 128 x 4",
-     .fix = "pack them into tiles, as tcgen05.cp wants them",
+     .fix = "pack them into tiles, as tcgen05.cp expects",
      .from = [](int p, int n) { return n == 128 ? p % 32 * 4 + p / 32 : p; }},
     {.id = "first_row",
-     .what = "those of row 0 for all",
-     .fix = "a broadcast that should not be",
+     .what = "the scales of row 0 for all rows",
+     .fix = "an unwanted broadcast",
      .from = [](int, int) { return 0; }},
     {.id = "first_block",
-     .what = "that of the first block for all of K",
+     .what = "the scale of the first block for all of K",
      .fix = "the ids, or the size of the scale vector",
      .along_k = true,
      .from = [](int, int) { return 0; }},
     {.id = "next_block",
-     .what = "those of the next block",
+     .what = "the scales of the next block",
      .fix = "the id in the instruction descriptor",
      .along_k = true,
      .from = [](int p, int n) { return (p + 1) % n; }},
     {.id = "previous_block",
-     .what = "those of the previous block",
+     .what = "the scales of the previous block",
      .fix = "the id in the instruction descriptor",
      .along_k = true,
      .from = [](int p, int n) { return (p + n - 1) % n; }},
@@ -97,8 +97,8 @@ constexpr auto scale_rows = std::to_array<ScaleRow>({
      .along_k = true,
      .from = [](int p, int n) { return (p ^ 1) < n ? p ^ 1 : p; }},
     {.id = "blocks_of_32",
-     .what = "one scale for two blocks: a vector of 32 where 16 is meant",
-     .fix = "scale_vec::4X or block16 has a scale for every 16",
+     .what = "one scale for two blocks: a vector of 32 instead of 16",
+     .fix = "scale_vec::4X or block16 has a scale for every 16 elements",
      .along_k = true,
      .from = [](int p, int) { return p / 2 * 2; }},
 });
@@ -183,11 +183,11 @@ void add_scale_steps(Rows& rows, const Subject& s, Role x) {
       return m != before;
     });
   };
-  add_from("not_advanced", "every step reads those of the first", "the columns that each step's scales are copied to",
-           steps);
+  add_from("not_advanced", "every step reads the scales of the first step",
+           "the columns to which each step's scales are copied", steps);
   const int in_a_cell = 4 / of_one;
   if (in_a_cell > 1 && in_a_cell < steps)
-    add_from("id_not_advanced", fmt::format("{} steps read those of the first of them", in_a_cell),
+    add_from("id_not_advanced", fmt::format("groups of {} steps read the scales of their first step", in_a_cell),
              "the id in the instruction descriptor of each step", in_a_cell);
 }
 
@@ -197,7 +197,7 @@ void add_scale_faults_of(Rows& rows, const Subject& s, Role x) {
     return m.fill(static_cast<uint64_t>(format.bias) << format.mantissa_bits), true;
   });
   if (has_choice_of_scale_types(s.instruction())) {
-    add_scale_fault(rows, x, "type", "ue8m0 taken for ue4m3, or the other way round",
+    add_scale_fault(rows, x, "type", "ue8m0 read as ue4m3, or the other way round",
                     "bit 23 of the instruction descriptor", [](Matrix& m) {
                       m = m.as(m.format() == Format::ue8m0 ? Format::ue4m3 : Format::ue8m0);
                       return true;

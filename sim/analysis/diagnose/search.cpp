@@ -214,7 +214,7 @@ Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, 
   if (actual.empty() || actual.size() > cases.size()) {
     throw Error({.field = "cases",
                  .seen = counted(static_cast<int64_t>(actual.size()), "matrix of D"),
-                 .expected = fmt::format("1..{}, one for each of the first cases", cases.size())});
+                 .expected = fmt::format("1..{}: one for each of the first cases", cases.size())});
   }
   Diagnosis diagnosis{.cases = static_cast<int64_t>(actual.size())};
   std::vector<Violation> violations;

@@ -93,7 +93,7 @@ constexpr auto written_rows = std::to_array<WrittenRow>({
                        [&](int row, int k) { return int64_t{k} * lines.rows() + row; });
          }},
     {.id = "dense.none",
-     .what = "written in core matrices without swizzle, none left out between them",
+     .what = "written in core matrices without swizzle and without gaps between them",
      .applies = has_other_mode<Swizzle::none>,
      .write = write_in<Swizzle::none>},
     {.id = "dense.32",

@@ -31,24 +31,24 @@ constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
     flag<&MmaSync::b_row>("b_row", "m8n8k4 of f16: B is row-major"),
     word<&MmaSync::bit_operation, bit_operations>("bit_operation", "b1: how the bits of A and B are combined"),
     flag<&MmaSync::saturate>("saturate", "integers: .satfinite, clamps D"),
-    word<&MmaSync::rounding, roundings>("rounding", "f64: rounding mode; without it to nearest even"),
+    word<&MmaSync::rounding, roundings>("rounding", "f64: rounding mode; default: to nearest even"),
     word<&MmaSync::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
     format<&MmaSync::scale_type>("scale_type", "type of block scales").among(scale_types).where(has_scales),
-    number<&MmaSync::byte_id_a>("byte_id_a", "byte of the register that holds A's first scale")
+    number<&MmaSync::byte_id_a>("byte_id_a", "byte of the register with A's first scale")
         .where(has_scales)
         .called("scale_a_id")
         .as_immediate(two_bits("byte_id_a"), has_scales),
-    number<&MmaSync::thread_id_a>("thread_id_a", "which pair of a quad's threads has A's scales: 0 or 1")
+    number<&MmaSync::thread_id_a>("thread_id_a", "the pair of threads of a quad that has A's scales: 0 or 1")
         .where(has_scales)
         .as_immediate(two_bits("thread_id_a"), has_scales),
-    number<&MmaSync::byte_id_b>("byte_id_b", "byte of the register that holds B's first scale")
+    number<&MmaSync::byte_id_b>("byte_id_b", "byte of the register with B's first scale")
         .where(has_scales)
         .called("scale_b_id")
         .as_immediate(two_bits("byte_id_b"), has_scales),
-    number<&MmaSync::thread_id_b>("thread_id_b", "which thread of a quad has B's scales: 0..3")
+    number<&MmaSync::thread_id_b>("thread_id_b", "the thread of a quad that has B's scales: 0..3")
         .where(has_scales)
         .as_immediate(two_bits("thread_id_b"), has_scales),
-    number<&MmaSync::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A")
+    number<&MmaSync::sparsity_selector>("sparsity_selector", "the threads that hold the metadata of a sparse A")
         .as_immediate(two_bits("sparsity_selector", "0 without .sp"),
                       [](const MmaSync& one) { return one.sparse && !one.has_scales(); }),
 });

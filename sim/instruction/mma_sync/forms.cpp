@@ -102,7 +102,7 @@ constexpr auto properties = std::to_array<Property>({
            return i.bit_operation == BitOperation::none ? "(none)" : std::string(print(i.bit_operation));
          },
      .legal = [](const Form& form, const MmaSync&) -> std::string {
-       return form.bit_operation == BitOperation::none ? "none: only b1 has one"
+       return form.bit_operation == BitOperation::none ? "absent: only b1 has one"
                                                        : std::string(print(form.bit_operation));
      }},
 });
@@ -209,7 +209,7 @@ std::vector<Violation> violations(const MmaSync& instruction, Target) {
   };
   if (!instruction.has_scales()) {
     check.require(instruction.scale_vec == ScaleVec::unwritten, "scale vector and type",
-                  std::string(print(instruction.scale_vec)), "none without block scales");
+                  std::string(print(instruction.scale_vec)), "absent without block scales");
     for (const int id :
          {instruction.byte_id_a, instruction.byte_id_b, instruction.thread_id_a, instruction.thread_id_b})
       require_id("byte_id, thread_id", id, 0, 1);

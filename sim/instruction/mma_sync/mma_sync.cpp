@@ -143,11 +143,12 @@ FieldRules fields(const MmaSync& instruction) {
     rules.push_back(registers(Field::accumulator, d, Access::write, "D: registers of each lane"));
   }
   if (instruction.has_scales()) {
-    rules.push_back({.field = Field::scale_a, .extents = {warp, 1}, .meaning = "scales of A: a register a lane"});
-    rules.push_back({.field = Field::scale_b, .extents = {warp, 1}, .meaning = "scales of B: a register a lane"});
+    rules.push_back({.field = Field::scale_a, .extents = {warp, 1}, .meaning = "scales of A: one register per lane"});
+    rules.push_back({.field = Field::scale_b, .extents = {warp, 1}, .meaning = "scales of B: one register per lane"});
   }
   if (instruction.sparse) {
-    rules.push_back({.field = Field::metadata, .extents = {warp, 1}, .meaning = "sparse metadata: a register a lane"});
+    rules.push_back(
+        {.field = Field::metadata, .extents = {warp, 1}, .meaning = "sparse metadata: one register per lane"});
   }
   return rules;
 }
@@ -213,9 +214,9 @@ std::vector<Violation> warnings(const MmaSync& instruction, Target, const State&
   return {{.field = "metadata",
            .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
            .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE"
-                       : instruction.ordered_metadata ? "two rising positions per chunk"
+                       : instruction.ordered_metadata ? "two ascending positions per chunk"
                                                       : "two different positions per chunk",
-           .fix = fmt::format("the result is what an {} would do with them, not what PTX promises",
+           .fix = fmt::format("bitmma computes what an {} would; PTX does not define the result",
                               selects_fp4_pairs(instruction) ? "RTX PRO 6000" : "H200"),
            .source = "PTX ISA 9.7.14.6; docs/evidence.md"}};
 }

@@ -73,14 +73,14 @@ constexpr auto parts = std::to_array<Part>({
     {.kind = shape, .shape = {member<&MmaSync::m>, member<&MmaSync::n>, member<&MmaSync::k>}, .miss = Miss::skip,
      .field = "shape", .legal = "m16n8kK or m8n8kK"},
     {.kind = choice, .value = member<&MmaSync::a_col>, .spellings = a_layouts, .field = "alayout",
-     .legal = ".row, the layout of A; it is mandatory (.col for m8n8k4 of f16 alone)"},
+     .legal = ".row, the layout of A; it is mandatory (.col only for m8n8k4 of f16)"},
     {.kind = choice, .value = member<&MmaSync::b_row>, .spellings = b_layouts, .behind_previous = true,
-     .field = "blayout", .legal = ".col, the layout of B; it is mandatory (.row for m8n8k4 of f16 alone)"},
+     .field = "blayout", .legal = ".col, the layout of B; it is mandatory (.row only for m8n8k4 of f16)"},
     {.kind = choice, .word = "kind::", .value = kind_member, .spellings = kinds,
      .allows = on<is_warp_kind>, .miss = Miss::skip, .field = "kind",
      .legal = ".kind::f8f6f4, mxf8f6f4, mxf4, mxf4nvf4 or nothing"},
     {.kind = implied, .word = "block_scale", .when = on<has_scales>, .field = "block_scale",
-     .legal = ".block_scale with kind::mxf8f6f4, mxf4 and mxf4nvf4, and with no other"},
+     .legal = ".block_scale only with kind::mxf8f6f4, mxf4 and mxf4nvf4"},
     {.kind = choice, .value = member<&MmaSync::scale_vec>, .spellings = sizes, .when = on<has_scales>},
     {.kind = flag, .word = "satfinite", .value = member<&MmaSync::saturate>},
     {.kind = format, .value = member<&MmaSync::d>, .miss = Miss::skip, .field = "dtype", .legal = types},
@@ -93,9 +93,9 @@ constexpr auto parts = std::to_array<Part>({
     {.kind = format, .value = member<&MmaSync::scale_type>, .when = on<has_scales>, .behind_previous = true,
      .miss = Miss::skip, .field = "stype", .legal = "ue8m0 or ue4m3"},
     {.kind = choice, .value = member<&MmaSync::bit_operation>, .spellings = bit_operations, .joins = "popc",
-     .field = "operation", .legal = ".and.popc or .xor.popc for b1, and for no other"},
+     .field = "operation", .legal = ".and.popc or .xor.popc, for b1 only"},
     {.kind = choice, .value = rounding_member, .spellings = roundings, .field = "rounding",
-     .legal = ".rn, .rz, .rm or .rp for f64, and for no other"},
+     .legal = ".rn, .rz, .rm or .rp, for f64 only"},
 });
 
 /// The number of registers for `elements` elements in containers of this many bits; 64-bit elements have one each.
@@ -149,7 +149,7 @@ constinit const Grammar mma_sync_grammar{
              "mma.sp::ordered_metadata.sync.aligned...";
     },
     .source = [](const Instruction&) -> std::string { return "PTX ISA 9.7.14.5.14"; },
-    .end = [](const Instruction&) -> std::string { return "nothing more here"; },
+    .end = [](const Instruction&) -> std::string { return "the end of the text"; },
 };
 
 }  // namespace bitmma::syntax

@@ -76,7 +76,7 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
     flag<&Tcgen05Mma::negate_b>("negate_b", "the negate bit of B").described(),
     flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major").described(),
     flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major").described(),
-    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "which metadata columns a sparse A uses")
+    number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "the metadata columns that a sparse A uses")
         .used_by([](const Tcgen05Mma& one) { return one.sparse; })
         .described(),
     number<&Tcgen05Mma::max_shift_code>("max_shift",
@@ -88,15 +88,15 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
         .among(scale_types)
         .where(has_block_scales)
         .described(),
-    number<&Tcgen05Mma::scale_a_id>("scale_a_id", "byte of the cell that holds A's first scale")
+    number<&Tcgen05Mma::scale_a_id>("scale_a_id", "byte of the cell with A's first scale")
         .where(has_block_scales)
         .described()
         .called("byte_id_a"),
-    number<&Tcgen05Mma::scale_b_id>("scale_b_id", "byte of the cell that holds B's first scale")
+    number<&Tcgen05Mma::scale_b_id>("scale_b_id", "byte of the cell with B's first scale")
         .where(has_block_scales)
         .described()
         .called("byte_id_b"),
-    flag<&Tcgen05Mma::ashift>("ashift", "A is in Tensor Memory, and is read from one row further down"),
+    flag<&Tcgen05Mma::ashift>("ashift", "A is in Tensor Memory, and is read from one row below"),
     collector,
     word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", "sm_107: .collector::b of B, without .ws"),
     number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 is legal on sm_107a, 0 elsewhere")

@@ -19,10 +19,11 @@ namespace bitmma {
 Tcgen05Mma with_idesc(Tcgen05Mma instruction, uint32_t idesc) {
   const InstructionDescriptor d = decode_instruction_descriptor(instruction.kind, idesc);
   if (d.sparse != instruction.sparse) {
-    throw Error({.field = "sparse bit of the instruction descriptor",
-                 .seen = d.sparse ? "1" : "0",
-                 .expected = instruction.sparse ? "1, as the mnemonic has .sp" : "0, as the mnemonic has no .sp",
-                 .source = "PTX ISA 9.7.16.4.2"});
+    throw Error(
+        {.field = "sparse bit of the instruction descriptor",
+         .seen = d.sparse ? "1" : "0",
+         .expected = instruction.sparse ? "1, because the mnemonic has .sp" : "0, because the mnemonic has no .sp",
+         .source = "PTX ISA 9.7.16.4.2"});
   }
   instruction.m = d.m, instruction.n = d.n;
   instruction.d = d.d, instruction.a = d.a, instruction.b = d.b;
@@ -186,12 +187,12 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
   const bool in_bytes = kind_container_bits(instruction.kind, instruction.b) == 8;
   if (in_bytes && instruction.transpose_b && instruction.n % transposed_step != 0) {
     check.refuse("N", std::to_string(instruction.n),
-                 fmt::format("a multiple of {} when an 8-bit B is N-major", transposed_step), "",
+                 fmt::format("a multiple of {} if an 8-bit B is N-major", transposed_step), "",
                  "PTX ISA 9.7.16.10, Table 52");
   }
   if (instruction.k != k_of(form, instruction.sparse)) {
     check.refuse("K", std::to_string(instruction.k), print_k(instruction),
-                 instruction.k == 96 ? "K = 96 goes with the dense mxf4 kinds" : "", syntax);
+                 instruction.k == 96 ? "only the dense mxf4 kinds have K = 96" : "", syntax);
   } else if (!form.a.contains(instruction.a) || !form.b.contains(instruction.b)) {
     // The descriptor takes the types with the kind's usual K. CUTLASS's DSL accepts narrow types for K = 64 of f8f6f4.
     if (instruction.kind == MmaKind::f8f6f4 && instruction.k == k_of_code(instruction.kind, instruction.sparse, 1)) {
@@ -238,7 +239,7 @@ void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
     }
     if (instruction.sparse && instruction.m == 128 && instruction.cta_group == 2) {
       check.refuse(".ashift", "rows in halves of 32 lanes (layout C)", "dense, M = 256 or cta_group::1",
-                   "these sections say how rows move in 32 lanes, and not how in 16 of them; bitmma does not guess",
+                   "these sections define how rows move in 32 lanes, but not in 16 lanes; bitmma does not guess it",
                    "PTX ISA 9.7.16.9.3 and 9.7.16.10.9");
     }
   }
@@ -274,7 +275,7 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
   if (form.scales.empty()) {
     if (instruction.scale_vec != ScaleVec::unwritten) {
       check.refuse("size of the scale vector", std::string(print(instruction.scale_vec)),
-                   "none: the kind has no scales");
+                   "absent: the kind has no scales");
     }
     return;
   }
@@ -289,14 +290,14 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
     check.refuse(
         "scale type", std::string(info(instruction.scale_type).name),
         info(instruction.kind).is_fp4 && instruction.kind == MmaKind::mxf4nvf4 ? "ue8m0, ue4m3 or ue5m3" : "ue8m0",
-        "ue4m3 and ue5m3 go with mxf4nvf4", source);
+        "only mxf4nvf4 has ue4m3 and ue5m3", source);
   }
   for (const auto& [name, id] :
        {std::pair("scale_a_id", instruction.scale_a_id), std::pair("scale_b_id", instruction.scale_b_id)}) {
     const bool is_byte = id >= 0 && id <= 3;  // the descriptor cannot encode others
     if (!is_byte || (id % row->id_step == 0 && id <= row->last_id)) continue;
     check.refuse(name, std::to_string(id), row->id_step == 4 ? "0 with four scales" : "0 or 2",
-                 "it is the byte of the cell that holds the first scale", source);
+                 "the id is the byte of the cell that holds the first scale", source);
   }
 }
 
@@ -304,15 +305,15 @@ void check_operands(const Tcgen05Mma& instruction, Checker& check) {
   for (const auto& [name, format, transpose] : {std::tuple("transpose_a", instruction.a, instruction.transpose_a),
                                                 std::tuple("transpose_b", instruction.b, instruction.transpose_b)}) {
     if (transpose && info(format).bits < 8) {
-      check.refuse(name, "1", fmt::format("0 for {}", info(format).name), "MN-major is for types of 8, 16 and 32 bits",
-                   "PTX ISA 9.4, Table 65");
+      check.refuse(name, "1", fmt::format("0 for {}", info(format).name),
+                   "only types of 8, 16 and 32 bits can be MN-major", "PTX ISA 9.4, Table 65");
     }
   }
   if (instruction.a_source == OperandSource::registers) {
     check.refuse("A", "in registers", "in shared or Tensor Memory", "", "PTX ISA 9.7.16.10.9");
   }
   if (instruction.a_source == OperandSource::tmem && instruction.transpose_a) {
-    check.refuse("transpose_a", "1", "0 when A is in Tensor Memory", "", "PTX ISA 9.7.16.10.4");
+    check.refuse("transpose_a", "1", "0 if A is in Tensor Memory", "", "PTX ISA 9.7.16.10.4");
   }
 }
 

@@ -11,13 +11,13 @@ Instruction with_shape_and_types(const Instruction& instruction, const ShapeAndT
     throw Error({.field = "instruction",
                  .seen = print(instruction),
                  .expected = "a tcgen05.mma",
-                 .fix = "the mnemonic of any other says its shape and types"});
+                 .fix = "the mnemonics of all other instructions contain shape and types"});
   }
   constexpr int most = 1024;
   for (const auto& [name, value] : {std::pair("m", fields.m), std::pair("n", fields.n), std::pair("k", fields.k)}) {
     if (value < 0 || value > most)
       throw Error(
-          {.field = name, .seen = std::to_string(value), .expected = "0 to 1024, and what the instruction has"});
+          {.field = name, .seen = std::to_string(value), .expected = "0 to 1024, and legal for the instruction"});
   }
   Tcgen05Mma mma = *before;
   mma.m = fields.m, mma.n = fields.n;

@@ -265,7 +265,7 @@ FieldRules fields(const Tcgen05Mma& instruction) {
                    .extents = {4 * ctas},
                    .meaning = "bit j of word i: lane 32 i + j of D is not written, words 4..7 of the odd CTA"});
   rules.push_back(
-      {.field = Field::zero_column_mask, .required = false, .meaning = ".ws: which columns of B count as 0"});
+      {.field = Field::zero_column_mask, .required = false, .meaning = ".ws: the columns of B that are treated as 0"});
   return rules;
 }
 
@@ -275,7 +275,7 @@ std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const Sta
   const auto require_columns = [&](std::string_view operand, int first, int count) {
     if (first + count <= columns) return;
     check.refuse(fmt::format("{} columns", operand), fmt::format("{}..{}", first, first + count - 1),
-                 fmt::format("inside the {} columns of Tensor Memory that are given", columns), "give more columns");
+                 fmt::format("inside the {} given columns of Tensor Memory", columns), "pass more columns");
   };
   if (columns > tmem_columns) check.refuse("Tensor Memory", fmt::format("{} columns", columns), "1..512 columns");
   const bool lanes_disabled =
@@ -406,7 +406,7 @@ Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
   if (map.address.column + map.columns() > columns) {
     throw Error({.field = "D columns",
                  .seen = fmt::format("{}..{}", map.address.column, map.address.column + map.columns() - 1),
-                 .expected = fmt::format("inside the {} columns of Tensor Memory that are given", columns)});
+                 .expected = fmt::format("inside the {} given columns of Tensor Memory", columns)});
   }
   Matrix d = unfilled_matrix(instruction.d, instruction.m, instruction.n);
   const auto mask = static_cast<uint32_t>(low_mask(info(instruction.d).bits));
@@ -433,8 +433,8 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
       found.push_back({.code = ViolationCode::odd_scale_id,
                        .field = "scale_a_id, scale_b_id",
                        .seen = fmt::format("{}, {}", instruction.scale_a_id, instruction.scale_b_id),
-                       .expected = "0 or 2, as tables before ISA 9.4 have it",
-                       .fix = fmt::format("3 scales of 32 may begin in any byte with K = {}", instruction.k),
+                       .expected = "0 or 2, as in the tables before ISA 9.4",
+                       .fix = fmt::format("with K = {}, 3 scales of 32 may begin in any byte", instruction.k),
                        .source = "PTX ISA 9.4, Table 53"});
   }
   for (SmemOperand& operand : smem_operands(instruction, state)) {
@@ -445,16 +445,17 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
   if (gather(instruction, state, nullptr).size() > 1) {
     found.push_back({.field = "copies",
                      .seen = "different",
-                     .expected = "equal copies of A, metadata and scales in all lanes that need them",
+                     .expected = "equal copies of A, metadata and scales in all lanes that read them",
                      .fix = "each part of D reads its own copy; write all of them",
                      .source = "PTX ISA 9.7.16.10.4 and 9.7.16.10.7"});
   }
   if (const int64_t undefined = Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
-    found.push_back({.field = "metadata",
-                     .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
-                     .expected = instruction.kind == MmaKind::tf32 ? "0x4 and 0xE" : "two rising positions per chunk",
-                     .fix = "the result is what an H200 would do with them, not what PTX promises",
-                     .source = "PTX ISA 9.7.16.10.8; docs/evidence.md"});
+    found.push_back(
+        {.field = "metadata",
+         .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
+         .expected = instruction.kind == MmaKind::tf32 ? "0x4 and 0xE" : "two ascending positions per chunk",
+         .fix = "bitmma computes what an H200 would; PTX does not define the result",
+         .source = "PTX ISA 9.7.16.10.8; docs/evidence.md"});
   }
   return found;
 }

@@ -133,7 +133,7 @@ constexpr auto operands = std::to_array<OperandRow>({
      .when = on<can_scale_d>,
      .optional = true,
      .immediates = {{{.value = member<&Tcgen05Mma::scale_input_d>, .last = 15}}},
-     .absent = "but for kind::f16 and kind::tf32 without .ws"},
+     .absent = "except with kind::f16 and kind::tf32 without .ws"},
 });
 // clang-format on
 
@@ -148,7 +148,7 @@ constinit const Grammar tcgen05_grammar{
       return "tcgen05.mma{.ws}{.sp}.cta_group::G.kind::KIND{.block_scale{.SCALE_VEC}}{.ashift}{.collector::BUFFER::OP}";
     },
     .source = [](const Instruction&) -> std::string { return "PTX ISA 9.7.16.10.9"; },
-    .end = [](const Instruction&) -> std::string { return "nothing more here"; },
+    .end = [](const Instruction&) -> std::string { return "the end of the text"; },
     // Rebuilt, so that shape and types, which the mnemonic does not contain, follow from the parsed fields.
     .finish = [](const Instruction& instruction, std::vector<Violation>&) -> Instruction {
       const Tcgen05Mma& read = std::get<Tcgen05Mma>(instruction);

@@ -253,7 +253,7 @@ class Reader {
         const bool predicate = row.kind == OperandKind::predicate;
         refuse(immediate.name.empty() ? row.name : immediate.name, shown(pieces[i]),
                predicate ? expected_text(row, instruction_) : range_text(immediate),
-               is_name(pieces[i]) ? "write the number: it is part of the instruction" : std::string(row.fix));
+               is_name(pieces[i]) ? "write the number itself: it is part of the instruction" : std::string(row.fix));
         continue;
       }
       immediate.value.set(instruction_, *value);

@@ -61,7 +61,8 @@ constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
      .set = [](TmemMove& one, const FieldValue& value) { one.ldst.pack_16b = std::get<bool>(value); },
      .applies = has_registers},
     number<&TmemMove::half_split_offset>(
-        "half_split_offset", "16x32bx2: added to the address of threads 16..31; default: directly after the first half")
+        "half_split_offset",
+        "16x32bx2: offset added to the address for threads 16..31; default: directly after the first half")
         .where(is_split)
         .as_immediate({.name = "half_split_offset", .last = 0xFFFFFFFF, .legal = "0..0xffffffff"}, is_split),
     word<&TmemMove::source_format, source_formats>("source_format", "cp: unpacks 4- or 6-bit codes into bytes")

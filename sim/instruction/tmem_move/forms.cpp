@@ -15,7 +15,7 @@ void check_reduction(const TmemMove& move, Checker& check) {
   constexpr std::string_view source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
   const LoadReduction& reduction = move.reduction;
   if (move.kind != MoveKind::ld_red) {
-    check.require(reduction == LoadReduction{}, "reduction", "present", "absent but for .ld.red", "", source);
+    check.require(reduction == LoadReduction{}, "reduction", "present", "absent except with .ld.red", "", source);
     return;
   }
   const LdStShape shape = move.ldst.shape;
@@ -27,8 +27,8 @@ void check_reduction(const TmemMove& move, Checker& check) {
   check.require(type == Format::f32 || type == Format::u32 || type == Format::s32, "type", std::string(info(type).name),
                 "f32, u32 or s32", "", source);
   if (type == Format::f32) return;
-  check.require(!reduction.absolute, ".abs", "present", "absent but for .f32", "", source);
-  check.require(!reduction.propagate_nan, ".NaN", "present", "absent but for .f32", "", source);
+  check.require(!reduction.absolute, ".abs", "present", "absent except with .f32", "", source);
+  check.require(!reduction.propagate_nan, ".NaN", "present", "absent except with .f32", "", source);
 }
 
 /// Every legal reduction.
@@ -87,7 +87,7 @@ std::vector<Violation> violations(const TmemMove& instruction, Target) {
   }
   check_reduction(instruction, check);
   if (instruction.ldst.split_columns != 0) {
-    check.refuse("split", std::to_string(instruction.ldst.split_columns), "0: the half-split offset says it");
+    check.refuse("split", std::to_string(instruction.ldst.split_columns), "0: the half-split offset defines it");
   }
   const auto shapes = static_cast<int>(cp_shapes.size());
   if (instruction.kind == MoveKind::cp && (instruction.cp_shape < 0 || instruction.cp_shape >= shapes)) {

@@ -58,7 +58,7 @@ std::string cta_group_text(const TmemMove& i) {
   return i.kind == MoveKind::shift ? end_text(i) : ".cta_group::1 or .cta_group::2 here; it is mandatory";
 }
 constexpr std::string_view sync_aligned = ".sync.aligned after the name",
-                           elsewhere = "there: .ld has it before the address, .st behind",
+                           elsewhere = "there: .ld has the registers before the address, .st after it",
                            num_fix = ".num registers, twice as many for 16x128b and four times for 16x256b";
 
 // One row per part or operand.
@@ -77,7 +77,7 @@ constexpr auto parts = std::to_array<Part>({
     {.kind = flag, .word = "unpack::16b", .value = member<&TmemMove::ldst, &LdSt::pack_16b>,
      .when = on<is<MoveKind::st>>},
     {.kind = choice, .value = member<&TmemMove::reduction, &LoadReduction::operation>, .spellings = reduce_operations,
-     .when = on<is<MoveKind::ld_red>>, .miss = Miss::stop, .field = "operation", .legal = ".min or .max behind .num"},
+     .when = on<is<MoveKind::ld_red>>, .miss = Miss::stop, .field = "operation", .legal = ".min or .max after .num"},
     {.kind = flag, .word = "abs", .value = member<&TmemMove::reduction, &LoadReduction::absolute>,
      .when = on<is<MoveKind::ld_red>>},
     {.kind = flag, .word = "NaN", .value = member<&TmemMove::reduction, &LoadReduction::propagate_nan>,
@@ -101,15 +101,15 @@ constexpr auto operands = std::to_array<OperandRow>({
     {.name = "r", .kind = registers, .as = "v", .when = on<loads>, .count = on<count>, .absent = elsewhere,
      .fix = num_fix},
     {.name = "redval", .kind = registers, .as = "redval", .when = on<is<MoveKind::ld_red>>, .bare = true,
-     .absent = "but for .ld.red"},
+     .absent = "except with .ld.red"},
     {.name = "taddr", .kind = address, .as = "taddr"},
     {.name = "immHalfSplitoff", .kind = immediate,
      .when = on<has_split>,
      .immediates = {{{.value = member<&TmemMove::half_split_offset>, .last = std::numeric_limits<uint32_t>::max()}}},
-     .absent = "but for 16x32bx2"},
+     .absent = "except with 16x32bx2"},
     {.name = "r", .kind = registers, .as = "v", .when = on<is<MoveKind::st>>, .count = on<count>, .absent = elsewhere,
      .fix = num_fix},
-    {.name = "s-desc", .kind = descriptor, .as = "a_desc", .when = on<is<MoveKind::cp>>, .absent = "but for .cp"},
+    {.name = "s-desc", .kind = descriptor, .as = "a_desc", .when = on<is<MoveKind::cp>>, .absent = "except with .cp"},
 });
 // clang-format on
 

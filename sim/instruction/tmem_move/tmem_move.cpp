@@ -60,7 +60,7 @@ void check_registers(const TmemMove& move, const State& state, Checker& check) {
   check.require(warp < 4, "warp", std::to_string(warp), "0..3", "the index of the warp in its warpgroup");
   check.require(warp >= 4 || base.lane / partition_lanes == warp, "taddr lane", std::to_string(base.lane),
                 fmt::format("{}..{}", partition_lanes * warp, partition_lanes * warp + partition_lanes - 1),
-                fmt::format("warp {} of a warpgroup reaches these lanes only", warp));
+                fmt::format("warp {} of a warpgroup can access only these lanes", warp));
   const bool whole = move.ldst.shape == LdStShape::s32x32b;
   check.require(base.lane % (whole ? partition_lanes : 16) == 0, "taddr lane", std::to_string(base.lane),
                 whole ? "a multiple of 32" : "a multiple of 16");
@@ -78,7 +78,7 @@ void check_registers(const TmemMove& move, const State& state, Checker& check) {
   check.require(lanes_fit, "half-split offset", fmt::format("{:#x}", move.half_split_offset), "lanes of the same warp",
                 "the upper half of the offset counts lanes");
   check.require(last_column < state.columns(), "columns", fmt::format("{}..{}", base.column, last_column),
-                fmt::format("inside the {} columns of Tensor Memory that are given", state.columns()));
+                fmt::format("inside the {} given columns of Tensor Memory", state.columns()));
 }
 
 void check_copy(const TmemMove& move, const State& state, Checker& check) {
@@ -88,10 +88,10 @@ void check_copy(const TmemMove& move, const State& state, Checker& check) {
   const int room = tmem_lanes - 1 - last_lane;
   check.require(base.lane <= room, "taddr lane", std::to_string(base.lane),
                 room == 0 ? "0" : fmt::format("0..{}", room),
-                fmt::format("{} reaches {} lanes further", shape.name, last_lane));
+                fmt::format("{} also accesses the {} following lanes", shape.name, last_lane));
   check.require(base.column + columns <= state.columns(), "columns",
                 fmt::format("{}..{}", base.column, base.column + columns - 1),
-                fmt::format("inside the {} columns of Tensor Memory that are given", state.columns()));
+                fmt::format("inside the {} given columns of Tensor Memory", state.columns()));
 }
 
 void check_shift(const State& state, Checker& check) {
@@ -99,7 +99,7 @@ void check_shift(const State& state, Checker& check) {
   check.require(base.lane % partition_lanes == 0, "taddr lane", std::to_string(base.lane), "a multiple of 32");
   check.require(base.column + shift_columns <= state.columns(), "columns",
                 fmt::format("{}..{}", base.column, base.column + shift_columns - 1),
-                fmt::format("inside the {} columns of Tensor Memory that are given", state.columns()),
+                fmt::format("inside the {} given columns of Tensor Memory", state.columns()),
                 "it moves 32 bytes of every lane");
 }
 
@@ -296,7 +296,7 @@ std::vector<Violation> warnings(const TmemMove& instruction, Target target, cons
     found.push_back({.field = "taddr column",
                      .seen = std::to_string(column),
                      .expected = "a multiple of 4, as in known kernels",
-                     .fix = "no source says what else does",
+                     .fix = "no source describes other values",
                      .source = "TVM"});
   }
   return found;

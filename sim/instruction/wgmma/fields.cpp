@@ -33,7 +33,7 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
     flag<&Wgmma::transpose_b>("transpose_b", "B is N-major").as_immediate(bit("imm_trans_b")),
     flag<&Wgmma::enable_input_d>("enable_input_d", "whether C is added; PTX calls it scale-d")
         .as_immediate(bit("scale_d", 1)),
-    number<&Wgmma::sparsity_selector>("sparsity_selector", "which threads hold the metadata of a sparse A")
+    number<&Wgmma::sparsity_selector>("sparsity_selector", "the threads that hold the metadata of a sparse A")
         .as_immediate(two_bits("sparsity_selector", "0 without .sp"), [](const Wgmma& one) { return one.sparse; }),
 });
 

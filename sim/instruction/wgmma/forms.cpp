@@ -100,7 +100,7 @@ std::vector<Violation> violations(const Wgmma& instruction, Target) {
   if (instruction.a_source == OperandSource::tmem)
     check.refuse("A", "in Tensor Memory", "in shared memory or registers");
   if (instruction.a_source == OperandSource::registers && instruction.transpose_a) {
-    refuse_number("imm_trans_a", 1, "0 when A is in registers", "", syntax);
+    refuse_number("imm_trans_a", 1, "0 if A is in registers", "", syntax);
   }
   const int selectors = instruction.sparse ? form->selectors : 1;
   if (instruction.sparsity_selector < 0 || instruction.sparsity_selector >= selectors) {

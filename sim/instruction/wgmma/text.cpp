@@ -84,7 +84,7 @@ constinit const Grammar wgmma_grammar{
       return "wgmma.mma_async{.sp}.sync.aligned.m64nNkK{.satfinite}.DTYPE.ATYPE.BTYPE{.and.popc}{.satfinite}";
     },
     .source = [](const Instruction&) -> std::string { return "PTX ISA 9.7.15.5.2"; },
-    .end = [](const Instruction&) -> std::string { return "nothing more here"; },
+    .end = [](const Instruction&) -> std::string { return "the end of the text"; },
 };
 
 }  // namespace bitmma::syntax

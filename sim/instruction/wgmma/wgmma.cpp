@@ -94,7 +94,8 @@ FieldRules fields(const Wgmma& instruction) {
   }
   rules.push_back({.field = Field::b_desc, .meaning = "the shared-memory descriptor of B"});
   if (instruction.sparse) {
-    rules.push_back({.field = Field::metadata, .extents = {128}, .meaning = "sparse metadata: a register a thread"});
+    rules.push_back(
+        {.field = Field::metadata, .extents = {128}, .meaning = "sparse metadata: one register per thread"});
   }
   rules.push_back({.field = Field::accumulator,
                    .access = Access::read_write,
@@ -153,8 +154,8 @@ std::vector<Violation> warnings(const Wgmma& instruction, Target, const State& s
   if (const int64_t undefined = selection_of(instruction, state).undefined_chunks; undefined > 0) {
     found.push_back({.field = "metadata",
                      .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),
-                     .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE" : "two rising positions per chunk",
-                     .fix = "the result is what an H200 does, not what PTX promises",
+                     .expected = info(instruction.a).bits == 32 ? "0x4 and 0xE" : "two ascending positions per chunk",
+                     .fix = "bitmma computes what an H200 does; PTX does not define the result",
                      .source = "PTX ISA 9.7.15.6.2; docs/evidence.md"});
   }
   return found;

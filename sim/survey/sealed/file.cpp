@@ -104,7 +104,7 @@ std::string print(const SealedFile& file) {
 SealedFile read_sealed(std::string_view text) {
   const Json json = parse_json(text, most_depth);
   const std::string expected = fmt::format("{}, a file of bitmma survey seal", sealed_format);
-  if (!json.is_object()) refuse("format", "no object of JSON", expected);
+  if (!json.is_object()) refuse("format", "not a JSON object", expected);
   const JsonReader reader(json, "file");
   if (reader.text("format") != sealed_format) reader.refuse("format", expected);
   const std::string name = printable(reader.text("target"));
@@ -132,11 +132,10 @@ SealedFile read_sealed_file(const std::string& path) {
 
 SealedFile built_in_sealed(Target target) {
   if (!sealed_text(target).empty()) return read_sealed(sealed_text(target));
-  throw Error(
-      {.field = "sealed prediction",
-       .seen = std::string(print(target)),
-       .expected = "a target that has one built in",
-       .fix = fmt::format("bitmma survey seal {} -o FILE makes one; then bitmma survey sealed FILE", print(target))});
+  throw Error({.field = "sealed prediction",
+               .seen = std::string(print(target)),
+               .expected = "a target for which a prediction is built in",
+               .fix = fmt::format("run bitmma survey seal {} -o FILE, then bitmma survey sealed FILE", print(target))});
 }
 
 std::string_view sealed_text(Target target) {

@@ -30,7 +30,7 @@ SealedAnswers ask_who(const SealedOptions& options) {
   throw Error({.code = ViolationCode::no_gpu,
                .field = "sealed prediction",
                .seen = who.why,
-               .fix = "--rehearse TARGET needs none"});
+               .fix = "use --rehearse TARGET to run without a GPU"});
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ SealedAnswers run_sealed_point(std::string_view point, const std::string& path, 
                  .expected = std::string(print(asked.target))});
   const auto found = std::ranges::find(asked.points, point, &SealedPoint::name);
   if (found == asked.points.end())
-    throw Error({.field = "point", .seen = shortened(printable(point)), .expected = "one of the file"});
+    throw Error({.field = "point", .seen = shortened(printable(point)), .expected = "a point of the file"});
   answers.sha256 = asked.sha256;
   answers.records.push_back(ask_sealed_point(*found, answers.target, device.executor()));
   return answers;
@@ -65,7 +65,7 @@ SealedRun run_sealed(const SealedOptions& options, const std::function<void(int6
   if (file.target != who.target)
     throw Error({.field = "GPU",
                  .seen = fmt::format("{} ({})", who.gpu, print(who.target)),
-                 .expected = fmt::format("{}: the file is about it", print(file.target))});
+                 .expected = fmt::format("{}: the prediction is for that target", print(file.target))});
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const TemporaryFolder folder;

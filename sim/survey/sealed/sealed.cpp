@@ -27,7 +27,7 @@ Point point_named(Target target, std::string_view name) {
   for (Point& point : sealed::points_of(target)) {
     if (point.name == name) return std::move(point);
   }
-  throw Error({.field = "point", .seen = shortened(printable(name)), .expected = "one that this version can make"});
+  throw Error({.field = "point", .seen = shortened(printable(name)), .expected = "a point that this version supports"});
 }
 
 std::vector<uint32_t> hashes_of(const Point& point, uint64_t number) {
@@ -140,7 +140,7 @@ SealedPoint make_sealed_point(Target target, std::string_view name, std::vector<
 SealedFile make_sealed(Target target, std::string_view withhold, int threads) {
   const std::vector<Point> points = sealed::points_of(target);
   if (points.empty())
-    throw Error({.field = "target", .seen = std::string(print(target)), .expected = "one with open points"});
+    throw Error({.field = "target", .seen = std::string(print(target)), .expected = "a target with open points"});
   SealedFile file{.target = target};
   file.points.resize(points.size());
   std::vector<std::vector<Violation>> wrong(points.size());
@@ -164,7 +164,7 @@ SealedFile make_sealed(Target target, std::string_view withhold, int threads) {
   if (!is_withheld)
     throw Error({.field = "withhold",
                  .seen = std::string(withhold),
-                 .expected = "text that a point's name contains",
+                 .expected = "text that occurs in the name of a point",
                  .fix = fmt::format("such as \"{}\"", file.points.front().name)});
   return file;
 }
@@ -186,7 +186,7 @@ SealedRecord ask_sealed_point(const SealedPoint& point, Target target, const Exe
       inputs.add(asked.back().before);
     }
     record.unreadable = inputs.value() != point.inputs || print(made->instruction) != point.instruction;
-    if (record.unreadable) refuse("the cases are not those that this version makes");
+    if (record.unreadable) refuse("the cases differ from those of this version");
   } catch (const Error& error) {
     record.unreadable = true;
     refuse(error.what());
@@ -216,7 +216,7 @@ SealedRecord ask_sealed_point(const SealedPoint& point, Target target, const Exe
 SealedRecord record_of_answer(const SealedPoint& point, std::string_view answer) {
   const auto found = std::ranges::find(point.answers, answer);
   if (found == point.answers.end())
-    throw Error({.field = "answer", .seen = std::string(answer), .expected = "one of the point"});
+    throw Error({.field = "answer", .seen = std::string(answer), .expected = "an answer of the point"});
   SealedRecord record{.point = point.name};
   for (const SealedCase& one : point.cases)
     record.d.push_back(one.d[static_cast<size_t>(found - point.answers.begin())]);

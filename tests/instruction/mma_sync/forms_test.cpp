@@ -185,7 +185,7 @@ TEST_CASE("what a target does not have is refused with the targets that have it"
     return test::message_of([&] { require_legal(parse_instruction(mnemonic), target); });
   };
   CHECK_THAT(message("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75),
-             ContainsSubstring("target = sm_75: legal is sm_80 and later"));
+             ContainsSubstring("target = sm_75: must be sm_80 and later"));
   CHECK_THAT(message("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", Target::sm_70),
              ContainsSubstring("sm_75 and later"));
   CHECK_THAT(message("mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e4m3.f32", Target::sm_100a),

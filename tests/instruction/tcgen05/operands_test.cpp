@@ -62,7 +62,7 @@ TEST_CASE("states that a tcgen05.mma cannot read get their message, and stay as 
              ContainsSubstring("D lane = 16"));
   CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 500); }, instruction), ContainsSubstring("500..515"));
   CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 20); }, instruction),
-             ContainsSubstring("inside the 32 columns"));
+             ContainsSubstring("inside the 32 given columns"));
   CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 0x00800000); }, instruction),
              ContainsSubstring("Tensor Memory address"));
   // Cells that are not lanes times columns are no Tensor Memory, nor are 513 columns.
@@ -70,13 +70,13 @@ TEST_CASE("states that a tcgen05.mma cannot read get their message, and stay as 
                State bad = good;
                bad.set(Field::tmem, test::words_of(good, Field::tmem), {1, 128, 31});
              }),
-             ContainsSubstring("tmem = 4096 elements: legal is [1, 128, 31]"));
+             ContainsSubstring("tmem = 4096 elements: must be [1, 128, 31]"));
   CHECK_THAT(message(
                  [](State& s) {
                    s.set(Field::tmem, std::vector<uint32_t>(128 * 513), {1, 128, 513});
                  },
                  instruction),
-             ContainsSubstring("Tensor Memory = 513 columns: legal is 1..512 columns"));
+             ContainsSubstring("Tensor Memory = 513 columns: must be 1..512 columns"));
   CHECK_THAT(message([&](State& s) { s.borrow(Field::smem, good.bytes(Field::smem).first(100), {100}); }, instruction),
              ContainsSubstring("shared-memory image of 100 bytes"));
   CHECK_THAT(message(
@@ -90,7 +90,7 @@ TEST_CASE("states that a tcgen05.mma cannot read get their message, and stay as 
   n_major.transpose_b = true;
   CHECK_THAT(message([](State&) {}, n_major), ContainsSubstring("128-atom32 (code 1)"));
   CHECK_THAT(message([](State& s) { s.set(Field::zero_column_mask, 1); }, instruction),
-             ContainsSubstring("zero_column_mask = present: legal is absent or 0 without .ws"));
+             ContainsSubstring("zero_column_mask = present: must be absent or 0 without .ws"));
   CHECK(message([](State& s) { s.set(Field::zero_column_mask, 0); }, instruction) == "fine");
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a column shift beyond what the instruction allows is refused") {
   };
   const Tcgen05Mma plain{.weight_stationary = true}, shifting{.weight_stationary = true, .max_shift_code = 1},
       narrow{.weight_stationary = true, .m = 32, .max_shift_code = 3};
-  CHECK_THAT(message(plain, 1), ContainsSubstring("column_shift = 1: legal is 0..0"));
-  CHECK_THAT(message(shifting, 9), ContainsSubstring("column_shift = 9: legal is 0..8"));
-  CHECK_THAT(message(narrow, 17), ContainsSubstring("column_shift = 17: legal is 0..16"));
+  CHECK_THAT(message(plain, 1), ContainsSubstring("column_shift = 1: must be 0..0"));
+  CHECK_THAT(message(shifting, 9), ContainsSubstring("column_shift = 9: must be 0..8"));
+  CHECK_THAT(message(narrow, 17), ContainsSubstring("column_shift = 17: must be 0..16"));
 }

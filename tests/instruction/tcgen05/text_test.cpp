@@ -20,7 +20,7 @@ TEST_CASE("tcgen05 mnemonics print and parse back, and wrong ones are refused") 
         std::pair("tcgen05.mma.cta_group::1.kind::bf16", "kind = kind::bf16"),
         std::pair("tcgen05.mma.cta_group::1.kind::mxf4", "always has scales"),
         std::pair("tcgen05.mma.cta_group::1.kind::f16.block_scale", "only the mx kinds have scales"),
-        std::pair("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::3X", "nothing more here"),
+        std::pair("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::3X", "the end of the text"),
         std::pair("tcgen05.mma.cta_group::1.kind::f16.collector::b0::fill", "collector::a::fill")}) {
     CHECK_THROWS_WITH(parse_instruction(text), ContainsSubstring(message));
   }

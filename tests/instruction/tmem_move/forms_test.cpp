@@ -83,7 +83,7 @@ TEST_CASE("ld.red reads its qualifiers in any order and refuses what it does not
   CHECK(parse_statement("tcgen05.ld.red.sync.aligned.32x32b.x2.min.NaN.f32 {%r1, %r2}, %r3, [%r4];").operands[1].text ==
         "%r3");
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
-           {"tcgen05.ld.red.sync.aligned.32x32b.x2.f32", "operation = .f32: legal is .min or .max"},
+           {"tcgen05.ld.red.sync.aligned.32x32b.x2.f32", "operation = .f32: must be .min or .max"},
            {"tcgen05.ld.red.sync.aligned.32x32b.x2.min", "type = (nothing)"},
            {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.b32", "type = .b32"},
            {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32.pack::16b", "qualifier = pack::16b"},
@@ -96,5 +96,5 @@ TEST_CASE("ld.red reads its qualifiers in any order and refuses what it does not
       test::message_of([] { parse_statement("tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32 {%r1, %r2}, [%r4];"); }),
       ContainsSubstring("redval = (nothing)"));
   CHECK_THAT(test::message_of([] { parse_statement("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, %r3, [%r4];"); }),
-             ContainsSubstring("absent but for .ld.red"));
+             ContainsSubstring("absent except with .ld.red"));
 }

@@ -261,23 +261,23 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
   };
   CHECK(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 1}) == "fine");
   CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}),
-             ContainsSubstring("warp 0 of a warpgroup reaches these lanes only"));
+             ContainsSubstring("warp 0 of a warpgroup can access only these lanes"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0, .warp = 7}),
-             ContainsSubstring("warp = 7: legal is 0..3") && !ContainsSubstring("taddr lane"));
+             ContainsSubstring("warp = 7: must be 0..3") && !ContainsSubstring("taddr lane"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}),
-             ContainsSubstring("taddr lane = 16: legal is a multiple of 32"));
+             ContainsSubstring("taddr lane = 16: must be a multiple of 32"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}),
-             ContainsSubstring("taddr lane = 8: legal is a multiple of 16"));
+             ContainsSubstring("taddr lane = 8: must be a multiple of 16"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x32.b32", {.taddr = 0, .warp = 0}),
              ContainsSubstring("columns = 0..63"));
   CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 4}),
-             ContainsSubstring("warp = 4: legal is 0..3"));
+             ContainsSubstring("warp = 4: must be 0..3"));
   CHECK_THAT(message("tcgen05.st.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 0}),
              ContainsSubstring("regs = (missing)"));
   CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0x00010000, .s_desc = desc}),
-             ContainsSubstring("taddr lane = 1: legal is 0"));
+             ContainsSubstring("taddr lane = 1: must be 0"));
   CHECK_THAT(message("tcgen05.cp.cta_group::1.4x256b", {.taddr = 0x00200000, .s_desc = desc}),
-             ContainsSubstring("legal is 0..31"));
+             ContainsSubstring("must be 0..31"));
   CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 30, .s_desc = desc}),
              ContainsSubstring("columns = 30..33"));
   CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = desc, .image_bytes = 100}),
@@ -288,11 +288,11 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
   CHECK_THAT(message("tcgen05.shift.cta_group::1.down", {.taddr = 25}), ContainsSubstring("columns = 25..32"));
   // Two CTAs have 128 lanes each.
   CHECK_THAT(message("tcgen05.shift.cta_group::2.down", {.taddr = 0}),
-             ContainsSubstring("tmem = [1, 128, 32]: legal is [2, 128, -1]"));
+             ContainsSubstring("tmem = [1, 128, 32]: must be [2, 128, -1]"));
   State short_regs = test::sample_case(TmemMove{.kind = MoveKind::st}, 0).before;
   short_regs.set(Field::regs, std::vector<uint32_t>(31), {31, 1});
   CHECK_THAT(message_of([&] { execute(TmemMove{.kind = MoveKind::st}, blackwell, short_regs); }),
-             ContainsSubstring("regs = [31, 1]: legal is [32, 1]"));
+             ContainsSubstring("regs = [31, 1]: must be [32, 1]"));
 }
 
 TEST_CASE("the second piece of 16x32bx2 goes where the offset says, and never to another warp") {

@@ -279,11 +279,11 @@ def test_with_races_detected_and_with_arithmetic_skipped(with_bitmma):
 
 
 @pytest.mark.parametrize("kernel, m, n, k, said", [
-    (kernels.wgmma, 16, 64, 64, "M = 16: legal is a multiple of 64"),
-    (kernels.wgmma, 64, 12, 64, "n = 12: legal is 8..256 in steps of 8"),
-    (kernels.wgmma, 64, 64, 8, "K = 8: legal is a multiple of 16"),
-    (kernels.tcgen05, 128, 12, 64, "n = 12: legal is 8..256 in steps of 8"),
-    (kernels.tcgen05, 128, 64, 24, "K = 24: legal is a multiple of 16"),
+    (kernels.wgmma, 16, 64, 64, "M = 16: must be a multiple of 64"),
+    (kernels.wgmma, 64, 12, 64, "n = 12: must be 8..256 in steps of 8"),
+    (kernels.wgmma, 64, 64, 8, "K = 8: must be a multiple of 16"),
+    (kernels.tcgen05, 128, 12, 64, "n = 12: must be 8..256 in steps of 8"),
+    (kernels.tcgen05, 128, 64, 24, "K = 24: must be a multiple of 16"),
 ])
 def test_illegal_tiles_are_refused_when_the_kernel_is_traced(with_bitmma, kernel, m, n, k, said):
     with pytest.raises(bitmma.Error) as error:
@@ -292,9 +292,9 @@ def test_illegal_tiles_are_refused_when_the_kernel_is_traced(with_bitmma, kernel
 
 
 def test_types_that_no_instruction_multiplies(with_bitmma):
-    with pytest.raises(bitmma.Error, match=r"types = \.f16\.bf16\.bf16: legal is \.f32\.bf16\.bf16"):
+    with pytest.raises(bitmma.Error, match=r"types = \.f16\.bf16\.bf16: must be \.f32\.bf16\.bf16"):
         kernels.wgmma(values((64, 64), bf16), values((64, 64), bf16, 1), f16)
-    with pytest.raises(bitmma.Error, match="a = int16: legal is float16"):
+    with pytest.raises(bitmma.Error, match="a = int16: must be float16"):
         kernels.wgmma(np.ones((64, 64), np.int16), np.ones((64, 64), np.int16), s32)
     with pytest.raises(bitmma.Error, match="a_scale, b_scale = float8_e4m3fn and float8_e4m3fn of e4m3"):
         ones = np.ones((128, 4), e4m3)
@@ -317,7 +317,7 @@ def test_a_target_without_the_instruction():
     with adapter.use(target="sm_100a"):
         with pytest.raises(bitmma.Error, match="sm_100a"):
             kernels.wgmma(values((64, 64), f16), values((64, 64), f16, 1))
-    with pytest.raises(bitmma.Error, match="target = sm_80: legal is .*sm_100a.*sm_90a"):
+    with pytest.raises(bitmma.Error, match="target = sm_80: must be .*sm_100a.*sm_90a"):
         adapter.install(target="sm_80")
 
 
