@@ -24,7 +24,8 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F;
 constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 
-using operators::ceil_div, operators::narrow, operators::value, operators::word;
+using operators::ceil_div, operators::narrow, operators::value, operators::word, operators::words_of;
+using operators::each_to_nearest, operators::is_exact, operators::to_nearest;
 
 /// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
 struct TileRow {
@@ -171,10 +172,21 @@ Matrix operand_b(const Matrix& x) {
   return x.format() == Format::f32 ? transposed(split_rows(transposed(x), Side::b)) : x;
 }
 
+float scale2_of(const AttentionPlan& plan) {
+  return static_cast<float>(static_cast<double>(plan.scale) * 1.4426950408889634);
+}
+
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
 struct Row {
   float largest = minus_infinity;
   std::array<float, 4> sums = {};
+};
+
+/// The output that is explained, by its row in a tile of queries.
+struct Watched {
+  operators::Notes& notes;
+  int row, col;
+  std::string split = {};  // "split 2, "
 };
 
 /// What a tile of queries gives: o * (1 / sum) and the logarithm of the sum of each row.
@@ -186,7 +198,7 @@ struct TileResult {
 class Tile {
  public:
   Tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k_transposed,
-       const Matrix& v, int head, int first_query)
+       const Matrix& v, int head, int first_query, const Watched* watched)
       : plan_(plan),
         shape_(shape),
         q_(q),
@@ -197,7 +209,8 @@ class Tile {
         count_(std::min(plan.tile_queries, shape.queries - first_query)),
         model_(*find_accumulator_model(Target::sm_90a, Family::mma_sync, q.format(), q.format(), Format::f32)),
         type_(v.format()),
-        rows_(static_cast<size_t>(count_)) {}
+        rows_(static_cast<size_t>(count_)),
+        watched_(watched) {}
 
   /// Tiles of keys [first, last) of those that the mask leaves.
   TileResult run(int first_tile, int last_tile) {
@@ -214,27 +227,82 @@ class Tile {
  private:
   void take(int tile) {
     const int first_key = tile * plan_.tile_keys, keys = std::min(plan_.tile_keys, shape_.keys - first_key);
+    if (watched_) watched_->notes.begin(fmt::format("{}keys {}..{}", watched_->split, first_key, first_key + keys - 1));
     const Matrix scores = added(
         {.a = q_, .b = kt_, .row = head_ * shape_.queries + first_, .rows = count_, .col = first_key, .cols = keys},
         {});
+    note("scores", fmt::format("q . k of each key, {}", print_chain(shape_.head_size)), rule(), scores);
     Matrix p(Format::f32, count_, plan_.tile_keys);
     std::vector<float> rescale(static_cast<size_t>(count_), 1);
     for (int i = 0; i < count_; ++i)
       weigh(scores.row(i), p.row(i), i, first_key, keys, rescale[static_cast<size_t>(i)]);
+    note_row(p, rescale);
     exp2_all(p.words());
+    note("weights", "exp2f(exponents)", "exp2f@cuda_13", p);
     for (int i = 0; i < count_; ++i) add_up(p.row(i), rows_[static_cast<size_t>(i)], rescale[static_cast<size_t>(i)]);
+    note_sums();
     Matrix rounded(type_, count_, keys);
     for (int i = 0; i < count_; ++i) narrow(p.row(i).first(static_cast<size_t>(keys)), type_, rounded.row(i));
+    note("rounded", fmt::format("the weights of the keys as {}", info(type_).name),
+         type_ == Format::f32 ? is_exact : to_nearest, rounded);
     std::optional<Matrix> c;
     if (!is_first_) {
       for (int i = 0; i < count_; ++i) {
         for (uint32_t& one : out_.row(i)) one = word(value(one) * rescale[static_cast<size_t>(i)]);
       }
+      note_out("rescaled", "accumulator * rescale", to_nearest);
       c = std::move(out_);
     }
     const Matrix weights = operand_a(rounded), values = operand_b(block_of(v_, first_key, keys, 0, shape_.head_size));
     out_ = added({.a = weights, .b = values, .rows = count_, .cols = shape_.head_size}, std::move(c));
+    note_out("accumulator",
+             fmt::format("{} + rounded . v, {}", is_first_ ? "0" : "rescaled", print_chain(rounded.cols())), rule());
     is_first_ = false;
+  }
+
+  // What is noted of the output that is explained.
+  void note(const char* what, const std::string& operation, std::string_view rounding, const Matrix& of_rows) const {
+    if (watched_)
+      watched_->notes.add(what, operation, rounding, words_of(of_rows.row(watched_->row)), of_rows.format());
+  }
+  void note(const char* what, const std::string& operation, std::string_view rounding, float one) const {
+    if (watched_) watched_->notes.add(what, operation, rounding, words_of(one));
+  }
+  void note_out(const char* what, const std::string& operation, std::string_view rounding) const {
+    if (watched_) note(what, operation, rounding, value(out_(watched_->row, watched_->col)));
+  }
+  /// The numbers by which a tile's scores become exponents, and those.
+  void note_row(const Matrix& exponents, std::span<const float> rescale) const {
+    if (!watched_) return;
+    const auto i = static_cast<size_t>(watched_->row);
+    note("largest", is_flash() ? "the largest score so far" : "the largest scaled score so far", is_exact,
+         rows_[i].largest);
+    const std::string_view unit = is_flash() ? " * scale2" : "", score = is_flash() ? unit : " * scale * log2(e)";
+    if (!is_first_)
+      note("rescale", fmt::format("exp2f((largest before - largest){})", unit),
+           "each operation to nearest even, exp2f@cuda_13", rescale[i]);
+    note("exponents", fmt::format("score{} - largest{}; -inf where masked", score, unit), each_to_nearest, exponents);
+  }
+  void note_sums() const {
+    if (!watched_) return;
+    const Row& row = rows_[static_cast<size_t>(watched_->row)];
+    if (is_flash())
+      watched_->notes.add("sums",
+                          fmt::format("lane c: {}p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...",
+                                      is_first_ ? "" : "fma(sum, rescale, first p): "),
+                          each_to_nearest, words_of(row.sums));
+    else
+      note("sum", "sum * rescale, then for every 32 keys + ((lane 0 + lane 1) + (lane 2 + lane 3))", each_to_nearest,
+           row.sums[0]);
+  }
+  std::string rule() const {
+    return print_rule(model_) + (type_ == Format::f32 ? "; sums of accumulators to nearest even" : "");
+  }
+  /// "chain of 4 mma.sync.m16n8k16".
+  std::string print_chain(int k) const {
+    const int count = ceil_div(k, step());
+    if (type_ != Format::f32) return fmt::format("a chain of {} mma.sync.m16n8k{}", count, step());
+    return fmt::format("{} mma.sync.m16n8k8 of 3xTF32, added up after 8, 40, 72, ... of K", 3 * count);
   }
 
   /// K of the instructions: m16n8k16, and m16n8k8 in the memory-efficient kernel.
@@ -328,11 +396,25 @@ class Tile {
       const float sum = is_flash() ? (row.sums[0] + row.sums[2]) + (row.sums[1] + row.sums[3]) : row.sums[0];
       const bool has_none = is_empty || sum == 0 || (is_flash() && sum != sum);
       result.lse[static_cast<size_t>(i)] = lse_of(row.largest, sum, has_none);
-      if (is_empty) continue;
       const float inverse = has_none ? 1.0F : 1.0F / sum;
-      for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
+      if (!is_empty) {
+        for (int j = 0; j < shape_.head_size; ++j) result.out(i, j) = word(value(out_(i, j)) * inverse);
+      }
+      if (watched_ && watched_->row == i) note_end(sum, inverse, result);
     }
     return result;
+  }
+
+  void note_end(float sum, float inverse, const TileResult& result) const {
+    watched_->notes.begin(watched_->split + "after the last tile");
+    if (is_flash()) note("sum", "(lane 0 + lane 2) + (lane 1 + lane 3)", each_to_nearest, sum);
+    note("log-sum-exp",
+         is_flash() ? "fma(largest, scale, __logf(sum)); infinity without keys"
+                    : "largest / log2(e) + logf(sum); 0 without keys",
+         is_flash() ? "to nearest even, __logf@cuda_13" : "each operation to nearest even, logf@cuda_13",
+         result.lse[static_cast<size_t>(watched_->row)]);
+    note("inverse", "1 / sum; 1 without keys", to_nearest, inverse);
+    note("result", "accumulator * inverse", to_nearest, value(result.out(watched_->row, watched_->col)));
   }
 
   /// A row without keys has +infinity, in a part of the keys -infinity, and 0 in the memory-efficient kernel.
@@ -342,7 +424,7 @@ class Tile {
     return std::fma(largest, plan_.scale, fast_log(sum));
   }
 
-  float scale2() const { return static_cast<float>(static_cast<double>(plan_.scale) * 1.4426950408889634); }
+  float scale2() const { return scale2_of(plan_); }
 
   const AttentionPlan& plan_;
   const AttentionShape& shape_;
@@ -353,10 +435,11 @@ class Tile {
   std::vector<Row> rows_;
   Matrix out_;
   bool is_first_ = true;
+  const Watched* watched_;  // or nullptr
 };
 
 /// What flash_fwd_splitkv_combine_kernel makes of the parts of one row: their weights, and the logarithm of the sum.
-float weights_of(std::span<const float> lse, int head_size, std::span<float> weights) {
+float weights_of(std::span<const float> lse, int head_size, std::span<float> weights, operators::Notes* notes) {
   const int rows = head_size % 128 == 0 ? 4 : head_size % 64 == 0 ? 8 : 16;
   const auto splits = lse.size();
   const size_t threads = std::min(static_cast<size_t>(128 / rows), std::bit_ceil(splits));
@@ -368,40 +451,59 @@ float weights_of(std::span<const float> lse, int head_size, std::span<float> wei
     float& own = sums[i % threads];
     own = i < threads ? exp_of(lse[i] - largest) : own + exp_of(lse[i] - largest);
   }
-  const float sum = operators::shuffle_down(std::span<float>(sums), threads, operators::add);
+  if (notes) {
+    notes->begin("combination of the splits");
+    notes->add("log-sum-exps", "one of each split", is_exact, words_of(lse));
+    notes->add("largest", "the largest of them", is_exact, words_of(largest));
+    notes->add("lanes", fmt::format("lane i adds expf(lse - largest) of splits i, i + {}, ...", threads),
+               "each operation to nearest even, expf@cuda_13", words_of(std::span<const float>(sums).first(threads)));
+  }
+  const float sum = operators::shuffle_down(std::span<float>(sums), threads, operators::add, notes);
   const bool has_none = sum == 0 || sum != sum;
   const float joined = has_none ? -minus_infinity : log_of(sum) + largest;
   for (size_t i = 0; i < splits; ++i) weights[i] = exp_of(lse[i] - joined);
+  if (notes) {
+    notes->add("log-sum-exp", "logf(sum of lane 0) + largest", "to nearest even, logf@cuda_13", words_of(joined));
+    notes->add("weights", "expf(lse of the split - log-sum-exp)", "to nearest even, expf@cuda_13", words_of(weights));
+  }
   return joined;
 }
 
 /// One tile of queries of one head: all parts of its keys, joined.
 TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& kt,
-                   const Matrix& v, int head, int first_query) {
+                   const Matrix& v, int head, int first_query, const Watched* watched) {
   const int key_tiles = ceil_div(shape.keys, plan.tile_keys);
-  if (plan.splits == 1) return Tile(plan, shape, q, kt, v, head, first_query).run(0, key_tiles);
+  if (plan.splits == 1) return Tile(plan, shape, q, kt, v, head, first_query, watched).run(0, key_tiles);
   const int share = ceil_div(key_tiles, plan.splits);
   std::vector<TileResult> parts;
-  for (int i = 0; i < plan.splits; ++i)
-    parts.push_back(Tile(plan, shape, q, kt, v, head, first_query)
+  for (int i = 0; i < plan.splits; ++i) {
+    std::optional<Watched> of_split;
+    if (watched) of_split.emplace(*watched).split = fmt::format("split {}, ", i);
+    parts.push_back(Tile(plan, shape, q, kt, v, head, first_query, of_split ? &*of_split : nullptr)
                         .run(std::min(i * share, key_tiles), std::min((i + 1) * share, key_tiles)));
+  }
   TileResult joined = parts.front();
-  std::vector<float> lse(parts.size()), weights(parts.size());
+  std::vector<float> lse(parts.size()), weights(parts.size()), sums(parts.size());
   for (int row = 0; row < joined.out.rows(); ++row) {
+    operators::Notes* const notes = watched && watched->row == row ? &watched->notes : nullptr;
     for (size_t i = 0; i < parts.size(); ++i) lse[i] = parts[i].lse[static_cast<size_t>(row)];
-    joined.lse[static_cast<size_t>(row)] = weights_of(lse, padded_head_size(shape.head_size), weights);
+    joined.lse[static_cast<size_t>(row)] = weights_of(lse, padded_head_size(shape.head_size), weights, notes);
     for (int col = 0; col < joined.out.cols(); ++col) {
       float sum = 0;
-      for (size_t i = 0; i < parts.size(); ++i) sum = std::fma(weights[i], value(parts[i].out(row, col)), sum);
+      for (size_t i = 0; i < parts.size(); ++i)
+        sums[i] = sum = std::fma(weights[i], value(parts[i].out(row, col)), sum);
       joined.out(row, col) = word(sum);
+      if (notes && watched->col == col)
+        notes->add("sums", "fma(weight, result of the split, sum), after each split", to_nearest, words_of(sums));
     }
   }
   return joined;
 }
 
 [[gnu::noinline]] void write_tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q,
-                                  const Matrix& kt, const Matrix& v, int head, int first_query, Attention& result) {
-  const TileResult tile = tile_of(plan, shape, q, kt, v, head, first_query);
+                                  const Matrix& kt, const Matrix& v, int head, int first_query, const Watched* watched,
+                                  Attention& result) {
+  const TileResult tile = tile_of(plan, shape, q, kt, v, head, first_query, watched);
   for (int i = 0; i < tile.out.rows(); ++i) {
     const int query = first_query + i, row = head * shape.queries + query;
     result.lse(head, query) = math::canonical(word(tile.lse[static_cast<size_t>(i)]));
@@ -443,6 +545,48 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   return plan;
 }
 
+/// The result, still empty, of arguments that are right.
+Attention attention_of(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
+                       const Matrix& v) {
+  require_shape(shape);
+  require_plan(plan);
+  const bool is_flash = plan.kernel == AttentionKernel::flash_2;
+  if (q.format() != Format::f16 && q.format() != Format::bf16 && (is_flash || q.format() != Format::f32))
+    throw Error({.field = "type of Q",
+                 .seen = std::string(info(q.format()).name),
+                 .expected = is_flash ? "f16 or bf16; the memory-efficient kernel takes f32" : "f16, bf16 or f32"});
+  require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);
+  require_matrix("K", k, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  require_matrix("V", v, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  return {.out = Matrix(q.format(), q.rows(), q.cols()), .lse = Matrix(Format::f32, shape.heads, shape.queries)};
+}
+
+/// Of one head, as the instructions of the kernel read them.
+struct KeysAndValues {
+  Matrix k_transposed, v;
+};
+KeysAndValues head_of(const AttentionShape& shape, const Matrix& k, const Matrix& v, int kv_head) {
+  const int first = kv_head * shape.keys;
+  return {.k_transposed = operand_b(transposed(block_of(k, first, shape.keys, 0, shape.head_size))),
+          .v = block_of(v, first, shape.keys, 0, shape.head_size)};
+}
+
+void note_plan(operators::Notes& notes, const AttentionPlan& plan) {
+  const bool is_flash = plan.kernel == AttentionKernel::flash_2;
+  notes.choose("kernel", !is_flash         ? "memory-efficient: fmha_cutlassF"
+                         : plan.splits > 1 ? "FlashAttention-2: flash_fwd_splitkv_kernel and its combination"
+                                           : "FlashAttention-2: flash_fwd_kernel");
+  notes.choose("tile", fmt::format("{} queries x {} keys, the {} keys first", plan.tile_queries, plan.tile_keys,
+                                   is_flash ? "last" : "first"));
+  if (plan.splits > 1) notes.choose("splits", std::to_string(plan.splits));
+  if (plan.window_left >= 0) notes.choose("keys before the query's own", std::to_string(plan.window_left));
+  if (plan.window_right >= 0) notes.choose("keys after the query's own", std::to_string(plan.window_right));
+  notes.choose("scale", print_value(Format::f32, word(plan.scale)));
+  if (is_flash)
+    notes.choose("scale2", fmt::format("{}: scale * log2(e), in f64, rounded to f32",
+                                       print_value(Format::f32, word(scale2_of(plan)))));
+}
+
 }  // namespace
 
 AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options) {
@@ -457,36 +601,38 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
 
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
                     const Matrix& v, int threads) {
-  require_shape(shape);
-  require_plan(plan);
-  const bool is_flash = plan.kernel == AttentionKernel::flash_2;
-  if (q.format() != Format::f16 && q.format() != Format::bf16 && (is_flash || q.format() != Format::f32))
-    throw Error({.field = "type of Q",
-                 .seen = std::string(info(q.format()).name),
-                 .expected = is_flash ? "f16 or bf16; the memory-efficient kernel takes f32" : "f16, bf16 or f32"});
-  require_matrix("Q", q, q.format(), shape.heads * shape.queries, shape.head_size);
-  require_matrix("K", k, q.format(), shape.kv_heads * shape.keys, shape.head_size);
-  require_matrix("V", v, q.format(), shape.kv_heads * shape.keys, shape.head_size);
+  Attention result = attention_of(plan, shape, q, k, v);
   const math::IeeeEnvironment environment;
   const Matrix q_operand = operand_a(q);
-  std::vector<Matrix> kt(static_cast<size_t>(shape.kv_heads)), values(kt.size());
-  for (size_t i = 0; i < kt.size(); ++i) {
-    const int first = static_cast<int>(i) * shape.keys;
-    kt[i] = operand_b(transposed(block_of(k, first, shape.keys, 0, shape.head_size)));
-    values[i] = block_of(v, first, shape.keys, 0, shape.head_size);
-  }
-  Attention result{.out = Matrix(q.format(), q.rows(), q.cols()),
-                   .lse = Matrix(Format::f32, shape.heads, shape.queries)};
+  std::vector<KeysAndValues> heads;
+  for (int head = 0; head < shape.kv_heads; ++head) heads.push_back(head_of(shape, k, v, head));
   const int tiles_of_head = ceil_div(shape.queries, plan.tile_queries), shared = shape.heads / shape.kv_heads;
   parallel_for(static_cast<size_t>(shape.heads * tiles_of_head), threads, [&](size_t i) {
     const int head = static_cast<int>(i) / tiles_of_head;
-    const auto kv = static_cast<size_t>(head / shared);
+    const KeysAndValues& kv = heads[static_cast<size_t>(head / shared)];
     // The last tiles see the most keys: first come those that take long.
     const int tile = tiles_of_head - 1 - static_cast<int>(i) % tiles_of_head;
     const math::IeeeEnvironment environment_of_thread;
-    write_tile(plan, shape, q_operand, kt[kv], values[kv], head, tile * plan.tile_queries, result);
+    write_tile(plan, shape, q_operand, kv.k_transposed, kv.v, head, tile * plan.tile_queries, nullptr, result);
   });
   return result;
+}
+
+OperatorTrace trace_attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,
+                              const Matrix& v, int head, int query, int col) {
+  Attention result = attention_of(plan, shape, q, k, v);
+  operators::require_place("head", head, shape.heads);
+  operators::require_place("query", query, shape.queries);
+  OperatorTrace trace =
+      operators::trace_of("attention", result.out, head * shape.queries + query, col, [&](operators::Notes& notes) {
+        note_plan(notes, plan);
+        const KeysAndValues kv = head_of(shape, k, v, head / (shape.heads / shape.kv_heads));
+        const int row = query % plan.tile_queries;
+        const Watched watched{.notes = notes, .row = row, .col = col};
+        write_tile(plan, shape, operand_a(q), kv.k_transposed, kv.v, head, query - row, &watched, result);
+      });
+  trace.output = {head, query, col};
+  return trace;
 }
 
 }  // namespace bitmma

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/error.hpp"
@@ -9,6 +10,7 @@
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/math/c_function.hpp"
+#include "bitmma/operators/trace.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -162,4 +164,128 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
   CHECK(attention(efficient, shape, wide, wide_keys, wide_keys).out == wide);
   CHECK_THROWS_AS(attention(plan, shape, Matrix(Format::f32, 2, 8), k, k), Error);
   CHECK_THROWS_AS(attention(plan, shape, q, k, Matrix(Format::bf16, 3, 8)), Error);
+}
+
+namespace {
+
+/// The steps of each part by their names.
+using StepsOfPart = std::map<std::string, std::vector<uint32_t>>;
+std::vector<std::pair<std::string, StepsOfPart>> parts_of(const OperatorTrace& trace) {
+  std::vector<std::pair<std::string, StepsOfPart>> parts;
+  for (const OperatorStep& step : trace.steps) {
+    CHECK_FALSE((step.operation.empty() || step.rounding.empty() || step.words.empty()));
+    if (parts.empty() || parts.back().first != step.part) parts.emplace_back(step.part, StepsOfPart{});
+    parts.back().second[step.what] = step.words;
+  }
+  return parts;
+}
+
+/// A tile of keys, after the tile `before`, if there was one.
+void check_tile(StepsOfPart& steps, StepsOfPart& before, std::span<const uint32_t> query, const Matrix& keys,
+                const std::vector<uint32_t>& column, uint32_t scale2) {
+  const bool is_first = before.empty();
+  uint32_t largest = is_first ? minus_infinity : before["largest"][0];
+  for (int j = 0; j < keys.rows(); ++j) {
+    const auto i = static_cast<size_t>(j);
+    const uint32_t score = steps["scores"][i], exponent = steps["exponents"][i], weight = steps["weights"][i];
+    CHECK(score == dot({query.begin(), query.end()}, {keys.row(j).begin(), keys.row(j).end()}, 0));
+    if (exponent != minus_infinity) {
+      if (value(score) > value(largest)) largest = score;
+      CHECK(exponent == sub(mul(score, scale2), mul(steps["largest"][0], scale2)));
+    }
+    CHECK(weight == call("exp2f", exponent));
+    CHECK(steps["rounded"][i] == narrow(weight));
+  }
+  CHECK(steps["largest"] == std::vector{largest});
+  uint32_t c = 0;
+  if (!is_first) {
+    CHECK(steps["rescale"][0] == call("exp2f", mul(sub(before["largest"][0], largest), scale2)));
+    c = mul(before["accumulator"][0], steps["rescale"][0]);
+    CHECK(steps["rescaled"] == std::vector{c});
+  }
+  CHECK(steps["accumulator"] == std::vector{dot(steps["rounded"], column, c)});
+  const std::vector<uint32_t>& p = steps["weights"];
+  for (size_t lane = 0; lane < 4; ++lane) {
+    uint32_t sum = is_first ? p[2 * lane] : fma(before["sums"][lane], steps["rescale"][0], p[2 * lane]);
+    sum = add(sum, p[2 * lane + 1]);
+    for (size_t j = 8 + 2 * lane; j < p.size(); j += 8) sum = add(add(sum, p[j]), p[j + 1]);
+    CHECK(steps["sums"][lane] == sum);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the steps of an output of attention are those that lead to its bits") {
+  const int queries = 9, keys = 300, size = 32, head = 1, query = 4, col = 7, row = head * queries + query;
+  const Matrix q = random_matrix(2 * queries, size, 1), k = random_matrix(keys, size, 2),
+               v = random_matrix(keys, size, 3);
+  const AttentionShape shape{.heads = 2, .queries = queries, .keys = keys, .head_size = size};
+  for (const AttentionOptions& options :
+       {AttentionOptions{.splits = 1}, AttentionOptions{.causal = true, .splits = 1},
+        AttentionOptions{.window_left = 3, .window_right = 2, .splits = 1}, AttentionOptions{.splits = 2}}) {
+    const AttentionPlan plan = attention_plan(shape, options);
+    const Attention result = attention(plan, shape, q, k, v);
+    const OperatorTrace trace = trace_attention(plan, shape, q, k, v, head, query, col);
+    CHECK(trace.output == std::vector<int>{head, query, col});
+    CHECK(trace.steps.back().format == Format::f16);
+    CHECK(trace.steps.back().words == std::vector{result.out(row, col)});
+    auto parts = parts_of(trace);
+    CHECK(parts.size() == (plan.splits == 2 ? 5u : plan.window_left < 0 ? 4u : 2u));
+    const float scale2 = static_cast<float>(static_cast<double>(plan.scale) * 1.4426950408889634);
+    StepsOfPart before;
+    for (auto& [part, steps] : parts) {
+      INFO(part);
+      if (const size_t at = part.find("keys "); at != std::string::npos) {
+        const int first = std::stoi(part.substr(at + 5)), count = std::min(plan.tile_keys, keys - first);
+        std::vector<uint32_t> column;
+        for (int j = 0; j < count; ++j) column.push_back(v(first + j, col));
+        check_tile(steps, before, q.row(row), block_of(k, first, count, 0, size), column,
+                   std::bit_cast<uint32_t>(scale2));
+        before = steps;
+      } else if (part.ends_with("after the last tile")) {
+        const std::vector<uint32_t>& sums = before["sums"];
+        CHECK(steps["sum"] == std::vector{add(add(sums[0], sums[2]), add(sums[1], sums[3]))});
+        CHECK(steps["inverse"][0] == ieee_div(Format::f32, 0x3F800000, steps["sum"][0]));
+        CHECK(steps["result"][0] == mul(before["accumulator"][0], steps["inverse"][0]));
+        if (plan.splits == 1) CHECK(narrow(steps["result"][0]) == steps["output"][0]);
+        if (plan.splits == 1) CHECK(steps["log-sum-exp"][0] == result.lse(head, query));
+        before.clear();
+      } else {
+        REQUIRE(part == "combination of the splits");
+        uint32_t sum = 0;
+        for (size_t split = 0; split < 2; ++split) {
+          StepsOfPart& end = parts[2 * split + 1].second;
+          CHECK(steps["log-sum-exps"][split] == end["log-sum-exp"][0]);
+          CHECK(steps["weights"][split] == call("expf", sub(end["log-sum-exp"][0], steps["log-sum-exp"][0])));
+          sum = fma(steps["weights"][split], end["result"][0], sum);
+          CHECK(steps["sums"][split] == sum);
+        }
+        CHECK(steps["log-sum-exp"][0] == result.lse(head, query));
+        CHECK(steps["output"][0] == narrow(sum));
+      }
+    }
+  }
+}
+
+TEST_CASE("the steps of a memory-efficient attention end with its bits, and outputs that do not exist are refused") {
+  const AttentionShape shape{.queries = 70, .keys = 150, .head_size = 40};
+  const AttentionPlan plan = attention_plan(shape, {.kernel = AttentionKernel::memory_efficient, .causal = true});
+  Matrix q(Format::f32, 70, 40), k(Format::f32, 150, 40), v(Format::f32, 150, 40);
+  RandomStream random(9, 0);
+  for (Matrix* const one : {&q, &k, &v}) {
+    for (uint32_t& word : one->words())
+      word = std::bit_cast<uint32_t>((static_cast<float>(random.below(1 << 20)) - 0x1p19F) * 0x1p-18F);
+  }
+  const Attention result = attention(plan, shape, q, k, v);
+  for (const int query : {0, 63, 64, 69}) {
+    const OperatorTrace trace = trace_attention(plan, shape, q, k, v, 0, query, 39);
+    CHECK(trace.steps.back().words == std::vector{result.out(query, 39)});
+    auto parts = parts_of(trace);
+    const size_t last = parts.size() - 2;
+    CHECK(mul(parts[last].second["accumulator"][0], parts[last + 1].second["inverse"][0]) == result.out(query, 39));
+    CHECK(parts[last + 1].second["log-sum-exp"][0] == result.lse(0, query));
+  }
+  CHECK_THROWS_AS(trace_attention(plan, shape, q, k, v, 1, 0, 0), Error);
+  CHECK_THROWS_AS(trace_attention(plan, shape, q, k, v, 0, 70, 0), Error);
+  CHECK_THROWS_AS(trace_attention(plan, shape, q, k, v, 0, 0, -1), Error);
 }
