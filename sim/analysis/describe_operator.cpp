@@ -90,4 +90,60 @@ Report describe(const OperatorTrace& trace, int most_parts) {
   return report;
 }
 
+Report describe(std::string_view name, const std::vector<OperatorTensor>& operands,
+                const std::vector<OperatorTensor>& results, const std::vector<OperatorComparison>& compared,
+                std::string_view plan) {
+  std::vector<std::vector<std::string>> table{{"operator", std::string(name)}};
+  if (!plan.empty()) table.push_back({"plan", std::string(plan)});
+  const auto report_of_tensors = [&](const std::vector<OperatorTensor>& tensors) {
+    Report found = Report::object();
+    for (const OperatorTensor& one : tensors) {
+      const std::string_view type = info(one.rows.format()).name;
+      found.add(one.name, {{"type", type}, {"shape", one.shape}});
+      table.push_back({one.name, fmt::format("{} {}", type, print_shape(one.shape))});
+    }
+    return found;
+  };
+  Report report{{"operator", name},
+                {"operands", report_of_tensors(operands)},
+                {"results", report_of_tensors(results)},
+                {"evidence", compared_with}};
+  table.push_back({"evidence", std::string(compared_with)});
+  Report list = Report::list();
+  for (const OperatorComparison& one : compared) {
+    Report found{{"result", one.name}, {"outputs", one.outputs}, {"differing", one.differing}};
+    std::string text = fmt::format("all {} the same", counted(one.outputs, "output"));
+    if (one.differing > 0) {
+      const auto code = [&](uint64_t word) {
+        return fmt::format("{} = {}", print_bits(one.format, word), print_value(one.format, word));
+      };
+      found.update({{"first", one.first},
+                    {"recorded", print_bits(one.format, one.recorded)},
+                    {"computed", print_bits(one.format, one.computed)}});
+      text = fmt::format("{} of {} {}, the first at ({}): recorded {}, computed {}", one.differing,
+                         counted(one.outputs, "output"), one.differing == 1 ? "differs" : "differ",
+                         fmt::join(one.first, ", "), code(one.recorded), code(one.computed));
+    }
+    list.append(std::move(found));
+    table.push_back({fmt::format("recorded {}", one.name), text});
+  }
+  if (!plan.empty()) report.add("plan", plan);
+  if (!compared.empty()) report.add("compared", std::move(list));
+  report.add_text(table);
+  const Matrix& out = results.front().rows;
+  constexpr int most = 4;
+  Report first = Report::list();
+  std::vector<std::vector<std::string>> corner(1, {results.front().name});
+  for (int col = 0; col < std::min(out.cols(), most); ++col) corner[0].push_back(fmt::format("col {}", col));
+  for (int row = 0; row < std::min(out.rows(), most); ++row) {
+    std::vector<std::string>& line = corner.emplace_back(1, fmt::format("row {}", row));
+    for (int col = 0; col < std::min(out.cols(), most); ++col)
+      line.push_back(print_value(out.format(), out.code(row, col)));
+    first.append(std::vector<std::string>(line.begin() + 1, line.end()));
+  }
+  report.add("first", std::move(first));
+  report.add_text(corner);
+  return report;
+}
+
 }  // namespace bitmma

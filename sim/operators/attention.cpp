@@ -15,6 +15,7 @@
 #include "../math/f32.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/math/c_function.hpp"
 #include "row_lanes.hpp"
 
@@ -571,11 +572,15 @@ KeysAndValues head_of(const AttentionShape& shape, const Matrix& k, const Matrix
           .v = block_of(v, first, shape.keys, 0, shape.head_size)};
 }
 
+std::string_view kernel_of(const AttentionPlan& plan) {
+  if (plan.kernel == AttentionKernel::memory_efficient) return "memory-efficient: fmha_cutlassF";
+  return plan.splits > 1 ? "FlashAttention-2: flash_fwd_splitkv_kernel and its combination"
+                         : "FlashAttention-2: flash_fwd_kernel";
+}
+
 void note_plan(operators::Notes& notes, const AttentionPlan& plan) {
   const bool is_flash = plan.kernel == AttentionKernel::flash_2;
-  notes.choose("kernel", !is_flash         ? "memory-efficient: fmha_cutlassF"
-                         : plan.splits > 1 ? "FlashAttention-2: flash_fwd_splitkv_kernel and its combination"
-                                           : "FlashAttention-2: flash_fwd_kernel");
+  notes.choose("kernel", std::string(kernel_of(plan)));
   notes.choose("tile", fmt::format("{} queries x {} keys, the {} keys first", plan.tile_queries, plan.tile_keys,
                                    is_flash ? "last" : "first"));
   if (plan.splits > 1) notes.choose("splits", std::to_string(plan.splits));
@@ -597,6 +602,11 @@ AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions
   AttentionPlan plan = plan_of(shape, options);
   require_plan(plan);
   return plan;
+}
+
+std::string print(const AttentionPlan& plan) {
+  return fmt::format("{}, {} queries x {} keys, {}, scale {}", kernel_of(plan), plan.tile_queries, plan.tile_keys,
+                     counted(plan.splits, "split"), print_value(Format::f32, word(plan.scale)));
 }
 
 Attention attention(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q, const Matrix& k,

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "bitmma/formats/matrix.hpp"
 
@@ -70,6 +71,9 @@ struct Attention {
 
 /// Throws Error if the kernel does not take the shape: head sizes are multiples of 8 up to 256.
 AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
+
+/// "FlashAttention-2: flash_fwd_kernel, 128 queries x 64 keys, 1 split, scale 0.125".
+std::string print(const AttentionPlan& plan);
 
 /// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16, or with the
 /// memory-efficient kernel all f32. The same bits for
