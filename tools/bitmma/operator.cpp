@@ -353,7 +353,8 @@ void add_operator(Command& app, Context& context) {
       "  bitmma operator softmax x.npy -o p.safetensors\n"
       "  bitmma operator softmax x.npy --explain 0,5  # row 0, column 5\n"
       "  bitmma operator attention q.npy k.npy v.npy --causal -o out.safetensors\n"
-      "  bitmma operator layer_norm x.npy weight.npy bias.npy --against recorded.safetensors\n"
+      "  bitmma operator softmax x.npy --against p.safetensors\n"
+      "  bitmma operator layer_norm x.npy weight.npy bias.npy -o norm.safetensors\n"
       "  bitmma operator silu recorded.safetensors --tensor a\n"
       "\n" +
       print_table(table) + "Functions of x:" + functions + "; of x and y:" + of_two +
