@@ -448,14 +448,15 @@ bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const 
 typedef struct bitmma_attention_call {
   int64_t heads;     // of Q, those of all sequences of a batch; 0: 1
   int64_t kv_heads;  // of K and V, a divisor of heads; 0: as many as heads
-  int efficient;     // 1: the memory-efficient kernel, which has no window and no splits; 0: FlashAttention-2
-  int causal;        // 1: query i sees the keys up to i + keys - queries; if efficient, up to i
-  int has_window;    // 1: the next two apply
+  // "flash", FlashAttention-2; "efficient" or "cudnn", which have no window and no splits. NULL: flash
+  const char* backend;
+  int causal;                     // 1: query i sees the keys up to i + keys - queries; with efficient and cudnn up to i
+  int has_window;                 // 1: the next two apply
   int window_left, window_right;  // keys that a query sees before and after its own; -1: all
   int splits;                     // parts of the keys; 0: the library's choice
   float scale;                    // of the scores; 0: 1 / sqrt(head size)
 } bitmma_attention_call;
-// softmax(Q K^T * scale) V of each head. q: heads * queries x head size, f16 or bf16, with `efficient` also f32. k and
+// softmax(Q K^T * scale) V of each head. q: heads * queries x head size, f16 or bf16, of efficient also f32. k and
 // v: kv_heads * keys x head size, of the same type. call NULL means all zeros. `lse` (may be NULL) gets heads x queries
 // logarithms of the sum of exp(score * scale).
 bitmma_status bitmma_attention(const bitmma_matrix* q, const bitmma_matrix* k, const bitmma_matrix* v,

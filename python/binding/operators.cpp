@@ -28,9 +28,9 @@ nb::object told(const OperatorTrace& trace) {
   return nb::make_tuple(from_report(report), print(report));
 }
 
-nb::object attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_heads, bool efficient, bool causal,
-                  std::optional<float> scale, int window_left, int window_right, std::optional<int> splits, int threads,
-                  std::optional<std::array<int, 3>> output) {
+nb::object attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_heads, std::string_view backend,
+                  bool causal, std::optional<float> scale, int window_left, int window_right, std::optional<int> splits,
+                  int threads, std::optional<std::array<int, 3>> output) {
   const Matrix q_matrix = required_matrix_in(q, "q"), k_matrix = required_matrix_in(k, "k"),
                v_matrix = required_matrix_in(v, "v");
   const AttentionShape shape{.heads = heads,
@@ -38,13 +38,12 @@ nb::object attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_he
                              .queries = q_matrix.rows() / heads,
                              .keys = k_matrix.rows() / kv_heads,
                              .head_size = q_matrix.cols()};
-  const AttentionPlan plan =
-      attention_plan(shape, {.kernel = efficient ? AttentionKernel::memory_efficient : AttentionKernel::flash_2,
-                             .causal = causal,
-                             .scale = scale,
-                             .window_left = window_left,
-                             .window_right = window_right,
-                             .splits = splits});
+  const AttentionPlan plan = attention_plan(shape, {.kernel = parse_attention_kernel(backend),
+                                                    .causal = causal,
+                                                    .scale = scale,
+                                                    .window_left = window_left,
+                                                    .window_right = window_right,
+                                                    .splits = splits});
   if (output) {
     const auto [head, query, col] = *output;
     return told(trace_attention(plan, shape, q_matrix, k_matrix, v_matrix, head, query, col));
@@ -111,7 +110,7 @@ nb::list functions() {
 }  // namespace
 
 void bind_operators(nb::module_& module) {
-  module.def("attention", attend, "q"_a, "k"_a, "v"_a, "heads"_a, "kv_heads"_a, "efficient"_a, "causal"_a,
+  module.def("attention", attend, "q"_a, "k"_a, "v"_a, "heads"_a, "kv_heads"_a, "backend"_a, "causal"_a,
              "scale"_a.none(), "window_left"_a, "window_right"_a, "splits"_a.none(), "threads"_a,
              "output"_a.none() = nb::none());
   module.def("softmax", softmax_rows, "x"_a, "to"_a, "logarithm"_a, "rows"_a.none(), "whole"_a, "threads"_a,

@@ -108,12 +108,11 @@ def _window(value: Any) -> tuple[int, int]:
 
 def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, window: tuple[int, int] | None, splits: int | None,
                backend: str, return_lse: bool, threads: int, output: Place | None = None) -> Any:
-    if backend not in ("flash", "efficient"):
-        raise refuse("backend", repr(backend), "flash or efficient: torch's FLASH_ATTENTION and EFFICIENT_ATTENTION")
-    is_efficient = backend == "efficient"
-    format, q_words, q_array = _heads(q, "q", is_efficient)
-    _, k_words, k_array = _heads(k, "k", is_efficient, format)
-    _, v_words, v_array = _heads(v, "v", is_efficient, format)
+    name = text_of(backend, "backend", "cudnn") or "flash"
+    has_f32 = name == "efficient"
+    format, q_words, q_array = _heads(q, "q", has_f32)
+    _, k_words, k_array = _heads(k, "k", has_f32, format)
+    _, v_words, v_array = _heads(v, "v", has_f32, format)
     if k_array.shape != v_array.shape:
         raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, as k")
     *lead, queries, head_size = q_array.shape
@@ -121,7 +120,7 @@ def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, win
         raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    found: Any = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, is_efficient,
+    found: Any = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, name,
                                  flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
                                  None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads),
                                  _place(output, q_array.shape, 2))
@@ -146,7 +145,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
                 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
-                window and splits; its causal mask starts at the first key: query i sees the keys up to i
+                window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn": cuDNN's
+                kernel, with the same mask and without window and splits; docs/operators.md tells which calls were measured
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 

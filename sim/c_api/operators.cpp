@@ -50,7 +50,7 @@ bitmma_status bitmma_attention(const bitmma_matrix* q, const bitmma_matrix* k, c
                                .keys = keys.rows() / kv_heads,
                                .head_size = queries.cols()};
     const AttentionPlan plan =
-        attention_plan(shape, {.kernel = one.efficient ? AttentionKernel::memory_efficient : AttentionKernel::flash_2,
+        attention_plan(shape, {.kernel = parse_attention_kernel(one.backend ? one.backend : "flash"),
                                .causal = one.causal != 0,
                                .scale = one.scale == 0 ? std::nullopt : std::optional(one.scale),
                                .window_left = one.has_window ? one.window_left : -1,

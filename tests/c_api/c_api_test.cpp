@@ -439,7 +439,7 @@ TEST_CASE("C computes operators as C++ does") {
        {.heads = 4, .kv_heads = 2, .causal = 1, .has_window = 1, .window_left = 3, .window_right = -1, .scale = 0.5F}},
       {{.window_left = 0, .window_right = 0, .splits = 1}, {.heads = 4, .kv_heads = 2, .has_window = 1, .splits = 1}},
       {{.kernel = AttentionKernel::memory_efficient, .causal = true},
-       {.heads = 4, .kv_heads = 2, .efficient = 1, .causal = 1}}};
+       {.heads = 4, .kv_heads = 2, .backend = "efficient", .causal = 1}}};
   for (const auto& [options, call] : calls) {
     const Attention result = attention(attention_plan(shape, options), shape, q, k, v);
     std::array<float, 36> lse{};
@@ -464,7 +464,7 @@ TEST_CASE("C refuses operators of what they do not take, and writes nothing") {
     CHECK(out[0] == 7);
   };
   const bitmma_attention_call three{.heads = 3}, window{.window_left = 2}, negative{.splits = -1},
-      both{.efficient = 1, .splits = 2}, below{.scale = -1};
+      both{.backend = "efficient", .splits = 2}, below{.scale = -1};
   refused(bitmma_attention(nullptr, &x, &x, nullptr, 1, out, nullptr), "q = NULL");
   refused(bitmma_attention(&x, &nothing, &x, nullptr, 1, out, nullptr), "k.data = NULL");
   refused(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), "shape of V");

@@ -10,6 +10,7 @@
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/math/c_function.hpp"
+#include "bitmma/math/math_instruction.hpp"
 #include "bitmma/operators/trace.hpp"
 #include "support/catch.hpp"
 
@@ -29,10 +30,11 @@ uint32_t fma(uint32_t a, uint32_t b, uint32_t c) { return static_cast<uint32_t>(
 uint32_t call(std::string_view name, uint32_t x) { return compute(parse_c_function(name), x); }
 float value(uint32_t word) { return std::bit_cast<float>(word); }
 
-/// One number as instructions of m16n8k16 add it up, one after the other.
-uint32_t dot(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, uint32_t c) {
+/// One number as instructions with K of 16 add it up, one after the other.
+uint32_t dot(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, uint32_t c,
+             Family family = Family::mma_sync) {
   const AccumulatorModel& model =
-      *find_accumulator_model(Target::sm_90a, Family::mma_sync, Format::f16, Format::f16, Format::f32);
+      *find_accumulator_model(Target::sm_90a, family, Format::f16, Format::f16, Format::f32);
   for (size_t first = 0; first < a.size(); first += 16) {
     Matrix row(Format::f16, 1, 16), column(Format::f16, 16, 1), sum(Format::f32, 1, 1);
     for (size_t i = 0; i < 16 && first + i < a.size(); ++i)
@@ -88,6 +90,48 @@ std::vector<uint32_t> one_query(const Matrix& q, const Matrix& k, const Matrix& 
   return out;
 }
 
+std::vector<uint32_t> row_of(const Matrix& m, int row) { return {m.row(row).begin(), m.row(row).end()}; }
+
+/// cuDNN's kernel of one query: tiles of 128 keys, the first ones first. The last number is the log-sum-exp.
+std::vector<uint32_t> one_query_of_cudnn(const Matrix& q, const Matrix& k, const Matrix& v, int query, bool causal) {
+  const auto ptx = [](std::string_view name, uint32_t x) {
+    return static_cast<uint32_t>(compute(parse_math_instruction(name), x));
+  };
+  const auto scale = std::bit_cast<uint32_t>(static_cast<float>(1 / std::sqrt(static_cast<double>(q.cols()))));
+  const uint32_t scale2 = mul(scale, 0x3FB8AA3B), ln_2 = 0x3F317218;  // log2(e), ln(2)
+  const int end = causal ? std::min(query + 1, k.rows()) : k.rows();
+  uint32_t largest = minus_infinity;
+  std::vector<uint32_t> sums(4), out(static_cast<size_t>(q.cols()));
+  for (int first = 0; first < end; first += 128) {
+    std::vector<uint32_t> p(128, minus_infinity);
+    const uint32_t before = largest;
+    for (int j = 0; j < std::min(128, end - first); ++j) {
+      uint32_t& score = p[static_cast<size_t>(j)];
+      score = mul(dot(row_of(q, query), row_of(k, first + j), 0, Family::wgmma), scale2);
+      if (value(score) > value(largest)) largest = score;
+    }
+    const uint32_t rescale = ptx("ex2.approx.ftz.f32", sub(before, largest));
+    for (uint32_t& one : p) one = ptx("ex2.approx.ftz.f32", sub(one, largest));
+    for (size_t lane = 0; lane < 4; ++lane) {
+      uint32_t sum = 0;
+      for (size_t j = 2 * lane; j < 128; j += 8) sum = add(add(sum, p[j]), p[j + 1]);
+      sums[lane] = fma(sums[lane], rescale, sum);
+    }
+    for (uint32_t& one : p) one = narrow(one);
+    for (int col = 0; col < q.cols(); ++col) {
+      std::vector<uint32_t> values(128);
+      for (int j = 0; j < std::min(128, k.rows() - first); ++j) values[static_cast<size_t>(j)] = v(first + j, col);
+      uint32_t& one = out[static_cast<size_t>(col)];
+      one = dot(p, values, mul(one, rescale), Family::wgmma);
+    }
+  }
+  const uint32_t sum = add(add(sums[0], sums[1]), add(sums[2], sums[3]));
+  const uint32_t inverse = ptx("rcp.approx.ftz.f32", sum);
+  for (uint32_t& one : out) one = narrow(mul(one, inverse));
+  out.push_back(fma(largest, ln_2, mul(ptx("lg2.approx.ftz.f32", sum), ln_2)));
+  return out;
+}
+
 Matrix random_matrix(int rows, int cols, uint64_t seed) {
   RandomStream random(seed, 0);
   Matrix matrix(Format::f16, rows, cols);
@@ -114,6 +158,26 @@ TEST_CASE("attention of a tile is what the steps of one query give in integers")
       CHECK(std::ranges::equal(result.out.row(query), expected));
     }
     CHECK(attention(plan, shape, q, k, v, 3) == result);
+  }
+}
+
+TEST_CASE("attention of cuDNN is what the steps of one query give in integers, and its explained steps lead there") {
+  const int queries = 9, keys = 300, size = 32;
+  const Matrix q = random_matrix(queries, size, 1), k = random_matrix(keys, size, 2), v = random_matrix(keys, size, 3);
+  const AttentionShape shape{.queries = queries, .keys = keys, .head_size = size};
+  for (const bool causal : {false, true}) {
+    const AttentionPlan plan = attention_plan(shape, {.kernel = AttentionKernel::cudnn, .causal = causal});
+    const Attention result = attention(plan, shape, q, k, v);
+    CHECK(attention(plan, shape, q, k, v, 3) == result);
+    for (int query = 0; query < queries; query += 4) {
+      INFO(query << (causal ? " causal" : ""));
+      std::vector<uint32_t> expected = one_query_of_cudnn(q, k, v, query, causal);
+      CHECK(result.lse(0, query) == expected.back());
+      const OperatorTrace trace = trace_attention(plan, shape, q, k, v, 0, query, 5);
+      CHECK(trace.steps.back().words == std::vector{expected[5]});
+      expected.pop_back();
+      CHECK(std::ranges::equal(result.out.row(query), expected));
+    }
   }
 }
 
@@ -145,6 +209,9 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
   CHECK_THROWS_AS(attention_plan({}, {.splits = 129}), Error);
   CHECK_THROWS_AS(attention_plan({.head_size = 192}, {.kernel = AttentionKernel::memory_efficient}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.kernel = AttentionKernel::memory_efficient, .window_left = 3}), Error);
+  CHECK_THROWS_AS(attention_plan({.queries = 2, .head_size = 8}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_THROWS_AS(attention_plan({.queries = 1}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_THROWS_AS(attention_plan({.queries = 2}, {.kernel = AttentionKernel::cudnn, .splits = 1}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.scale = 0.0F}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.window_left = -2}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.multiprocessors = 0}), Error);

@@ -94,22 +94,18 @@ AttentionCall attention_call(const OperatorCall& call) {
                                            : whole_numbers("--window", flags.window, "LEFT,RIGHT; -1: all keys");
   if (window.size() != 2)
     throw Error({.field = "--window", .seen = shortened(*flags.window), .expected = "LEFT,RIGHT; -1: all keys"});
-  if (flags.backend != std::string("flash") && flags.backend != std::string("efficient"))
-    throw Error({.field = "--backend", .seen = shortened(*flags.backend), .legal = {"flash", "efficient"}});
   const AttentionShape shape{.heads = heads_of(call.operands[0]),
                              .kv_heads = heads_of(call.operands[1]),
                              .queries = static_cast<int>(q[q.size() - 2]),
                              .keys = static_cast<int>(call.operands[1].shape[q.size() - 2]),
                              .head_size = static_cast<int>(q.back())};
   return {.shape = shape,
-          .plan = attention_plan(shape,
-                                 {.kernel = flags.backend == std::string("flash") ? AttentionKernel::flash_2
-                                                                                  : AttentionKernel::memory_efficient,
-                                  .causal = flags.causal,
-                                  .scale = flags.scale.get(),
-                                  .window_left = static_cast<int>(window[0]),
-                                  .window_right = static_cast<int>(window[1]),
-                                  .splits = flags.splits.get()})};
+          .plan = attention_plan(shape, {.kernel = parse_attention_kernel(*flags.backend),
+                                         .causal = flags.causal,
+                                         .scale = flags.scale.get(),
+                                         .window_left = static_cast<int>(window[0]),
+                                         .window_right = static_cast<int>(window[1]),
+                                         .splits = flags.splits.get()})};
 }
 
 Results attend(const OperatorCall& call) {
@@ -327,11 +323,12 @@ void add_operator(Command& app, Context& context) {
   command->add_option("--output-type", flags->output_type, "f32, or the type of x, the default");
   command->add_option("--eps", flags->eps, "epsilon of a norm")->capture_default_str();
   command->add_option("--dim", flags->dim, "-1, the last axis; all; or 0 of a matrix")->capture_default_str();
-  command->add_flag("--causal", flags->causal, "query i sees the keys up to i + keys - queries; efficient: up to i");
+  command->add_flag("--causal", flags->causal,
+                    "query i sees the keys up to i + keys - queries; efficient, cudnn: up to i");
   command->add_option("--scale", flags->scale, "of the scores; default 1 / sqrt(head size)");
   command->add_option("--window", flags->window, "LEFT,RIGHT: keys seen before and after a query's own; -1: all");
   command->add_option("--splits", flags->splits, "parts of the keys; default: what the library chooses");
-  command->add_option("--backend", flags->backend, "flash: FlashAttention-2; efficient: the memory-efficient kernel")
+  command->add_option("--backend", flags->backend, "flash: FlashAttention-2; efficient: memory-efficient; cudnn")
       ->capture_default_str();
   command->add_option("-o,--output", flags->out, "file to write: out, and lse of attention, mean and rstd of norms");
   command->add_option("--against", flags->against, "a file with recorded results: do they have the same bits?");

@@ -19,6 +19,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bitmma/formats/matrix.hpp"
 
@@ -32,11 +33,15 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-/// Backends of scaled_dot_product_attention.
+/// Backends of scaled_dot_product_attention: "flash", "efficient", "cudnn".
 enum class AttentionKernel : uint8_t {
   flash_2,           // FLASH_ATTENTION: pytorch_flash::flash_fwd_kernel, flash_fwd_splitkv_kernel
   memory_efficient,  // EFFICIENT_ATTENTION: fmha_cutlassF_*_aligned_*_rf_sm80, of head sizes up to 128
+  cudnn,             // CUDNN_ATTENTION: cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x*
 };
+
+std::string_view print(AttentionKernel kernel);
+AttentionKernel parse_attention_kernel(std::string_view name);
 
 struct AttentionOptions {
   AttentionKernel kernel = AttentionKernel::flash_2;
