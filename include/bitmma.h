@@ -438,6 +438,51 @@ bitmma_status bitmma_quantize_get_info(const char* recipe, int64_t rows, int64_t
 bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const char* torch_device, int threads,
                               void* codes, void* scales, float* tensor_scale);
 
+// ---------------------------------------------------------------------------------------------------------- operators
+//
+// The operators of PyTorch 2.11, as an H100 or H200 computes them eagerly; docs/operators.md tells what was compared.
+// x: f32, f16 or bf16, a whole matrix, whose memory on the GPU begins at a multiple of 16 bytes. Results are written
+// row by row without gaps, in the type of x unless stated. They may not overlap an operand. BITMMA_ERROR_INVALID: a
+// type, a shape or a name that the operator does not take.
+
+typedef struct bitmma_attention_call {
+  int64_t heads;     // of Q, those of all sequences of a batch; 0: 1
+  int64_t kv_heads;  // of K and V, a divisor of heads; 0: as many as heads
+  // "flash", FlashAttention-2; "efficient" or "cudnn", which have no window and no splits. NULL: flash
+  const char* backend;
+  int causal;                     // 1: query i sees the keys up to i + keys - queries; with efficient and cudnn up to i
+  int has_window;                 // 1: the next two apply
+  int window_left, window_right;  // keys that a query sees before and after its own; -1: all
+  int splits;                     // parts of the keys; 0: the library's choice
+  float scale;                    // of the scores; 0: 1 / sqrt(head size)
+} bitmma_attention_call;
+// softmax(Q K^T * scale) V of each head. q: heads * queries x head size, f16 or bf16, of efficient also f32. k and
+// v: kv_heads * keys x head size, of the same type. call NULL means all zeros. `lse` (may be NULL) gets heads x queries
+// logarithms of the sum of exp(score * scale).
+bitmma_status bitmma_attention(const bitmma_matrix* q, const bitmma_matrix* k, const bitmma_matrix* v,
+                               const bitmma_attention_call* call, int threads, void* out, float* lse);
+
+// softmax, or with `logarithm` log_softmax, over the columns. `to`: the type of the result, that of x or f32.
+bitmma_status bitmma_softmax(const bitmma_matrix* x, bitmma_format to, int logarithm, int threads, void* out);
+
+// Norms over the columns. weight and bias: 1 x columns, of the type of x, or NULL; a bias needs a weight. mean and rstd
+// get a number for each row, or are NULL.
+bitmma_status bitmma_layer_norm(const bitmma_matrix* x, const bitmma_matrix* weight, const bitmma_matrix* bias,
+                                float eps, int threads, void* out, float* mean, float* rstd);
+bitmma_status bitmma_rms_norm(const bitmma_matrix* x, const bitmma_matrix* weight, float eps, int threads, void* out,
+                              float* rstd);
+
+// "sum", "mean", "amax" or "argmax" of each row, or with `over_rows` of each column. `to`: the type of the result: that
+// of x, for sums and means also f32; argmax writes int32_t, and `to` is BITMMA_S32.
+bitmma_status bitmma_reduce(const char* reduction, const bitmma_matrix* x, bitmma_format to, int over_rows, int threads,
+                            void* out);
+
+// A function of each element, "exp", "silu", "add". y has the shape and type of x for functions of two; NULL otherwise.
+bitmma_status bitmma_elementwise(const char* function, const bitmma_matrix* x, const bitmma_matrix* y, int threads,
+                                 void* out);
+// The names of these functions; NULL after the last one.
+const char* bitmma_elementwise_name(size_t index);
+
 // ------------------------------------------------------------------------------------------------------ whole kernels
 //
 // Example: a kernel of two parameters, an array and a number, on 4 blocks of 128 threads.

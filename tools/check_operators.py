@@ -69,7 +69,7 @@ def whole_tensor(call, stream, shape, seed, gain=None):
 
 def attention(call, seed, tensors):
     """The outputs of the heads that the file samples."""
-    if call["api"] not in ("flash", "flash_window", "flash_varlen", "efficient"):
+    if call["api"] not in ("flash", "flash_window", "flash_varlen", "efficient", "cudnn"):
         return None
     heads, d, queries, keys = call["heads"], call["d"], call["queries"], call["keys"]
     if call["api"] == "flash_varlen":
@@ -80,15 +80,19 @@ def attention(call, seed, tensors):
             one = operators.attention(q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True)
             out[part], lse[:, part], at = np.swapaxes(one[0], 0, 1), one[1], at + length
         return {"out": out, "lse": lse}
+    if call["api"] == "cudnn" and queries == 1:  # another kernel
+        return None
     batch = call["batch"]
     q = whole_tensor(call, 0, [batch, heads, queries, d], seed)
-    k, v = (whole_tensor(call, s, [batch, heads, keys, d], seed) for s in (1, 2))
-    options = {"window": tuple(call["window"])} if "window" in call else {}
-    if call["api"] == "efficient":
-        options["backend"] = "efficient"
+    k, v = (whole_tensor(call, s, [batch, call.get("kv_heads", heads), keys, d], seed) for s in (1, 2))
+    options = {"window": tuple(call["window"])} if "window" in call else {"scale": call["scale"]} if "scale" in call else {}
+    if call["api"] in ("efficient", "cudnn"):
+        options["backend"] = call["api"]
     out, lse = operators.attention(q, k, v, is_causal=call["causal"], return_lse=True, threads=0, **options)
     if call["api"] == "efficient":  # PyTorch fills rows up to multiples of 32
         lse = np.pad(lse, ((0, 0), (0, 0), (0, -queries % 32)), constant_values=np.inf)
+    if call["api"] == "cudnn":
+        lse = lse[..., None]
     return {"out": out, "lse": lse}
 
 

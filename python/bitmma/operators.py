@@ -4,13 +4,17 @@
     out = bitmma.operators.attention(q, k, v, is_causal=True)      scaled_dot_product_attention, FlashAttention-2
     p = bitmma.operators.softmax(x)                                over the last dimension
     y = bitmma.operators.elementwise("silu", x)                    functions of single elements
+    print(bitmma.operators.explain("softmax", x, output=(0, 5)))   one output, step by step
 
 Arrays are NumPy's or torch's, of float32, float16 or bfloat16. Names and arguments are torch's where torch has the operator.
 docs/operators.md tells what was compared with a GPU.
 """
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,10 +22,10 @@ import numpy as np
 from . import _core
 from ._arguments import public, unchecked
 from ._arrays import codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import count_of, flag_of, number_of, refuse, shown, threads_of
+from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
-__all__ = ["amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "layer_norm", "log_softmax", "mean",
-           "rms_norm", "softmax", "sum"]
+__all__ = ["OperatorTrace", "amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "explain", "layer_norm",
+           "log_softmax", "mean", "rms_norm", "softmax", "sum"]
 
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
@@ -69,6 +73,22 @@ def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> 
     return like(reference, codes.view(dtype_of(format)).reshape(shape))
 
 
+Place = tuple[int, ...]
+
+
+def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | None:
+    """The place of an output as the library counts it: one number for all but the `last` dimensions of the result."""
+    if output is None:
+        return None
+    if not isinstance(output, tuple) or len(output) != len(shape):
+        raise refuse("output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}")
+    numbers = [count_of(one, "output", 0, size - 1) for one, size in zip(output, shape)]
+    cut, lead = len(shape) - last, 0
+    for number, size in zip(numbers[:cut], shape):
+        lead = lead * size + number
+    return (lead, *numbers[cut:])
+
+
 def _heads(value: Any, name: str, has_f32: bool, format: str | None = None) -> tuple[str, np.ndarray, np.ndarray]:
     """`_rows` of [..., heads, n, head size]."""
     found, words, array = _rows(value, name, ("f16", "bf16", "f32") if has_f32 else ("f16", "bf16"), format, "q")
@@ -86,6 +106,31 @@ def _window(value: Any) -> tuple[int, int]:
     return left, right
 
 
+def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, window: tuple[int, int] | None, splits: int | None,
+               backend: str, return_lse: bool, threads: int, output: Place | None = None) -> Any:
+    name = text_of(backend, "backend", "cudnn") or "flash"
+    has_f32 = name == "efficient"
+    format, q_words, q_array = _heads(q, "q", has_f32)
+    _, k_words, k_array = _heads(k, "k", has_f32, format)
+    _, v_words, v_array = _heads(v, "v", has_f32, format)
+    if k_array.shape != v_array.shape:
+        raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, as k")
+    *lead, queries, head_size = q_array.shape
+    if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
+        raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
+    left, right = _window(window)
+    heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
+    found: Any = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, name,
+                                 flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
+                                 None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads),
+                                 _place(output, q_array.shape, 2))
+    if output is not None:
+        return found
+    out, lse = found
+    made = _result(q, out, format, q_array.shape)
+    return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
+
+
 @public(k=unchecked)
 def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
               splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
@@ -100,7 +145,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
                 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
-                window and splits; its causal mask starts at the first key: query i sees the keys up to i
+                window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn": cuDNN's
+                kernel, with the same mask and without window and splits; docs/operators.md tells which calls were measured
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 
@@ -110,31 +156,15 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     >>> attention(q, q, q)[0, 0]
     array([1., 1., 1., 1., 1., 1., 1., 1.], dtype=float16)
     """
-    if backend not in ("flash", "efficient"):
-        raise refuse("backend", repr(backend), "flash or efficient: torch's FLASH_ATTENTION and EFFICIENT_ATTENTION")
-    is_efficient = backend == "efficient"
-    format, q_words, q_array = _heads(q, "q", is_efficient)
-    _, k_words, k_array = _heads(k, "k", is_efficient, format)
-    _, v_words, v_array = _heads(v, "v", is_efficient, format)
-    if k_array.shape != v_array.shape:
-        raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, the shape of k")
-    *lead, queries, head_size = q_array.shape
-    if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
-        raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
-    left, right = _window(window)
-    heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    out, lse = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, is_efficient,
-                               flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
-                               None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads))
-    made = _result(q, out, format, q_array.shape)
-    return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
+    return _attention(q, k, v, is_causal, scale, window, splits, backend, return_lse, threads)
 
 
-def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool) -> Any:
+def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool, output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
     to = _format_of_result(dtype, format)
-    made = _core.softmax((format, words), to, logarithm, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads))
-    return _result(x, made, to, array.shape)
+    made = _core.softmax((format, words), to, logarithm, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads),
+                         _place(output, array.shape, 1))
+    return made if output is not None else _result(x, made, to, array.shape)
 
 
 @public(rows=unchecked)
@@ -163,7 +193,7 @@ def log_softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, 
     return _softmax(x, dtype, rows, whole, threads, True)
 
 
-def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -> tuple[Any, Any, Any]:
+def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
     given = []
     for name, one in (("weight", weight), ("bias", bias)):
@@ -171,7 +201,11 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int) -
         if codes is not None and codes.shape != (1, array.shape[-1]):
             raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
         given.append(None if codes is None else (format, codes))
-    out, mean, rstd = _core.norm((format, words), given[0], given[1], number_of(eps, "eps"), rms, threads_of(threads))
+    made: Any = _core.norm((format, words), given[0], given[1], number_of(eps, "eps"), rms, threads_of(threads),
+                           _place(output, array.shape, 1))
+    if output is not None:
+        return made
+    out, mean, rstd = made
     rest = (*array.shape[:-1], 1)
     return (_result(x, out, format, array.shape), None if mean is None else _result(x, mean, "f32", rest), _result(x, rstd, "f32", rest))
 
@@ -201,7 +235,8 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5, *, threads: int = 1)
     return _norm(x, weight, None, eps, True, threads)[0]
 
 
-def _reduced(x: Any, what: str, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int) -> Any:
+def _reduced(x: Any, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int, what: str,
+             output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
     is_whole = dim is None or type(dim) is int
     if not is_whole or dim not in (None, -1, array.ndim - 1) and not (dim in (0, -2) and array.ndim == 2):
@@ -212,11 +247,17 @@ def _reduced(x: Any, what: str, dim: int | None, keepdim: bool, dtype: Any, rows
         raise refuse("rows, whole", "given", "omitted: x must have all rows if the result is not one value per row")
     if dim is None:
         words = words.reshape(1, -1)
-    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads))
     shape = () if dim is None else (array.shape[1],) if over_rows else array.shape[:-1]
     if flag_of(keepdim, "keepdim"):
         shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
-    return _result(x, made, "s32" if what == "argmax" else to, shape)
+    place = _place(output, shape, 0)
+    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads),
+                        place[0] if place else None)
+    return made if output is not None else _result(x, made, "s32" if what == "argmax" else to, shape)
+
+
+def _largest(x: Any, dim: int | None, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
+    return _reduced(x, dim, keepdim, None, None, 0, threads, what, output)
 
 
 @public(rows=unchecked)
@@ -230,7 +271,7 @@ def sum(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = Non
     >>> sum(np.array([[1, 2, 4, 8]], np.float32))
     array([15.], dtype=float32)
     """
-    return _reduced(x, "sum", dim, keepdim, dtype, rows, whole, threads)
+    return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "sum")
 
 
 @public(rows=unchecked)
@@ -240,7 +281,7 @@ def mean(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = No
     >>> mean(np.array([[1, 2, 4, 9]], np.float32))
     array([4.], dtype=float32)
     """
-    return _reduced(x, "mean", dim, keepdim, dtype, rows, whole, threads)
+    return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "mean")
 
 
 @public
@@ -250,7 +291,7 @@ def amax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int = 
     >>> amax(np.array([[1, 8, 4]], np.float32))
     array([8.], dtype=float32)
     """
-    return _reduced(x, "amax", dim, keepdim, None, None, 0, threads)
+    return _largest(x, dim, keepdim, threads, "amax")
 
 
 @public
@@ -260,7 +301,7 @@ def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int 
     >>> argmax(np.array([[1, 8, 8]], np.float32))
     array([1], dtype=int32)
     """
-    return _reduced(x, "argmax", dim, keepdim, None, None, 0, threads)
+    return _largest(x, dim, keepdim, threads, "argmax")
 
 
 @public(target=unchecked)
@@ -299,14 +340,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     return like(x, np.asarray(loss).astype(logarithms.dtype))
 
 
-@public
-def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
-    """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two take
-    y, of the shape and type of x.
-
-    >>> elementwise("mul", np.float32([3]), np.float32([5]))
-    array([15.], dtype=float32)
-    """
+def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None = None) -> Any:
     if not isinstance(name, str):
         raise refuse("name", repr(name), "a name of bitmma.operators.elementwise_functions()")
     format, words, array = _rows(x, "x")
@@ -316,7 +350,19 @@ def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
         if y_array.shape != array.shape:
             raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, the shape of x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)
-    return _result(x, _core.elementwise(name, (format, words), other, threads_of(threads)), format, array.shape)
+    made = _core.elementwise(name, (format, words), other, threads_of(threads), _place(output, array.shape, 1))
+    return made if output is not None else _result(x, made, format, array.shape)
+
+
+@public
+def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
+    """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two take
+    y, of the shape and type of x.
+
+    >>> elementwise("mul", np.float32([3]), np.float32([5]))
+    array([15.], dtype=float32)
+    """
+    return _elementwise(name, x, y, threads)
 
 
 @public
@@ -327,3 +373,71 @@ def elementwise_functions() -> dict[str, str]:
     'silu'
     """
     return {name: computed_by for name, _, computed_by in _core.elementwise_functions()}
+
+
+class OperatorTrace:
+    """One output of an operator, step by step. `str` shows the steps, of many values of a step the first and the last."""
+
+    def __init__(self, fields: dict[str, Any], text: str):
+        self.fields = fields
+        """Everything as a dictionary."""
+        self._text = text
+        self.word: str = fields["word"]
+        """The output's code, in hexadecimal."""
+        self.value: str = fields["value"]
+        """Its value, as text."""
+        self.plan: dict[str, str] = fields["plan"]
+        """What the library chose: the kernel, its threads and tiles."""
+        self.steps: list[dict[str, Any]] = fields["steps"]
+        """Each has "part", "step", "operation", "rounding", "type", and lists "words" and "values": one of each lane, thread or key
+        where there are several. The last one is the output."""
+
+    def __str__(self) -> str:
+        return self._text.rstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<OperatorTrace of {self.fields['operator']}, output {tuple(self.fields['output'])}, {len(self.steps)} steps, {self.value}>"
+
+
+_explained: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "attention": (attention, _attention),
+    "softmax": (softmax, functools.partial(_softmax, logarithm=False)),
+    "log_softmax": (log_softmax, functools.partial(_softmax, logarithm=True)),
+    "layer_norm": (layer_norm, lambda x, weight, bias, eps, _, threads, output: _norm(x, weight, bias, eps, False, threads, output)),
+    "rms_norm": (rms_norm, lambda x, weight, eps, threads, output: _norm(x, weight, None, eps, True, threads, output)),
+    "sum": (sum, functools.partial(_reduced, what="sum")),
+    "mean": (mean, functools.partial(_reduced, what="mean")),
+    "amax": (amax, functools.partial(_largest, what="amax")),
+    "argmax": (argmax, functools.partial(_largest, what="argmax")),
+}
+"""The function of each name, and the code behind it, which takes the function's arguments in their order."""
+
+
+@public
+def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments: Any) -> OperatorTrace:
+    """One output of an operator, step by step, with the rounding of each step.
+
+    operator   a function of this module, "attention", "softmax", ..., or a name of elementwise_functions(), such as "silu"
+    operands   and arguments: those of the function
+    output     the place of the output in the function's result, a tuple
+
+    >>> trace = explain("sum", np.array([[1, 2, 4, 8]], np.float32), output=(0,))
+    >>> trace.steps[-1]["values"], trace.steps[-1]["rounding"]
+    (['15'], 'exact')
+    """
+    name = str(text_of(operator, "operator", "softmax"))
+    names = [*_explained, *elementwise_functions()]
+    if name not in names:
+        raise refuse("operator", shown(operator), ", ".join(names), near(name, names))
+    function, code = _explained.get(name, (functools.partial(elementwise, name), functools.partial(_elementwise, name)))
+    signature = inspect.signature(function)
+    acting = [one for one in signature.parameters if one not in ("threads", "return_lse", "return_moments")]
+    for one in arguments:
+        if one not in acting:
+            raise no_such_argument(one, f"bitmma.operators.explain of {name}", acting, near(one, acting))
+    try:
+        given = signature.bind(*operands, **arguments)
+    except TypeError as error:
+        raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}") from None
+    given.apply_defaults()
+    return OperatorTrace(*code(*given.arguments.values(), output=output))

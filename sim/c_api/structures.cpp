@@ -30,5 +30,6 @@ static_assert(has_bytes<bitmma_array>(56));
 static_assert(has_bytes<bitmma_matrix>(48));
 static_assert(has_bytes<bitmma_gemm_inputs>(416));
 static_assert(has_bytes<bitmma_call>(24));
+static_assert(has_bytes<bitmma_attention_call>(48));
 
 }  // namespace

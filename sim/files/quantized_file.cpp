@@ -57,15 +57,26 @@ Matrix matrix_of_file(const TensorFile& file, const std::string& name, std::opti
                  .seen = name.empty() ? "missing" : shortened(printable(name)),
                  .expected = fmt::format("one of {}: {}", file.path, alternatives(names))});
   }
-  const std::string field = fmt::format("{}: tensor {}", file.path, tensor->name);
+  if (tensor->shape.size() != 2)
+    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+                 .seen = print_shape(tensor->shape),
+                 .expected = "two axes, rows and columns"});
+  return rows_of_tensor(file.path, *tensor, type);
+}
+
+Matrix rows_of_tensor(const std::string& path, const Tensor& tensor, std::optional<Format> type) {
+  const std::string field = fmt::format("{}: tensor {}", path, tensor.name);
   constexpr int64_t most = std::numeric_limits<int>::max();
-  if (tensor->shape.size() != 2 || tensor->shape[0] > most || tensor->shape[1] > most)
-    throw Error({.field = field, .seen = print_shape(tensor->shape), .expected = "two axes, rows and columns"});
-  const Format format = type_of(field, *tensor, type);
-  const TensorBytes bytes = tensor->bytes.in_memory();
-  const int rows = static_cast<int>(tensor->shape[0]), cols = static_cast<int>(tensor->shape[1]);
+  const int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows = std::min(rows, most) * std::min(tensor.shape[i], most);
+  if (rows > most || cols > most)
+    throw Error({.field = field, .seen = print_shape(tensor.shape), .expected = "at most 2^31 - 1 rows and columns"});
+  const Format format = type_of(field, tensor, type);
+  const TensorBytes bytes = tensor.bytes.in_memory();
   const int64_t size = code_bytes(format);
-  return matrix_of(format, rows, cols, {.data = bytes.view().data(), .row_stride = size * cols, .col_stride = size});
+  return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),
+                   {.data = bytes.view().data(), .row_stride = size * cols, .col_stride = size});
 }
 
 TensorFile quantized_file(const QuantizeRecipe& recipe, const Matrix& x, const Quantized& quantized,

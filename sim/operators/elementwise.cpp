@@ -30,10 +30,10 @@ const ElementwiseFunction& function_named(std::string_view name) {
 
 using Words = std::vector<uint32_t>;
 
-Words words_of(std::span<const float> values) {
-  Words words(values.size());
-  std::ranges::transform(values, words.begin(), word);
-  return words;
+/// "expf@cuda_13", "mul.rn.f32".
+std::string print_code(const ElementwiseFunction& function) {
+  const bool is_c = function.computed_by.find_first_of(" .") == std::string_view::npos;
+  return fmt::format("{}{}", function.computed_by, is_c ? "@cuda_13" : "");
 }
 
 /// results[i] of a[i] and b[i]; `results` may be `a`.
@@ -58,9 +58,7 @@ Loop loop_of(const ElementwiseFunction& function) {
     return [instruction = parse_math_instruction(function.computed_by), is_square = function.operands == 1](
                auto a, auto b, auto results) { compute(instruction, a, is_square ? a : b, {}, results); };
   }
-  return [&one = parse_c_function(fmt::format("{}@cuda_13", function.computed_by))](auto a, auto b, auto results) {
-    compute(one, a, b, results);
-  };
+  return [&one = parse_c_function(print_code(function))](auto a, auto b, auto results) { compute(one, a, b, results); };
 }
 
 }  // namespace
@@ -95,7 +93,18 @@ const std::vector<ElementwiseFunction>& elementwise_functions() {
   return all;
 }
 
-Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int threads) {
+namespace {
+
+/// A function of checked arguments.
+struct Call {
+  const ElementwiseFunction& function;
+  const Matrix& x;
+  const Matrix* y;
+  Loop loop;
+  Matrix out;
+};
+
+Call call_of(std::string_view name, const Matrix& x, const Matrix* y) {
   const ElementwiseFunction& function = function_named(name);
   require_floats("x", x);
   if ((function.operands == 2) != (y != nullptr))
@@ -106,20 +115,39 @@ Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int 
     throw Error({.field = "y",
                  .seen = fmt::format("{} x {} of {}", y->rows(), y->cols(), info(y->format()).name),
                  .expected = fmt::format("{} x {} of {}, as x", x.rows(), x.cols(), info(x.format()).name)});
-  const Loop loop = loop_of(function);
+  return {
+      .function = function, .x = x, .y = y, .loop = loop_of(function), .out = Matrix(x.format(), x.rows(), x.cols())};
+}
+
+void compute_row(Call& call, int row, int col, Notes* notes) {
+  const Words a = words_of(row_of(call.x, row)), b = call.y ? words_of(row_of(*call.y, row)) : Words{};
+  Words results(a.size());
+  call.loop(a, b, results);
+  narrow(results, call.out.format(), call.out.row(row));
   // relu is a clamp, which gives a NaN back as it is.
-  const bool keeps_nan = function.name == "relu";
-  Matrix out(x.format(), x.rows(), x.cols());
-  for_each_row(x.rows(), threads, [&](int row) {
-    const Words a = words_of(row_of(x, row)), b = y ? words_of(row_of(*y, row)) : Words{};
-    Words results(a.size());
-    loop(a, b, results);
-    narrow(results, out.format(), out.row(row));
-    for (std::size_t i = 0; keeps_nan && i < a.size(); ++i) {
-      if (value(a[i]) != value(a[i])) out.row(row)[i] = x.row(row)[i];
-    }
-  });
-  return out;
+  const bool keeps_nan = call.function.name == "relu";
+  for (std::size_t i = 0; keeps_nan && i < a.size(); ++i) {
+    if (value(a[i]) != value(a[i])) call.out.row(row)[i] = call.x.row(row)[i];
+  }
+  if (!notes) return;
+  const auto at = static_cast<std::size_t>(col);
+  notes->add("x", "of the column, widened to f32", is_exact, {a[at]});
+  if (call.y) notes->add("y", "of the column, widened to f32", is_exact, {b[at]});
+  notes->add("result", fmt::format("{}({})", call.function.name, call.y ? "x, y" : "x"),
+             keeps_nan ? is_exact : print_code(call.function), {results[at]});
+}
+
+}  // namespace
+
+Matrix elementwise(std::string_view name, const Matrix& x, const Matrix* y, int threads) {
+  Call call = call_of(name, x, y);
+  for_each_row(x.rows(), threads, [&](int row) { compute_row(call, row, 0, nullptr); });
+  return std::move(call.out);
+}
+
+OperatorTrace trace_elementwise(std::string_view name, const Matrix& x, const Matrix* y, int row, int col) {
+  Call call = call_of(name, x, y);
+  return trace_of(name, call.out, row, col, [&](Notes& notes) { compute_row(call, row, col, &notes); });
 }
 
 }  // namespace bitmma

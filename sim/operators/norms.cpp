@@ -20,9 +20,24 @@ struct Moments {
   float mean = 0, squares = 0, count = 0;
 };
 
-float rsqrt_of(float x) {
+float rstd_of(float variance, float eps, Notes* notes) {
   static const CFunction& rsqrtf = parse_c_function("rsqrtf@cuda_13");
-  return value(compute(rsqrtf, word(x)));
+  const float shifted = variance + eps, rstd = value(compute(rsqrtf, word(shifted)));
+  if (notes) {
+    notes->add("shifted", fmt::format("v + eps, eps = {}", eps), to_nearest, words_of(shifted));
+    notes->add("rstd", "rsqrtf(shifted)", print(rsqrtf), words_of(rstd));
+  }
+  return rstd;
+}
+
+/// RMS norm in vectors counts nothing and has no means.
+void note_joined(Notes& notes, const std::string& what, const std::string& operation,
+                 std::span<const Moments> moments) {
+  std::vector<float> means, squares;
+  for (const Moments& one : moments) means.push_back(one.mean), squares.push_back(one.squares);
+  if (std::ranges::any_of(moments, [](const Moments& one) { return one.count > 0; }))
+    notes.add(what + ": mean", operation, notes.join_rounding(), words_of(means));
+  notes.add(what + ": squares", operation, notes.join_rounding(), words_of(squares));
 }
 
 /// What a row is scaled by.
@@ -42,7 +57,7 @@ Moments joined(const Moments& own, const Moments& other) {
           .count = count};
 }
 
-Scale vectorized(std::span<const float> x, float eps, bool rms) {
+Scale vectorized(std::span<const float> x, float eps, bool rms, Notes* notes) {
   std::array<Moments, vector_threads> threads{};
   // All threads but those behind the end have seen as many numbers: of each its place in a vector of four.
   float count = 0;
@@ -68,11 +83,27 @@ Scale vectorized(std::span<const float> x, float eps, bool rms) {
   const auto join = [&](const Moments& own, const Moments& other) {
     return rms ? Moments{.squares = own.squares + other.squares} : joined(own, other);
   };
+  if (notes) {
+    notes->choose("kernel", "vectorized_layer_norm_kernel, 128 threads");
+    notes->join_by(
+        rms ? "squares = a + b"
+            : "n = na + nb, r = 1 / n, delta = mean a - mean b; mean = fma(mean b, nb * r, na * r * mean a); "
+              "squares = fma(na * r, nb * (delta * delta), squares b + squares a)",
+        each_to_nearest);
+    notes->choose("thread", rms ? "squares = fma(x, x, squares)"
+                                : "delta = x - mean, mean = fma(delta, 1 / n, mean), squares = fma(delta, x - mean, "
+                                  "squares)");
+    note_joined(*notes, "threads", "thread i takes four columns from 4 i on, then 512 further, ...",
+                std::span<const Moments>(threads));
+  }
   std::array<Moments, vector_threads / 32> warps;
   for (std::size_t warp = 0; warp < warps.size(); ++warp)
     warps[warp] = shuffle_down(std::span(threads).subspan(32 * warp, 32), 32, join);
-  const Moments all = shuffle_down(std::span<Moments>(warps), warps.size(), join);
-  return {.mean = all.mean, .rstd = rsqrt_of(all.squares / static_cast<float>(x.size()) + eps)};
+  if (notes) note_joined(*notes, "warps", each_warp, std::span<const Moments>(warps));
+  const Moments all = shuffle_down(std::span<Moments>(warps), warps.size(), join, notes);
+  const float variance = all.squares / static_cast<float>(x.size());
+  if (notes) notes->add("v", fmt::format("squares / {} columns", x.size()), to_nearest, words_of(variance));
+  return {.mean = all.mean, .rstd = rstd_of(variance, eps, notes)};
 }
 
 // RowwiseMomentsCUDAKernel, where the columns are no multiple of four.
@@ -87,7 +118,7 @@ Moments welford_joined(const Moments& a, const Moments& b) {
           .count = count};
 }
 
-Scale by_moments(std::span<const float> x, float eps, bool rms) {
+Scale by_moments(std::span<const float> x, float eps, bool rms, Notes* notes) {
   std::array<Moments, moments_threads> threads{};
   for (std::size_t i = 0; i < x.size(); ++i) {
     Moments& own = threads[i % moments_threads];
@@ -96,9 +127,22 @@ Scale by_moments(std::span<const float> x, float eps, bool rms) {
     own.mean = own.mean + delta / own.count;
     own.squares = std::fma(delta, x[i] - own.mean, own.squares);
   }
-  const Moments all = block_reduce(std::span<Moments>(threads), welford_joined, Moments{});
-  const float variance = all.squares / all.count;
-  return {.mean = all.mean, .rstd = rsqrt_of((rms ? std::fma(all.mean, all.mean, variance) : variance) + eps)};
+  if (notes) {
+    notes->choose("kernel", "RowwiseMomentsCUDAKernel, 512 threads");
+    notes->join_by(
+        "n = na + nb, share = nb / n, delta = mean b - mean a; mean = fma(delta, share, mean a); squares = "
+        "fma(delta * delta * na, share, squares a + squares b)",
+        each_to_nearest);
+    notes->choose("thread", "delta = x - mean, mean = mean + delta / n, squares = fma(delta, x - mean, squares)");
+    note_joined(*notes, "threads", "thread i takes columns i, i + 512, ...", std::span<const Moments>(threads));
+  }
+  const Moments all = block_reduce(std::span<Moments>(threads), welford_joined, Moments{}, notes);
+  const float variance = all.squares / all.count, v = rms ? std::fma(all.mean, all.mean, variance) : variance;
+  if (notes) {
+    notes->add(rms ? "variance" : "v", "squares / n", to_nearest, words_of(variance));
+    if (rms) notes->add("v", "fma(mean, mean, variance)", to_nearest, words_of(v));
+  }
+  return {.mean = all.mean, .rstd = rstd_of(v, eps, notes)};
 }
 
 void require_like(std::string_view name, const Matrix* weight, const Matrix& x) {
@@ -108,44 +152,84 @@ void require_like(std::string_view name, const Matrix* weight, const Matrix& x) 
                  .expected = fmt::format("1 x {} of {}, as x", x.cols(), info(x.format()).name)});
 }
 
-Norm norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, bool rms, int threads) {
+/// A norm of checked arguments, with a result that is still empty.
+struct Call {
+  const Matrix& x;
+  const Matrix *weight, *bias;
+  float eps;
+  bool rms;
+  std::vector<float> weights, biases;
+  Norm result;
+};
+
+Call call_of(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, bool rms) {
   require_floats("x", x);
   require_like("weight", weight, x);
   require_like("bias", bias, x);
   if (bias && !weight)
-    throw Error({.field = "bias",
-                 .seen = "no weight",
-                 .expected = "a weight with the bias: a bias without a weight was not measured"});
-  const std::vector<float> weights = weight ? row_of(*weight, 0) : std::vector<float>{},
-                           biases = bias ? row_of(*bias, 0) : std::vector<float>{};
-  const bool in_vectors = x.cols() % 4 == 0 && x.cols() <= 1 << 24;
-  Norm result{.out = Matrix(x.format(), x.rows(), x.cols()), .rstd = Matrix(Format::f32, x.rows(), 1)};
-  if (!rms) result.mean = Matrix(Format::f32, x.rows(), 1);
-  for_each_row(x.rows(), threads, [&](int row) {
-    std::vector<float> y = row_of(x, row);
-    const Scale scale = in_vectors ? vectorized(y, eps, rms) : by_moments(y, eps, rms);
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      y[i] = scale.rstd * (rms ? y[i] : y[i] - scale.mean);
-      if (rms || (in_vectors && !bias)) {
-        if (weight) y[i] *= weights[i];
-      } else {  // the kernel without vectors has 1 and 0 where there are none
-        y[i] = std::fma(y[i], weight ? weights[i] : 1.0F, bias ? biases[i] : 0.0F);
-      }
-    }
-    store_row(result.out, row, y);
-    store_row(result.rstd, row, std::span(&scale.rstd, 1));
-    if (result.mean) store_row(*result.mean, row, std::span(&scale.mean, 1));
-  });
-  return result;
+    throw Error(
+        {.field = "bias", .seen = "no weight", .expected = "a weight with the bias: without it nothing was measured"});
+  Call call{.x = x,
+            .weight = weight,
+            .bias = bias,
+            .eps = eps,
+            .rms = rms,
+            .weights = weight ? row_of(*weight, 0) : std::vector<float>{},
+            .biases = bias ? row_of(*bias, 0) : std::vector<float>{},
+            .result = {.out = Matrix(x.format(), x.rows(), x.cols()), .rstd = Matrix(Format::f32, x.rows(), 1)}};
+  if (!rms) call.result.mean = Matrix(Format::f32, x.rows(), 1);
+  return call;
+}
+
+void norm_row(Call& call, int row, int col, Notes* notes) {
+  const bool in_vectors = call.x.cols() % 4 == 0 && call.x.cols() <= 1 << 24, rms = call.rms;
+  const std::vector<float> x = row_of(call.x, row);
+  const Scale scale = in_vectors ? vectorized(x, call.eps, rms, notes) : by_moments(x, call.eps, rms, notes);
+  const auto element = [&](std::size_t i, Notes* own) {
+    const auto note = [own](const char* what, std::string_view operation, std::string_view rounding, float one) {
+      if (own) own->add(what, std::string(operation), rounding, words_of(one));
+      return one;
+    };
+    note("x", "of the column, widened to f32", is_exact, x[i]);
+    const float centred = rms ? x[i] : note("difference", "x - mean", to_nearest, x[i] - scale.mean);
+    const float scaled = note("scaled", rms ? "rstd * x" : "rstd * difference", to_nearest, scale.rstd * centred);
+    if (rms || (in_vectors && !call.bias))
+      return call.weight ? note("weighted", "scaled * weight", to_nearest, scaled * call.weights[i]) : scaled;
+    // The kernel without vectors has 1 and 0 where there are none.
+    return note("weighted", "fma(scaled, weight or 1, bias or 0)", to_nearest,
+                std::fma(scaled, call.weight ? call.weights[i] : 1.0F, call.bias ? call.biases[i] : 0.0F));
+  };
+  std::vector<float> y(x.size());
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = element(i, nullptr);
+  if (notes) y[static_cast<std::size_t>(col)] = element(static_cast<std::size_t>(col), notes);
+  store_row(call.result.out, row, y);
+  store_row(call.result.rstd, row, std::span(&scale.rstd, 1));
+  if (call.result.mean) store_row(*call.result.mean, row, std::span(&scale.mean, 1));
+}
+
+Norm norm(Call call, int threads) {
+  for_each_row(call.x.rows(), threads, [&](int row) { norm_row(call, row, 0, nullptr); });
+  return std::move(call.result);
+}
+
+OperatorTrace trace_norm(Call call, int row, int col) {
+  return trace_of(call.rms ? "rms_norm" : "layer_norm", call.result.out, row, col,
+                  [&](Notes& notes) { norm_row(call, row, col, &notes); });
 }
 
 }  // namespace
 
 Norm layer_norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, int threads) {
-  return norm(x, weight, bias, eps, false, threads);
+  return norm(call_of(x, weight, bias, eps, false), threads);
 }
 Norm rms_norm(const Matrix& x, const Matrix* weight, float eps, int threads) {
-  return norm(x, weight, nullptr, eps, true, threads);
+  return norm(call_of(x, weight, nullptr, eps, true), threads);
+}
+OperatorTrace trace_layer_norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, int row, int col) {
+  return trace_norm(call_of(x, weight, bias, eps, false), row, col);
+}
+OperatorTrace trace_rms_norm(const Matrix& x, const Matrix* weight, float eps, int row, int col) {
+  return trace_norm(call_of(x, weight, nullptr, eps, true), row, col);
 }
 
 }  // namespace bitmma

@@ -75,4 +75,24 @@ void for_each_row(int rows, int threads, const std::function<void(int)>& body) {
   });
 }
 
+void require_place(std::string_view field, int seen, int count) {
+  if (seen < 0 || seen >= count)
+    throw Error(
+        {.field = std::string(field), .seen = std::to_string(seen), .expected = fmt::format("0..{}", count - 1)});
+}
+
+OperatorTrace trace_of(std::string_view name, const Matrix& out, int row, int col,
+                       const std::function<void(Notes&)>& run) {
+  require_place("row", row, out.rows());
+  require_place("col", col, out.cols());
+  OperatorTrace trace{.name = std::string(name), .output = {row, col}};
+  Notes notes(trace);
+  const math::IeeeEnvironment environment;
+  run(notes);
+  const bool is_narrow = out.format() == Format::f16 || out.format() == Format::bf16;
+  notes.add("output", fmt::format("as {}", info(out.format()).name), is_narrow ? to_nearest : is_exact, {out(row, col)},
+            out.format());
+  return trace;
+}
+
 }  // namespace bitmma::operators

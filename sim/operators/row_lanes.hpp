@@ -2,6 +2,8 @@
 // What the row operators share: rows as f32, sums over the threads of a block in the order of shuffles.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include "../gemm/f32.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "bitmma/operators/rows.hpp"
+#include "notes.hpp"
 
 namespace bitmma::operators {
 
@@ -54,9 +57,12 @@ void for_each_row(int rows, int threads, const std::function<void(int)>& body);
 /// The first `width` values, a power of two, joined as `for (offset = width / 2; offset > 0; offset /= 2)
 /// v = op(v, shfl_down(v, offset))` leaves them in the first.
 template <typename T, typename Op>
-T shuffle_down(std::span<T> values, std::size_t width, const Op& op) {
+T shuffle_down(std::span<T> values, std::size_t width, const Op& op, Notes* notes = nullptr) {
   for (std::size_t half = width / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) values[i] = op(values[i], values[i + half]);
+    if (notes)
+      note_joined(*notes, fmt::format("offset {}", half), fmt::format("lane i with lane i + {}", half),
+                  std::span<const T>(values.first(half)));
   }
   return values[0];
 }
@@ -64,11 +70,12 @@ T shuffle_down(std::span<T> values, std::size_t width, const Op& op) {
 /// cuda_utils::BlockReduce: every warp, then the first warp over the results, with `identity` for warps that are not
 /// there.
 template <typename T, typename Op>
-T block_reduce(std::span<T> threads, const Op& op, const T& identity) {
+T block_reduce(std::span<T> threads, const Op& op, const T& identity, Notes* notes = nullptr) {
   std::vector<T> warps(32, identity);
   for (std::size_t warp = 0; 32 * warp < threads.size(); ++warp)
     warps[warp] = shuffle_down(threads.subspan(32 * warp, 32), 32, op);
-  return shuffle_down(std::span<T>(warps), 32, op);
+  if (notes) note_joined(*notes, "warps", each_warp, std::span<const T>(warps));
+  return shuffle_down(std::span<T>(warps), 32, op, notes);
 }
 
 inline float add(float a, float b) { return a + b; }

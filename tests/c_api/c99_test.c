@@ -592,6 +592,25 @@ static void test_quantize(void) {
   CHECK(codes[0] == 0x7E && codes[1] == 0xB8 && codes[2] == 0x30 && codes[3] == 0 && scale == 127);
 }
 
+static void test_operators(void) {
+  float numbers[8] = {0.0f, 0.0f, 0.0f, 0.0f, 1.0f, 2.0f, 3.0f, 4.0f}, out[8], mean[2], rstd[2];
+  const bitmma_matrix x = {numbers, BITMMA_F32, 2, 4, 0, 0};
+  int32_t largest[2];
+  CHECK_OK(bitmma_softmax(&x, BITMMA_F32, 0, 1, out));
+  CHECK(out[0] == 0.25f && out[3] == 0.25f && out[7] > out[6]);
+  CHECK_OK(bitmma_layer_norm(&x, NULL, NULL, 1.0f, 1, out, mean, rstd));
+  CHECK(out[0] == 0.0f && mean[0] == 0.0f && mean[1] == 2.5f && rstd[0] == 1.0f);
+  CHECK_OK(bitmma_reduce("argmax", &x, BITMMA_S32, 0, 1, largest));
+  CHECK(largest[0] == 0 && largest[1] == 3);
+  CHECK_OK(bitmma_elementwise("square", &x, NULL, 1, out));
+  CHECK(out[7] == 16.0f);
+  uint16_t ones[16], made[16];
+  for (int i = 0; i < 16; ++i) ones[i] = 0x3C00;
+  const bitmma_matrix keys = {ones, BITMMA_F16, 2, 8, 0, 0};
+  CHECK_OK(bitmma_attention(&keys, &keys, &keys, NULL, 1, made, NULL));
+  CHECK(made[0] == 0x3C00 && made[15] == 0x3C00);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: c99_test DATA_FOLDER\n");
@@ -606,6 +625,7 @@ int main(int argc, char** argv) {
   test_gemm_of_an_h100();
   test_functions_of_words();
   test_quantize();
+  test_operators();
   test_text_and_errors();
   test_threads();
   if (failures == 0) printf("all bits and errors are as they must be\n");

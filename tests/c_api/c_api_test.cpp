@@ -17,7 +17,9 @@
 #include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/attention.hpp"
 #include "bitmma/operators/quantize.hpp"
+#include "bitmma/operators/rows.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
@@ -362,6 +364,130 @@ TEST_CASE("C refuses to quantise what no recipe takes, and writes nothing") {
   CHECK(bitmma_quantize_get_info("te_nvfp4", 1, 17, &info) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_quantize_get_info("te_nvfp4", 1, int64_t{1} << 40, &info) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_quantize_get_info("te_nvfp4", 1, 16, nullptr) == BITMMA_ERROR_INVALID);
+}
+
+TEST_CASE("C computes operators as C++ does") {
+  RandomStream random(72, 0);
+  const auto random_matrix = [&](int rows, int cols) {
+    std::vector<float> values(static_cast<size_t>(rows * cols));
+    for (float& value : values) value = static_cast<float>(static_cast<int>(random.below(4001)) - 2000) / 1024;
+    return from_floats(Format::f16, rows, cols, values);
+  };
+  std::vector<std::vector<uint16_t>> memory;
+  const auto given = [&](const Matrix& matrix) {
+    std::vector<uint16_t>& codes = memory.emplace_back(matrix.size());
+    write_codes(matrix, codes.data());
+    return bitmma_matrix{.data = codes.data(), .format = BITMMA_F16, .rows = matrix.rows(), .cols = matrix.cols()};
+  };
+  const Matrix x = random_matrix(5, 70), y = random_matrix(5, 70), weight = random_matrix(1, 70),
+               bias = random_matrix(1, 70);
+  const bitmma_matrix c_x = given(x), c_y = given(y), c_weight = given(weight), c_bias = given(bias);
+  std::vector<uint8_t> codes, expected;
+  // Room for a result, and the bytes of what C++ gives.
+  const auto room_for = [&](const Matrix& matrix) {
+    expected.resize(matrix.size() * static_cast<size_t>(code_bytes(matrix.format())));
+    write_codes(matrix, expected.data());
+    codes.assign(expected.size(), 0xA5);
+    return codes.data();
+  };
+  for (const bool logarithm : {false, true}) {
+    for (const Format to : {Format::f16, Format::f32}) {
+      void* const out = room_for(softmax(x, {.to = to, .logarithm = logarithm}));
+      REQUIRE(bitmma_softmax(&c_x, to == Format::f16 ? BITMMA_F16 : BITMMA_F32, logarithm, 2, out) == BITMMA_OK);
+      CHECK(codes == expected);
+    }
+  }
+  const Norm layer = layer_norm(x, &weight, &bias, 0.5F), rms = rms_norm(x, nullptr, 0.5F);
+  std::array<float, 5> mean{}, rstd{};
+  void* out = room_for(layer.out);
+  REQUIRE(bitmma_layer_norm(&c_x, &c_weight, &c_bias, 0.5F, 0, out, mean.data(), rstd.data()) == BITMMA_OK);
+  CHECK(codes == expected);
+  for (int row = 0; row < 5; ++row) {
+    CHECK(std::bit_cast<uint32_t>(mean[static_cast<size_t>(row)]) == (*layer.mean)(row, 0));
+    CHECK(std::bit_cast<uint32_t>(rstd[static_cast<size_t>(row)]) == layer.rstd(row, 0));
+  }
+  out = room_for(rms.out);
+  REQUIRE(bitmma_rms_norm(&c_x, nullptr, 0.5F, 1, out, nullptr) == BITMMA_OK);
+  CHECK(codes == expected);
+  for (const RowReduction what : {RowReduction::sum, RowReduction::mean, RowReduction::amax, RowReduction::argmax}) {
+    for (const bool over_rows : {false, true}) {
+      const Matrix result = reduce(x, {.what = what, .over_rows = over_rows});
+      out = room_for(result);
+      const bitmma_format to = what == RowReduction::argmax ? BITMMA_S32 : BITMMA_F16;
+      REQUIRE(bitmma_reduce(print(what).data(), &c_x, to, over_rows, 1, out) == BITMMA_OK);
+      CHECK(codes == expected);
+    }
+  }
+  size_t functions = 0;
+  for (; const char* const name = bitmma_elementwise_name(functions); ++functions) {
+    const bool of_two = elementwise_functions()[functions].operands == 2;
+    out = room_for(elementwise(name, x, of_two ? &y : nullptr));
+    REQUIRE(bitmma_elementwise(name, &c_x, of_two ? &c_y : nullptr, 1, out) == BITMMA_OK);
+    CHECK(codes == expected);
+  }
+  CHECK(functions == elementwise_functions().size());
+
+  const Matrix q = random_matrix(4 * 9, 16), k = random_matrix(2 * 21, 16), v = random_matrix(2 * 21, 16);
+  const bitmma_matrix c_q = given(q), c_k = given(k), c_v = given(v);
+  const AttentionShape shape{.heads = 4, .kv_heads = 2, .queries = 9, .keys = 21, .head_size = 16};
+  const struct {
+    AttentionOptions options;
+    bitmma_attention_call call;
+  } calls[]{
+      {{}, {.heads = 4, .kv_heads = 2}},
+      {{.causal = true, .scale = 0.5F, .window_left = 3},
+       {.heads = 4, .kv_heads = 2, .causal = 1, .has_window = 1, .window_left = 3, .window_right = -1, .scale = 0.5F}},
+      {{.window_left = 0, .window_right = 0, .splits = 1}, {.heads = 4, .kv_heads = 2, .has_window = 1, .splits = 1}},
+      {{.kernel = AttentionKernel::memory_efficient, .causal = true},
+       {.heads = 4, .kv_heads = 2, .backend = "efficient", .causal = 1}}};
+  for (const auto& [options, call] : calls) {
+    const Attention result = attention(attention_plan(shape, options), shape, q, k, v);
+    std::array<float, 36> lse{};
+    out = room_for(result.out);
+    REQUIRE(bitmma_attention(&c_q, &c_k, &c_v, &call, 2, out, lse.data()) == BITMMA_OK);
+    CHECK(codes == expected);
+    for (int i = 0; i < 36; ++i)
+      CHECK(std::bit_cast<uint32_t>(lse[static_cast<size_t>(i)]) == result.lse(i / 9, i % 9));
+    CHECK(bitmma_attention(&c_q, &c_k, &c_v, &call, 2, out, nullptr) == BITMMA_OK);
+  }
+}
+
+TEST_CASE("C refuses operators of what they do not take, and writes nothing") {
+  uint16_t codes[64] = {}, out[64] = {7};
+  const bitmma_matrix x{.data = codes, .format = BITMMA_F16, .rows = 4, .cols = 8};
+  bitmma_matrix nothing = x, other = x, narrow = x;
+  nothing.data = nullptr, other.format = BITMMA_E4M3, narrow.cols = 4;
+  const auto refused = [&](bitmma_status status, const char* text) {
+    INFO(text);
+    CHECK(status == BITMMA_ERROR_INVALID);
+    CHECK_THAT(bitmma_last_error(), ContainsSubstring(text));
+    CHECK(out[0] == 7);
+  };
+  const bitmma_attention_call three{.heads = 3}, window{.window_left = 2}, negative{.splits = -1},
+      both{.backend = "efficient", .splits = 2}, below{.scale = -1};
+  refused(bitmma_attention(nullptr, &x, &x, nullptr, 1, out, nullptr), "q = NULL");
+  refused(bitmma_attention(&x, &nothing, &x, nullptr, 1, out, nullptr), "k.data = NULL");
+  refused(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), "shape of V");
+  refused(bitmma_attention(&x, &x, &x, nullptr, 1, nullptr, nullptr), "out = NULL");
+  refused(bitmma_attention(&x, &x, &x, &three, 1, out, nullptr), "heads = 3");
+  refused(bitmma_attention(&x, &x, &x, &window, 1, out, nullptr), "has_window");
+  refused(bitmma_attention(&x, &x, &x, &negative, 1, out, nullptr), "splits = -1");
+  refused(bitmma_attention(&x, &x, &x, &both, 1, out, nullptr), "splits");
+  refused(bitmma_attention(&x, &x, &x, &below, 1, out, nullptr), "scale = -1");
+  refused(bitmma_softmax(&other, BITMMA_F16, 0, 1, out), "type of x");
+  refused(bitmma_softmax(&x, BITMMA_BF16, 0, 1, out), "type of the result");
+  refused(bitmma_softmax(&x, 99, 0, 1, out), "to = 99");
+  refused(bitmma_softmax(&x, BITMMA_F16, 0, -1, out), "threads");
+  refused(bitmma_layer_norm(&x, nullptr, &x, 0, 1, out, nullptr, nullptr), "bias");
+  refused(bitmma_layer_norm(&x, nullptr, nullptr, 0, 1, nullptr, nullptr, nullptr), "out = NULL");
+  refused(bitmma_rms_norm(&x, &x, 0, 1, out, nullptr), "weight");
+  refused(bitmma_reduce("median", &x, BITMMA_F16, 0, 1, out), "median");
+  refused(bitmma_reduce("argmax", &x, BITMMA_F16, 0, 1, out), "to = f16");
+  refused(bitmma_reduce("amax", &x, BITMMA_F32, 0, 1, out), "type of the result");
+  refused(bitmma_reduce(nullptr, &x, BITMMA_F16, 0, 1, out), "reduction = NULL");
+  refused(bitmma_elementwise("slu", &x, nullptr, 1, out), "slu");
+  refused(bitmma_elementwise("add", &x, nullptr, 1, out), "y = none");
+  refused(bitmma_elementwise("exp", &x, &x, 1, out), "y = a matrix");
 }
 
 TEST_CASE("C computes what C++ does for every conversion, function of C and instruction of f64") {

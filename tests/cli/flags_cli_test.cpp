@@ -71,6 +71,11 @@ const std::vector<Base> bases{
     {"math", "ex2.approx.f32 0x3e99999a"},
     {"quantize", "product.safetensors --tensor a --recipe ocp_mxfp4 -o made"},
     {"quantize", "product.safetensors --tensor a --recipe deepgemm_1x128 -o made"},
+    {"operator", "softmax operands.safetensors"},
+    {"operator", "rms_norm operands.safetensors"},
+    {"operator", "mean operands.safetensors"},
+    {"operator", "silu operands.safetensors"},
+    {"operator", "attention operands.safetensors"},
     {"diagnose", "golden.safetensors wrong.safetensors"},
     {"ptx", wgmma_f16},
 };
@@ -91,6 +96,22 @@ const std::vector<Sample> samples{
     {"", "--tensor", "b"},
     {"", "--torch-device", "cpu"},
     {"quantize", "--type", "f16"},
+    {"operator", "--type", "f16"},
+    {"operator", "--tensor", "q"},
+    {"operator", "--tensor", "k"},
+    {"operator", "--output-type", "f32"},
+    {"operator", "--eps", "0.1"},
+    {"operator", "--dim", "0"},
+    {"operator", "--dim", "all"},
+    {"operator", "--scale", "0.5"},
+    {"operator", "--window", "3,2"},
+    {"operator", "--splits", "1"},
+    {"operator", "--backend", "efficient"},
+    {"operator", "--against", "results.safetensors"},
+    {"operator", "--against", "attended.safetensors"},
+    {"operator", "--explain", "1,5"},
+    {"operator", "--explain", "1"},
+    {"operator", "--explain", "1,3,5"},
     {"layout scales", "--output", "other.bin"},
     {"ptx", "--output", "other.ptx"},
     {"", "--instruction", mma_f16},
@@ -241,6 +262,17 @@ class Bench {
     write_tensor_file("wrong.safetensors", whole);
     std::filesystem::copy(test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), "product.safetensors");
     test::write_text("bytes.bin", std::string(512, 'x'));
+    TensorFile operands;
+    for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+             {"x", {4, 40}}, {"weight", {40}}, {"q", {2, 6, 16}}, {"k", {1, 300, 16}}, {"v", {1, 300, 16}}}) {
+      std::vector<uint8_t> codes;
+      for (int64_t i = 0; i < shape[0] * (shape.size() > 1 ? shape[1] : 1) * (shape.size() > 2 ? shape[2] : 1); ++i)
+        codes.push_back(static_cast<uint8_t>(i * 37)), codes.push_back(static_cast<uint8_t>(0x30 + i * 5 % 16));
+      operands.set(Tensor::from_bytes(name, "F16", shape, std::move(codes)));
+    }
+    write_tensor_file("operands.safetensors", operands);
+    REQUIRE(test::run_line("operator softmax operands.safetensors -o results.safetensors").code == 0);
+    REQUIRE(test::run_line("operator attention operands.safetensors -o attended.safetensors").code == 0);
     given_ = files();
   }
   ~Bench() { std::filesystem::current_path(before_); }

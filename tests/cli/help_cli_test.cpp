@@ -148,13 +148,18 @@ void provide(const std::vector<std::string>& words) {
       logical.metadata = file.metadata;
       for (const char* name : {"a", "b", "c"}) logical.set(*file.find(name));
       write_tensor_file(word, logical);
-    } else if (word == "a.npy" || word == "b.npy") {
-      // Of A 128 x 16 and B 16 x 64, all zeros.
-      std::string header = std::string("{'descr': '<f2', 'fortran_order': False, 'shape': ") +
-                           (word == "a.npy" ? "(128, 16), }" : "(16, 64), }");
+    } else if (word.ends_with(".npy")) {
+      // B is 16 x 64, weight and bias have 16 numbers, others are 128 x 16: all zeros.
+      const std::string shape = word == "b.npy"                              ? "16, 64"
+                                : word == "weight.npy" || word == "bias.npy" ? "16,"
+                                                                             : "128, 16";
+      std::string header = std::string("{'descr': '<f2', 'fortran_order': False, 'shape': ") + "(" + shape + "), }";
       header.resize(117, ' ');
       test::write_text(word, std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" +
-                                 std::string(word == "a.npy" ? 4096 : 2048, '\0'));
+                                 std::string(shape == "16,"      ? 32
+                                             : shape == "16, 64" ? 2048
+                                                                 : 4096,
+                                             '\0'));
     } else if (word == "row_major.bin") {
       test::write_text(word, std::string(4096 * 256, 'x'));
     } else if (word == "report.safetensors") {

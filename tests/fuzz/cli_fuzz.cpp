@@ -25,8 +25,8 @@ constexpr std::string_view mnemonics[] = {
     "tcgen05.cp.cta_group::1.32x128b.warpx4",
     "tcgen05.shift.cta_group::1.down"};
 
-constexpr std::string_view verbs[] = {"simulate", "gemm",   "golden", "verify",  "compare",  "decode",
-                                      "encode",   "layout", "list",   "explain", "diagnose", "ptx"};
+constexpr std::string_view verbs[] = {"simulate", "gemm", "golden",  "verify",   "compare", "decode",  "encode",
+                                      "layout",   "list", "explain", "diagnose", "ptx",     "operator"};
 
 constexpr std::string_view flags[] = {"--help",
                                       "--version",

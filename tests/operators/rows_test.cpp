@@ -10,6 +10,7 @@
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/formats/round.hpp"
 #include "bitmma/math/c_function.hpp"
+#include "bitmma/operators/trace.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -125,4 +126,147 @@ TEST_CASE("row operators refuse other types, shapes and names") {
   CHECK_THROWS_AS(elementwise("add", x), Error);
   CHECK_THROWS_AS(elementwise("exp", x, &x), Error);
   CHECK_THROWS_AS(elementwise("add", x, &weight), Error);
+}
+
+namespace {
+
+/// The words of a step; fails if it is missing, or if a step does not say how it is rounded.
+std::vector<uint32_t> words(const OperatorTrace& trace, std::string_view what) {
+  for (const OperatorStep& step : trace.steps) {
+    if (step.operation.empty() || step.rounding.empty()) FAIL(step.what << " says nothing");
+    if (step.what == what) return step.words;
+  }
+  FAIL("no step " << what);
+  return {};
+}
+
+/// The words after each step of a tree are sums of those before it.
+void check_joins(const OperatorTrace& trace) {
+  int joins = 0;
+  for (size_t i = 1; i < trace.steps.size(); ++i) {
+    const OperatorStep &before = trace.steps[i - 1], &step = trace.steps[i];
+    if (!step.what.starts_with("offset ")) continue;
+    const auto half = static_cast<size_t>(std::stoi(step.what.substr(7)));
+    REQUIRE((step.words.size() == half && before.words.size() >= 2 * half));
+    for (size_t lane = 0; lane < half; ++lane)
+      CHECK(step.words[lane] == add(before.words[lane], before.words[lane + half]));
+    ++joins;
+  }
+  CHECK(joins > 0);
+}
+
+}  // namespace
+
+TEST_CASE("the steps of a softmax are those that lead to its bits") {
+  const CFunction &expf = parse_c_function("expf"), &logf = parse_c_function("logf");
+  for (const int cols : {1, 100, 4097, 12288, 50257}) {
+    const Matrix x = random_rows(2, cols, 7);
+    for (const bool logarithm : {false, true}) {
+      const SoftmaxOptions options{.logarithm = logarithm};
+      const Matrix p = softmax(x, options);
+      for (const int col : {0, cols - 1}) {
+        const OperatorTrace trace = trace_softmax(x, options, 1, col);
+        CHECK(trace.steps.back().words == std::vector{p(1, col)});
+        CHECK(trace.name == (logarithm ? "log_softmax" : "softmax"));
+        const uint32_t difference = words(trace, "difference")[0], sum = words(trace, "sum")[0];
+        CHECK(difference == add(x(1, col), words(trace, "largest")[0] ^ 0x80000000));
+        CHECK(words(trace, "exponential")[0] == compute(expf, difference));
+        if (cols > 1) check_joins(trace);
+        if (logarithm) CHECK(p(1, col) == add(difference, compute(logf, sum) ^ 0x80000000));
+        else CHECK(p(1, col) == ieee_div(Format::f32, words(trace, "exponential")[0], sum));
+      }
+    }
+  }
+  // The lanes of a warp add the exponentials of all columns.
+  const Matrix x = random_rows(1, 70, 8);
+  std::array<uint32_t, 32> lanes{};
+  for (int col = 0; col < 70; ++col) {
+    uint32_t& lane = lanes[static_cast<size_t>(col % 32)];
+    lane = add(lane, words(trace_softmax(x, {}, 0, col), "exponential")[0]);
+  }
+  CHECK(std::ranges::equal(words(trace_softmax(x, {}, 0, 0), "lanes"), lanes));
+  CHECK_THROWS_AS(trace_softmax(x, {}, 1, 0), Error);
+  CHECK_THROWS_AS(trace_softmax(x, {}, 0, 70), Error);
+}
+
+TEST_CASE("the steps of norms are those that lead to their bits") {
+  const CFunction& rsqrtf = parse_c_function("rsqrtf");
+  for (const int cols : {99, 100, 4096}) {
+    const Matrix x = random_rows(3, cols, 9), weight = random_rows(1, cols, 10), bias = random_rows(1, cols, 11);
+    for (const bool rms : {false, true}) {
+      const Norm norm = rms ? rms_norm(x, &weight, 1e-5F) : layer_norm(x, &weight, &bias, 1e-5F);
+      const int col = cols - 2;
+      const OperatorTrace trace =
+          rms ? trace_rms_norm(x, &weight, 1e-5F, 2, col) : trace_layer_norm(x, &weight, &bias, 1e-5F, 2, col);
+      CHECK(trace.steps.back().words == std::vector{norm.out(2, col)});
+      CHECK(words(trace, "weighted")[0] == norm.out(2, col));
+      CHECK(words(trace, "rstd")[0] == norm.rstd(2, 0));
+      CHECK(words(trace, "shifted")[0] == add(words(trace, "v")[0], word(1e-5F)));
+      CHECK(compute(rsqrtf, words(trace, "shifted")[0]) == norm.rstd(2, 0));
+      if (!rms) CHECK(words(trace, "difference")[0] == add(x(2, col), (*norm.mean)(2, 0) ^ 0x80000000));
+      if (!rms) CHECK(words(trace, "offset 1: mean")[0] == (*norm.mean)(2, 0));
+      CHECK(words(trace, "threads: squares").size() == (cols == 99 ? 512 : 128));
+    }
+  }
+  const Matrix x = random_rows(1, 8, 12);
+  CHECK(trace_layer_norm(x, nullptr, nullptr, 0, 0, 3).steps.back().words[0] ==
+        layer_norm(x, nullptr, nullptr, 0).out(0, 3));
+  CHECK_THROWS_AS(trace_rms_norm(x, nullptr, 0, 0, 8), Error);
+}
+
+TEST_CASE("the steps of reductions are those that lead to their bits") {
+  for (const RowReduction what : {RowReduction::sum, RowReduction::mean, RowReduction::amax, RowReduction::argmax}) {
+    CHECK(parse_row_reduction(print(what)) == what);
+    // One row of threads, several, several blocks.
+    for (const int cols : {1, 31, 600, 50257, 1 << 20}) {
+      const Matrix x = random_rows(2, cols, 13);
+      for (const bool over_rows : {false, true}) {
+        if (over_rows && cols > 600) continue;
+        const ReduceOptions options{.what = what, .over_rows = over_rows};
+        const Matrix out = reduce(x, options);
+        const int output = out.rows() - 1;
+        INFO(print(what) << " " << cols << " " << over_rows);
+        const OperatorTrace trace = trace_reduce(x, options, output);
+        CHECK(trace.output == std::vector{output});
+        CHECK((trace.name == print(what) && trace.steps.back().format == out.format()));
+        CHECK(trace.steps.back().words == std::vector{out(output, 0)});
+        if (what != RowReduction::argmax) CHECK_FALSE(words(trace, "accumulators").empty());
+        if (what == RowReduction::sum) CHECK(words(trace, "sum")[0] == out(output, 0));
+        if (what == RowReduction::sum && cols >= 50257) check_joins(trace);
+        if (what == RowReduction::mean)
+          CHECK(out(output, 0) == ieee_mul(Format::f32, words(trace, "sum")[0], words(trace, "factor")[0]));
+      }
+    }
+  }
+  // A thread joins its accumulators in order.
+  const Matrix x = random_rows(1, 31, 14);
+  const OperatorTrace trace = trace_reduce(x, {}, 0);
+  const std::vector<uint32_t> accumulators = words(trace, "accumulators"), threads = words(trace, "threads");
+  for (size_t i = 0; i < threads.size(); ++i) {
+    uint32_t sum = accumulators[i];
+    for (size_t at = i + threads.size(); at < accumulators.size(); at += threads.size())
+      sum = add(sum, accumulators[at]);
+    CHECK(threads[i] == sum);
+  }
+  CHECK_THROWS_AS(trace_reduce(x, {}, 1), Error);
+  CHECK_THROWS_AS(parse_row_reduction("median"), Error);
+}
+
+TEST_CASE("the steps of a function of elements end with its bits") {
+  Matrix x(Format::bf16, 1, 300), y(Format::bf16, 1, 300);
+  RandomStream random(15, 0);
+  for (Matrix* const one : {&x, &y}) {
+    for (uint32_t& code : one->words()) code = static_cast<uint32_t>(random.below(1 << 16));
+  }
+  for (const ElementwiseFunction& function : elementwise_functions()) {
+    const Matrix* const other = function.operands == 2 ? &y : nullptr;
+    const Matrix out = elementwise(function.name, x, other);
+    for (int col = 0; col < 300; col += 37) {
+      const OperatorTrace trace = trace_elementwise(function.name, x, other, 0, col);
+      CHECK(trace.steps.back().words == std::vector{out(0, col)});
+      CHECK(words(trace, "x")[0] == x(0, col) << 16);
+      if (function.name != "relu") CHECK(bf16_code(words(trace, "result")[0]) == out(0, col));
+    }
+  }
+  CHECK_THROWS_AS(trace_elementwise("exp", x, nullptr, 0, 300), Error);
 }

@@ -1,6 +1,7 @@
 """Operators give what PyTorch gave on an H100 and an H200, in every bit of the recorded rows."""
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import tarfile
@@ -81,6 +82,56 @@ def test_threads_and_torch_change_no_bit():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     made = operators.softmax(torch.from_numpy(q))
     assert made.dtype == torch.float16 and np.array_equal(made.numpy().view(np.uint16), operators.softmax(q).view(np.uint16))
+
+
+def test_explain_ends_with_the_bits_of_the_operator():
+    rng = np.random.default_rng(2)
+    x, y = (rng.standard_normal((2, 3, 60)).astype(np.float32) for _ in range(2))
+    weight, bias = x[0, 0], y[0, 0]
+    calls = [
+        ("softmax", (x,), {}), ("softmax", (x.astype(np.float16),), {"dtype": np.float32}), ("log_softmax", (x,), {}),
+        ("softmax", (x[0],), {"rows": [4, 1, 2], "whole": 9}), ("layer_norm", (x, weight, bias), {"eps": 1e-3}), ("rms_norm", (x,), {}),
+        ("sum", (x,), {}), ("sum", (x, None), {}), ("mean", (x[0], 0), {"keepdim": True}), ("amax", (x,), {"keepdim": True}),
+        ("argmax", (x,), {}), ("silu", (x,), {}), ("add", (x, y), {}), ("mul", (x,), {"y": y}), ("softmax", (x[0, 0],), {}),
+    ]  # fmt: skip
+    q, k = (rng.standard_normal((2, heads, n, 16)).astype(ml_dtypes.bfloat16) for heads, n in ((4, 20), (2, 300)))
+    calls += [("attention", (q, k, k), {"is_causal": True}), ("attention", (q, k, k), {"splits": 2}), ("attention", (q[0, 0], k[0, 0], k[0, 0]), {})]
+    for name, operands, arguments in calls:
+        function = getattr(operators, name, None) or functools.partial(operators.elementwise, name)
+        result = function(*operands, **arguments)
+        for _ in range(3):
+            output = tuple(int(rng.integers(size)) for size in result.shape)
+            trace = operators.explain(name, *operands, output=output, **arguments)
+            bits = result[output].view(f"u{result.itemsize}")
+            assert int(trace.word, 16) == bits, (name, arguments, output)
+            assert trace.steps[-1]["words"] == [trace.word] and trace.fields["operator"] == name
+            assert all(step["rounding"] and step["operation"] and len(step["words"]) == len(step["values"]) for step in trace.steps)
+            assert trace.value in str(trace) and name in repr(trace)
+    softmax = operators.explain("softmax", x, output=(0, 0, 0))
+    assert [step["step"] for step in softmax.steps] == [
+        "x", "largest", "difference", "exponential", "lanes", *(f"offset {n}" for n in (16, 8, 4, 2, 1)), "sum", "quotient", "output"]
+    assert softmax.plan == {"kernel": "softmax_warp_forward, 32 lanes", "join": "a + b"}
+
+
+@pytest.mark.parametrize("arguments, field", [
+    (dict(operator="sofmax", output=(0, 0)), "operator"),
+    (dict(operator=3, output=(0, 0)), "operator"),
+    (dict(operator="softmax", output=(0,)), "output"),
+    (dict(operator="softmax", output=[0, 0]), "output"),
+    (dict(operator="softmax", output=(3, 0)), "output"),
+    (dict(operator="softmax", output=(0, -1)), "output"),
+    (dict(operator="softmax", output=(0, 0), threads=2), "threads"),
+    (dict(operator="layer_norm", output=(0, 0), return_moments=True), "return_moments"),
+    (dict(operator="softmax", output=(0, 0), y=3), "y"),
+    (dict(operator="add", output=(0, 0)), "y"),
+    (dict(operator="attention", output=(0, 0)), "operands"),
+    (dict(operator="softmax", output=(0, 0), dtype=np.float64), "dtype"),
+])  # fmt: skip
+def test_explain_refuses_what_does_not_fit(arguments, field):
+    given = dict(arguments)
+    with pytest.raises(bitmma.Error) as error:
+        operators.explain(given.pop("operator"), np.ones((3, 8), np.float16), **given)
+    assert error.value.violations[0].field == field
 
 
 @pytest.mark.parametrize("call, field", [

@@ -26,6 +26,7 @@ void add_commands(Command& app, Context& context) {
   add_explain(app, context);
   add_math(app, context);
   add_quantize(app, context);
+  add_operator(app, context);
   add_run(app, context);
   add_replay(app, context);
   add_diagnose(app, context);

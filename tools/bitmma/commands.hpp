@@ -45,6 +45,7 @@ void add_ptx(Command& app, Context& context);
 void add_gpu(Command& app, Context& context);
 void add_math(Command& app, Context& context);
 void add_quantize(Command& app, Context& context);
+void add_operator(Command& app, Context& context);
 void add_run(Command& app, Context& context);
 void add_replay(Command& app, Context& context);
 void add_survey(Command& app, Context& context);

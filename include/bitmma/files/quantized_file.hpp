@@ -17,6 +17,9 @@ namespace bitmma {
 /// imply the type; for raw codes of 16 or 32 bits `type` gives it. Throws Error, which names file and tensor.
 Matrix matrix_of_file(const TensorFile& file, const std::string& tensor = "", std::optional<Format> type = {});
 
+/// The same for a tensor with any number of axes: its last one are the columns. `path` is the file's, for messages.
+Matrix rows_of_tensor(const std::string& path, const Tensor& tensor, std::optional<Format> type = {});
+
 struct QuantizedLayout {
   bool packed_codes = false;  // two e2m1 codes per byte: codes [rows, cols / 2]
   bool tiled_scales = false;  // tiles of 128 x 4 in cuBLAS' order: scales [bytes]

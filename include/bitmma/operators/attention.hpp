@@ -18,6 +18,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "bitmma/formats/matrix.hpp"
 
@@ -31,11 +33,15 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-/// Backends of scaled_dot_product_attention.
+/// Backends of scaled_dot_product_attention: "flash", "efficient", "cudnn".
 enum class AttentionKernel : uint8_t {
   flash_2,           // FLASH_ATTENTION: pytorch_flash::flash_fwd_kernel, flash_fwd_splitkv_kernel
   memory_efficient,  // EFFICIENT_ATTENTION: fmha_cutlassF_*_aligned_*_rf_sm80, of head sizes up to 128
+  cudnn,             // CUDNN_ATTENTION: cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x*
 };
+
+std::string_view print(AttentionKernel kernel);
+AttentionKernel parse_attention_kernel(std::string_view name);
 
 struct AttentionOptions {
   AttentionKernel kernel = AttentionKernel::flash_2;
@@ -70,6 +76,9 @@ struct Attention {
 
 /// Throws Error if the kernel does not take the shape: head sizes are multiples of 8 up to 256.
 AttentionPlan attention_plan(const AttentionShape& shape, const AttentionOptions& options = {});
+
+/// "FlashAttention-2: flash_fwd_kernel, 128 queries x 64 keys, 1 split, scale 0.125".
+std::string print(const AttentionPlan& plan);
 
 /// Q is heads * queries x head_size, K and V are kv_heads * keys x head_size, all f16 or all bf16, or with the
 /// memory-efficient kernel all f32. The same bits for

@@ -53,6 +53,9 @@ Norm layer_norm(const Matrix& x, const Matrix* weight, const Matrix* bias, float
 Norm rms_norm(const Matrix& x, const Matrix* weight, float eps, int threads = 1);
 
 enum class RowReduction : uint8_t { sum, mean, amax, argmax };
+/// "sum", "mean", ...; parse_row_reduction throws Error for another name.
+std::string_view print(RowReduction what);
+RowReduction parse_row_reduction(std::string_view name);
 
 struct ReduceOptions {
   RowReduction what = RowReduction::sum;
