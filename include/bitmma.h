@@ -465,8 +465,8 @@ bitmma_status bitmma_attention(const bitmma_matrix* q, const bitmma_matrix* k, c
 // softmax, or with `logarithm` log_softmax, over the columns. `to`: the type of the result, that of x or f32.
 bitmma_status bitmma_softmax(const bitmma_matrix* x, bitmma_format to, int logarithm, int threads, void* out);
 
-// Norms over the columns. weight and bias: 1 x columns, of the type of x, or NULL; a bias needs a weight. mean and rstd
-// get a number for each row, or are NULL.
+// Norms over the columns. weight and bias: 1 x columns, of the type of x, or NULL. mean and rstd get a number for each
+// row, or are NULL.
 bitmma_status bitmma_layer_norm(const bitmma_matrix* x, const bitmma_matrix* weight, const bitmma_matrix* bias,
                                 float eps, int threads, void* out, float* mean, float* rstd);
 bitmma_status bitmma_rms_norm(const bitmma_matrix* x, const bitmma_matrix* weight, float eps, int threads, void* out,

@@ -24,6 +24,7 @@ from bitmma import operators
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 WORDS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16, "I32": np.int32}
 X, WEIGHT, BIAS, OTHER = range(4)
+AFFINE = {True: (WEIGHT, BIAS), False: (), "bias": (BIAS,)}
 
 
 def philox(block, stream, seed):
@@ -131,11 +132,12 @@ def row_operator(call, seed, tensors):
     if op in ("softmax", "log_softmax"):
         return {"out": getattr(operators, op)(rows_of(call, X, seed, rows), rows=rows, whole=shape[0], **to)}
     if op in ("layer_norm", "rms_norm"):
-        affine = [rows_of({**call, "special": False}, s, seed, [0], [1, shape[1]])[0] for s in (WEIGHT, BIAS)] if call["affine"] else []
+        weight, bias = (rows_of({**call, "special": False}, s, seed, [0], [1, shape[1]])[0] if s in AFFINE[call["affine"]] else None
+                        for s in (WEIGHT, BIAS))
         x = rows_of(call, X, seed, rows)
         if op == "rms_norm":
-            return {"out": operators.rms_norm(x, *affine[:1], eps=call["eps"])}
-        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, *affine, eps=call["eps"], return_moments=True)))
+            return {"out": operators.rms_norm(x, weight, eps=call["eps"])}
+        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, weight, bias, eps=call["eps"], return_moments=True)))
     if op in ("sum", "mean", "amax", "argmax", "mean_f32"):
         x = rows_of(call, X, seed, range(shape[0]))
         if op == "mean_f32":

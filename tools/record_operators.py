@@ -84,6 +84,9 @@ def norms():
                 yield call(op, dtype, shape=[19, cols], affine=False, eps=1e-5)
         for cols in (33, 64):
             yield call(op, "f32", shape=[5, cols], affine=True, eps=1e-5, special=True)
+    for dtype in TYPES:
+        for cols in (4, 64, 768, 4096, 8192, 1, 99, 1023, 5001):
+            yield call("layer_norm", dtype, shape=[300, cols], affine="bias", eps=1e-5)
 
 
 def reductions():
@@ -254,7 +257,8 @@ def runner(c, seed, device):
         to = None if c["to"] == c["dtype"] else TYPES[c["to"]]
         return lambda: (getattr(torch, op)(x, -1, dtype=to),), ("out",)
     if op == "layer_norm":
-        weight, bias = (tensor(c, s, [cols], seed, device) if c["affine"] else None for s in (WEIGHT, BIAS))
+        given = {True: (WEIGHT, BIAS), False: (), "bias": (BIAS,)}[c["affine"]]
+        weight, bias = (tensor(c, s, [cols], seed, device) if s in given else None for s in (WEIGHT, BIAS))
         return lambda: torch.native_layer_norm(x, [cols], weight, bias, c["eps"]), ("out", "mean", "rstd")
     if op == "rms_norm":
         weight = tensor(c, WEIGHT, [cols], seed, device) if c["affine"] else None

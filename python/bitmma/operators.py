@@ -214,7 +214,7 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, return_moments: bool = False, threads: int = 1) -> Any:
     """torch.nn.functional.layer_norm over the last dimension.
 
-    weight, bias    one number a column, of the type of x; a bias needs a weight
+    weight, bias    one number a column, of the type of x
     return_moments  True: (out, mean, rstd), float32 [..., 1]
 
     >>> layer_norm(np.array([[1, 3]], np.float32), eps=0)

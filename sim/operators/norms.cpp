@@ -166,9 +166,6 @@ Call call_of(const Matrix& x, const Matrix* weight, const Matrix* bias, float ep
   require_floats("x", x);
   require_like("weight", weight, x);
   require_like("bias", bias, x);
-  if (bias && !weight)
-    throw Error(
-        {.field = "bias", .seen = "no weight", .expected = "a weight with the bias: without it nothing was measured"});
   Call call{.x = x,
             .weight = weight,
             .bias = bias,
@@ -192,7 +189,12 @@ void norm_row(Call& call, int row, int col, Notes* notes) {
     };
     note("x", "of the column, widened to f32", is_exact, x[i]);
     const float centred = rms ? x[i] : note("difference", "x - mean", to_nearest, x[i] - scale.mean);
+    // A bias alone is joined with the product, but of a vector's first number it is added to it.
+    const bool has_bias_alone = call.bias && !call.weight, adds = has_bias_alone && in_vectors && i % 4 == 0;
+    if (has_bias_alone && !adds)
+      return note("biased", "fma(rstd, difference, bias)", to_nearest, std::fma(scale.rstd, centred, call.biases[i]));
     const float scaled = note("scaled", rms ? "rstd * x" : "rstd * difference", to_nearest, scale.rstd * centred);
+    if (adds) return note("biased", "scaled + bias", to_nearest, scaled + call.biases[i]);
     if (rms || (in_vectors && !call.bias))
       return call.weight ? note("weighted", "scaled * weight", to_nearest, scaled * call.weights[i]) : scaled;
     // The kernel without vectors has 1 and 0 where there are none.

@@ -27,6 +27,8 @@ class OperandFiles {
       write_tensor_file(path(one.name), operator_file("", {one}));
     }
     write_tensor_file(path("all"), all);
+    write_tensor_file(path("flat"), operator_file("", {{"flat", {6, 50}, tensors[0].rows}}));
+    write_tensor_file(path("scalar"), operator_file("", {{"scalar", {}, Matrix(Format::f16, 1, 1)}}));
   }
   std::string path(const std::string& name) const { return folder_.path(name + ".safetensors"); }
   Outcome run(std::vector<std::string> words) const {
@@ -148,6 +150,11 @@ TEST_CASE("operator refuses what does not act or does not fit, and writes nothin
                                              {"silu", x, "--causal"},
                                              {"add", x},
                                              {"softmax", x, x},
+                                             {"mul", x, given.path("flat")},
+                                             {"softmax", given.path("scalar")},
+                                             {"sum", given.path("scalar")},
+                                             {"layer_norm", given.path("scalar")},
+                                             {"softmax", x, "--explain", "1,2,0,"},
                                              {"softmax", given.path("all"), "--tensor", "y"},
                                              {"softmax", x, "--type", "f16"},
                                              {"softmax", x, "--output-type", "e4m3"},

@@ -120,7 +120,7 @@ TEST_CASE("row operators refuse other types, shapes and names") {
   CHECK_NOTHROW(softmax(x, {.of = {.rows = {0, std::numeric_limits<int64_t>::max()}}}));
   CHECK_THROWS_AS(layer_norm(x, &x, nullptr, 1e-5F), Error);
   const Matrix weight = random_rows(1, 8, 4);
-  CHECK_THROWS_AS(layer_norm(x, nullptr, &weight, 1e-5F), Error);
+  CHECK_NOTHROW(layer_norm(x, nullptr, &weight, 1e-5F));
   CHECK_THROWS_AS(reduce(x, {.what = RowReduction::amax, .to = Format::bf16}), Error);
   CHECK_THROWS_AS(elementwise("exq", x), Error);
   CHECK_THROWS_AS(elementwise("add", x), Error);
@@ -206,6 +206,19 @@ TEST_CASE("the steps of norms are those that lead to their bits") {
       if (!rms) CHECK(words(trace, "difference")[0] == add(x(2, col), (*norm.mean)(2, 0) ^ 0x80000000));
       if (!rms) CHECK(words(trace, "offset 1: mean")[0] == (*norm.mean)(2, 0));
       CHECK(words(trace, "threads: squares").size() == (cols == 99 ? 512 : 128));
+    }
+  }
+  // A bias alone: the first number of a vector of four has a sum of its own, all others are joined with the product.
+  for (const int cols : {8, 9}) {
+    const Matrix row = random_rows(1, cols, 16), bias = random_rows(1, cols, 17);
+    const Norm norm = layer_norm(row, nullptr, &bias, 0);
+    for (int col = 0; col < cols; ++col) {
+      const OperatorTrace trace = trace_layer_norm(row, nullptr, &bias, 0, 0, col);
+      const auto product = [&] { return ieee_mul(Format::f32, norm.rstd(0, 0), words(trace, "difference")[0]); };
+      CHECK(norm.out(0, col) == (cols == 8 && col % 4 == 0 ? add(static_cast<uint32_t>(product()), bias(0, col))
+                                                           : ieee_fma(Format::f32, norm.rstd(0, 0),
+                                                                      words(trace, "difference")[0], bias(0, col))));
+      CHECK(words(trace, "biased")[0] == norm.out(0, col));
     }
   }
   const Matrix x = random_rows(1, 8, 12);

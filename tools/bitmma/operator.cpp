@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <sstream>
 
 #include "bitmma/analysis/describe_operator.hpp"
@@ -54,7 +55,7 @@ struct OperatorRow {
 /// "0,3,5": whole numbers.
 std::vector<int64_t> whole_numbers(std::string_view flag, const std::string& text, std::string_view expected) {
   std::vector<int64_t> numbers;
-  std::istringstream pieces(text);
+  std::istringstream pieces(text + (text.ends_with(',') ? "," : ""));
   for (std::string piece; std::getline(pieces, piece, ',');) {
     const bool is_all = piece == "-1";
     const auto word = is_all ? std::optional<uint64_t>(0) : parse_word(piece);
@@ -106,6 +107,15 @@ AttentionCall attention_call(const OperatorCall& call) {
                                          .window_left = static_cast<int>(window[0]),
                                          .window_right = static_cast<int>(window[1]),
                                          .splits = flags.splits.get()})};
+}
+
+/// Functions of two are of numbers at the same places.
+const Matrix* other_operand(const OperatorCall& call) {
+  if (call.operands.size() == 2 && call.operands[1].shape != call.shape())
+    throw Error({.field = call.operands[1].name,
+                 .seen = print_shape(call.operands[1].shape),
+                 .expected = fmt::format("{}, as x", print_shape(call.shape()))});
+  return call.operand(1);
 }
 
 Results attend(const OperatorCall& call) {
@@ -160,6 +170,8 @@ ReduceCall reduce_call(const OperatorCall& call) {
   if (dim == "0" && call.shape().size() == 2) {
     made.options.over_rows = true, made.shape = {call.shape()[1]};
   } else if (dim == "all") {
+    if (call.x().size() > static_cast<size_t>(std::numeric_limits<int>::max()))
+      throw Error({.field = "--dim", .seen = "all", .expected = "at most 2^31 - 1 elements"});
     made.flat = Matrix(call.x().format(), 1, static_cast<int>(call.x().size()));
     std::ranges::copy(call.x().words(), made.flat->words().begin());
     made.shape = {};
@@ -232,15 +244,15 @@ std::vector<OperatorRow> operator_rows() {
   for (const ElementwiseFunction& one : elementwise_functions()) {
     const auto operands =
         one.operands == 2 ? std::vector<std::string_view>{"x", "y"} : std::vector<std::string_view>{"x"};
-    rows.push_back(
-        {std::string(one.name), operands, operands.size(), "",
-         [](const OperatorCall& call) {
-           return Results{{"out", call.shape(), elementwise(call.name, call.x(), call.operand(1), call.flags.threads)}};
-         },
-         shape_of_x,
-         [](const OperatorCall& call, const PlaceInRows& at) {
-           return trace_elementwise(call.name, call.x(), call.operand(1), at[0], at[1]);
-         }});
+    rows.push_back({std::string(one.name), operands, operands.size(), "",
+                    [](const OperatorCall& call) {
+                      return Results{{"out", call.shape(),
+                                      elementwise(call.name, call.x(), other_operand(call), call.flags.threads)}};
+                    },
+                    shape_of_x,
+                    [](const OperatorCall& call, const PlaceInRows& at) {
+                      return trace_elementwise(call.name, call.x(), other_operand(call), at[0], at[1]);
+                    }});
   }
   return rows;
 }
@@ -282,6 +294,9 @@ void run_operator(Context& context, const OperatorFlags& flags) {
                             .flags = flags,
                             .operands = read_operands(flags.files, row.operands, row.required, flags.tensor,
                                                       format_or_none("--type", flags.type))};
+    for (const OperatorTensor& one : call.operands) {
+      if (one.shape.empty()) throw Error({.field = one.name, .seen = "[]", .expected = "one axis or more"});
+    }
     const bool as_json = flags.json;
     std::optional<Report> explanation;
     if (!flags.explain.empty())
