@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "../formats/matrix_inside.hpp"
 #include "budget.hpp"
 #include "steps.hpp"
 
@@ -48,10 +49,13 @@ void add_c_last(const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) 
 
 std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format a, Format b, int m, int k,
                                            bool saturate) {
-  if (model.quad_pairs || model.scaling != Scaling::none || (m != 8 && m != cols)) return std::nullopt;
+  if (model.quad_pairs || model.scaling != Scaling::none || (m != 8 && m != cols) || k < 1) return std::nullopt;
+  if (model.step_order == StepOrder::byte_pairs && k % 4 != 0) return std::nullopt;
   WarpProduct product(model, a, b, m, k, saturate);
   if (product.places_ > most_places) return std::nullopt;
-  if (model.arithmetic == Arithmetic::integer) return product;
+  const auto is_integer = [](Format format) { return info(format).bits <= 8 && format != Format::b1; };
+  if (model.arithmetic == Arithmetic::integer)
+    return is_integer(a) && is_integer(b) ? std::optional(product) : std::nullopt;
   const int terms = terms_of_step(model, k);
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, step_input(model, b), step_input(model, a), terms);
@@ -62,6 +66,12 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
   const auto widening = [&](Format given) {
     return info(step_input(model, given)).mantissa_bits - info(given).mantissa_bits;
   };
+  // Steps that widen to f16: subnormals of e4m3 are normal there, those of e5m2 are not. The rest stays the same.
+  const auto becomes_normal = [&](Format given) {
+    const FormatInfo &from = info(given), &to = info(step_input(model, given));
+    return widening(given) > 0 && from.bias + from.mantissa_bits <= to.bias;
+  };
+  product.a_.normal = becomes_normal(a), product.b_.normal = becomes_normal(b);
   product.b_.shift = budget->a_shift + widening(b), product.a_.shift = budget->b_shift + widening(a);
   product.terms_per_part_ = budget->terms_per_part;
   return product;
@@ -107,8 +117,6 @@ void WarpProduct::sum_integers(Codes& codes) const {
 }
 
 bool WarpProduct::sum_floats(Codes& codes) const {
-  // A subnormal fp8 is normal in f16. Everything else is the same in both.
-  const bool widens = model_.step_order == StepOrder::byte_pairs;
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;
   alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;
@@ -124,7 +132,7 @@ bool WarpProduct::sum_floats(Codes& codes) const {
                                          .stride = cols,
                                          .shift = a_.shift,
                                          .flip = 0,
-                                         .normal = widens,
+                                         .normal = a_.normal,
                                          .pair = a.pair.data(),
                                          .exponent = a.exponent.data(),
                                          .narrow_exponent = a.narrow_exponent.data(),
@@ -138,7 +146,7 @@ bool WarpProduct::sum_floats(Codes& codes) const {
                                          .stride = kernels::most_dense_terms,
                                          .shift = b_.shift,
                                          .flip = 0,
-                                         .normal = widens,
+                                         .normal = b_.normal,
                                          .pair = b.pair.data(),
                                          .exponent = b.exponent.data(),
                                          .narrow_exponent = b.narrow_exponent.data(),
@@ -165,6 +173,60 @@ bool WarpProduct::sum_floats(Codes& codes) const {
   }
   if (model_.c_last) add_c_last(codes.c, codes.d);
   return true;
+}
+
+namespace {
+
+/// The product that this thread prepared last: callers with many small products have one shape and rule.
+const std::optional<WarpProduct>& prepared_for(const AccumulatorModel& model, const Operands& operands) {
+  struct Last {
+    AccumulatorModel model = {};
+    Format a = Format::f16, b = Format::f16;
+    int m = 0, k = 0;
+    bool saturate = false;
+    std::optional<WarpProduct> product = {};
+  };
+  thread_local Last last;
+  const int m = operands.a.rows(), k = operands.a.cols();
+  const Format a = operands.a.format(), b = operands.b.format();
+  if (last.m != m || last.k != k || last.a != a || last.b != b || last.saturate != operands.saturate ||
+      last.model != model)
+    last = {model, a, b, m, k, operands.saturate, WarpProduct::of(model, a, b, m, k, operands.saturate)};
+  return last.product;
+}
+
+}  // namespace
+
+std::optional<Matrix> warp_product(const AccumulatorModel& model, const Operands& operands) {
+  const int m = operands.a.rows(), k = operands.a.cols();
+  const bool is_plain = operands.selected_k.empty() && operands.c && operands.c->format() == model.output &&
+                        !operands.scales && !operands.negate_a && !operands.negate_b && !operands.swapped &&
+                        operands.scale_input_d == 0;
+  if (!is_plain || operands.b.cols() != WarpProduct::rows || (m != 8 && m != WarpProduct::cols) ||
+      k > WarpProduct::most_places)
+    return std::nullopt;
+  const std::optional<WarpProduct>& product = prepared_for(model, operands);
+  if (!product) return std::nullopt;
+  WarpProduct::Codes codes;
+  if (product->has_gaps()) codes.a.fill(0), codes.b.fill(0);
+  if (m < WarpProduct::cols) codes.a.fill(0), codes.c.fill(0);
+  for (int j = 0; j < k; ++j) {
+    uint32_t* const of_a = codes.a.data() + product->place(j) * WarpProduct::cols;
+    for (int row = 0; row < m; ++row) of_a[row] = operands.a(row, j);
+    uint32_t* const of_b = codes.b.data() + product->place(j);
+    for (int col = 0; col < WarpProduct::rows; ++col) of_b[col * product->places()] = operands.b(j, col);
+  }
+  for (int col = 0; col < WarpProduct::rows; ++col) {
+    uint32_t* const of_c = codes.c.data() + col * WarpProduct::cols;
+    for (int row = 0; row < m; ++row) of_c[row] = (*operands.c)(row, col);
+  }
+  if (!product->multiply(codes)) return std::nullopt;
+  Matrix d = unfilled_matrix(model.output, m, WarpProduct::rows);
+  for (int row = 0; row < m; ++row) {
+    for (int col = 0; col < WarpProduct::rows; ++col)
+      d(row, col) = codes.d[static_cast<size_t>(col * WarpProduct::cols + row)];
+  }
+  return d;
 }
 
 }  // namespace bitmma

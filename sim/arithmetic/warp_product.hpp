@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
-#include "bitmma/formats/format.hpp"
+#include "bitmma/arithmetic/operands.hpp"
 #include "kernels/kernels.hpp"
 
 namespace bitmma {
@@ -53,6 +53,7 @@ class WarpProduct {
     Format format = Format::f16;
     kernels::DecodeConstants constants;
     int shift = 0;
+    bool normal = false;  // subnormal numbers become normal
   };
 
   WarpProduct(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate);
@@ -68,5 +69,8 @@ class WarpProduct {
   std::vector<Step> steps_ = {};
   kernels::OutputConstants output_;
 };
+
+/// The product of matrices in the shape of a dense mma.sync; nullopt if it needs another way.
+std::optional<Matrix> warp_product(const AccumulatorModel& model, const Operands& operands);
 
 }  // namespace bitmma
