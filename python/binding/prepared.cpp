@@ -8,6 +8,7 @@
 
 #include "binding.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "borrowed_state.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -53,7 +54,7 @@ class Bound {
       : instruction_(instruction),
         prepared_(instruction.value, target),
         empty_(nb::module_::import_("numpy").attr("empty")) {
-    for (const FieldRule& rule : fields_of(instruction.value)) {
+    for (const FieldRule& rule : rules_) {
       if (rule.field == Field::a_regs) wide_ = rule.wide;
       if (rule.field != Field::accumulator) continue;
       if (rule.access != Access::write) wide_c_ = rule.wide;
@@ -70,6 +71,12 @@ class Bound {
   nb::object call(nb::handle a_regs, nb::handle b_regs, nb::handle c_regs, nb::handle metadata, nb::handle scale_a,
                   nb::handle scale_b, nb::handle out, bool chain) const {
     const WarpWords& words = prepared_.words();
+    if (words.d == 0) {
+      throw Error({.field = "instruction",
+                   .seen = print(instruction_.value),
+                   .expected = "mma.sync or mma.sp, whose operands are the registers of a warp",
+                   .fix = "its method execute(state)"});
+    }
     std::array<std::optional<Registers>, 6> given;
     WarpRegisters registers;
     int64_t count = 1;
@@ -129,7 +136,46 @@ class Bound {
     return result;
   }
 
+  /// The written buffers by their names after the instruction; they replace those of the state, in place if possible.
+  nb::dict execute(nb::dict state) const {
+    BorrowedState borrowed(state);
+    {
+      const nb::gil_scoped_release release;
+      prepared_.execute(borrowed.state);
+    }
+    nb::dict results;
+    for (const FieldRule& rule : rules_) {
+      if (rule.access == Access::read) continue;
+      const FieldInfo& row = info(rule.field);
+      for (const bitmma::Buffer& buffer : borrowed.state.buffers()) {
+        if (buffer.field() != rule.field) continue;
+        const nb::object after = replaced(state, row.name, buffer);
+        state[text_of(row.name)] = after;
+        results[text_of(row.after)] = after;
+      }
+    }
+    return results;
+  }
+
  private:
+  /// The array of the state with the buffer's words in it, or a new one.
+  static nb::object replaced(const nb::dict& state, std::string_view name, const bitmma::Buffer& buffer) {
+    const nb::str key = text_of(name);
+    if (state.contains(key)) {
+      const nb::object old = state[key];
+      Py_buffer view;
+      if (PyObject_GetBuffer(old.ptr(), &view, PyBUF_STRIDES | PyBUF_WRITABLE) == 0) {
+        const auto bytes = static_cast<Py_ssize_t>(buffer.words().size_bytes());
+        const bool fits = view.len == bytes && PyBuffer_IsContiguous(&view, 'C') != 0;
+        if (fits) std::memcpy(view.buf, buffer.words().data(), buffer.words().size_bytes());
+        PyBuffer_Release(&view);
+        if (fits) return old;
+      } else {
+        PyErr_Clear();
+      }
+    }
+    return array_of(buffer);
+  }
   void require_chain(bool is_batch) const {
     if (is_batch) throw Error({.field = "c_regs", .seen = "a batch", .expected = "one product: the C of a chain"});
     if (const Mma& mma = instruction_.as_mma(); mma.c != mma.d) {
@@ -141,6 +187,7 @@ class Bound {
 
   BoundInstruction instruction_;
   Prepared prepared_;
+  FieldRules rules_ = fields_of(instruction_.value);
   nb::object empty_, shape_, dtype_;
   int registers_ = 0;
   bool wide_ = false, wide_c_ = false, wide_d_ = false;
@@ -149,8 +196,9 @@ class Bound {
 }  // namespace
 
 void bind_prepared(nb::module_& module) {
-  nb::class_<Bound> bound(module, "Bound",
-                          "An mma.sync that is checked for a target and runs on registers: bitmma.bind.");
+  nb::class_<Bound> bound(
+      module, "Bound",
+      "An instruction that is checked for a target and then runs on registers or states: bitmma.bind.");
   bound.def(
       "__call__", &Bound::call, "a_regs"_a.none(), "b_regs"_a.none(), "c_regs"_a.none(),
       "metadata"_a.none() = nb::none(), "scale_a"_a.none() = nb::none(), "scale_b"_a.none() = nb::none(),
@@ -160,6 +208,9 @@ void bind_prepared(nb::module_& module) {
               "None, out: numpy.ndarray | None = None, chain: bool = False) -> numpy.ndarray"),
       "D of the registers of a warp, [32, registers], or of a batch, [products, 32, registers]; bitmma.bind "
       "describes the arguments.");
+  bound.def("execute", &Bound::execute, "state"_a, nb::sig("def execute(self, state: dict) -> dict"),
+            "Runs the instruction on a state like bitmma.execute, which describes it, without checking the instruction "
+            "again. Arrays have their whole shape and no immediates beside them; a batch takes several calls.");
   bound.def_prop_ro(
       "instruction", [](const Bound& one) { return one.instruction(); }, "The instruction.");
   bound.def_prop_ro("target", &Bound::target, "The PTX name of the GPU whose bits it computes.");

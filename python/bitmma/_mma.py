@@ -308,8 +308,10 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
 
 @public
 def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
-    """An mma.sync or mma.sp, checked once, for programs that execute it often: a function from the registers of a warp
-    to the registers of D. `mma` takes logical matrices, and `execute` a whole state.
+    """An instruction, checked once, for programs that execute it often. `mma` takes logical matrices.
+
+    Its method execute(state) runs an instruction of any family on a state, like `bitmma.execute`. An mma.sync or mma.sp is
+    also a function from the registers of a warp to the registers of D.
 
     The function takes arrays of 32-bit words, [32, registers], with the shapes that `fields` lists; f64 has words of 64
     bits. float32 arrays count as their words.
@@ -320,7 +322,7 @@ def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
         chain                  True: D of each product is C of the next, and the result is the last D
     Arrays of [products, 32, registers] are a batch; the others apply to all of its products.
 
-    Raises Error if the target lacks the instruction, for another family, and for operands that it does not have.
+    Raises Error if the target lacks the instruction, and for operands that it does not have.
 
     >>> run = bind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a")
     >>> ones = np.full((32, 4), 0x3C003C00, np.uint32)

@@ -54,4 +54,11 @@ bitmma_status bitmma_prepared_execute(const bitmma_prepared* prepared, int64_t c
   });
 }
 
+bitmma_status bitmma_prepared_execute_state(const bitmma_prepared* prepared, bitmma_state* state) {
+  return guarded([&] {
+    State& on = given(state, "state").value;
+    given(prepared, "prepared").value.execute(on);
+  });
+}
+
 }  // extern "C"

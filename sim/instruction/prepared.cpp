@@ -11,13 +11,12 @@
 namespace bitmma {
 namespace {
 
-family::WarpExecution execution_of(const Instruction& instruction, Target target) {
-  require_legal(instruction, target);
+/// Nothing for an instruction that does not read all of its operands from the registers of a warp.
+std::optional<family::WarpExecution> warp_execution_of(const Instruction& instruction, const AccumulatorModel* model) {
   return family::dispatch(
-      [&](const auto& one) -> family::WarpExecution {
-        if constexpr (requires { family::WarpExecution(one, model_for(instruction, target)); })
-          return family::WarpExecution(one, model_for(instruction, target));
-        throw Error({.field = "instruction", .seen = print(instruction), .expected = "mma.sync or mma.sp"});
+      [&](const auto& one) -> std::optional<family::WarpExecution> {
+        if constexpr (requires { family::WarpExecution(one, *model); }) return family::WarpExecution(one, *model);
+        return std::nullopt;
       },
       instruction);
 }
@@ -27,17 +26,41 @@ family::WarpExecution execution_of(const Instruction& instruction, Target target
 struct Prepared::Inside {
   Instruction instruction;
   Target target;
-  family::WarpExecution execution;
+  const AccumulatorModel* model;  // nullptr: it moves data
+  FieldRules rules;
+  std::optional<family::WarpExecution> of_warp;
+  WarpWords words = {};
 };
 
-Prepared::Prepared(const Instruction& instruction, Target target)
-    : inside_(std::make_shared<Inside>(Inside{instruction, target, execution_of(instruction, target)})) {}
+Prepared::Prepared(const Instruction& instruction, Target target) {
+  require_legal(instruction, target);
+  const AccumulatorModel* const model = is_mma(instruction) ? &model_for(instruction, target) : nullptr;
+  Inside inside{.instruction = instruction,
+                .target = target,
+                .model = model,
+                .rules = fields_of(instruction),
+                .of_warp = warp_execution_of(instruction, model)};
+  if (inside.of_warp) inside.words = inside.of_warp->words();
+  inside_ = std::make_shared<const Inside>(std::move(inside));
+}
 
 const Instruction& Prepared::instruction() const { return inside_->instruction; }
 Target Prepared::target() const { return inside_->target; }
-const WarpWords& Prepared::words() const { return inside_->execution.words(); }
+const WarpWords& Prepared::words() const { return inside_->words; }
+
+void Prepared::execute(State& state) const {
+  const Inside& one = *inside_;
+  family::require_readable(one.instruction, one.target, one.rules, state);
+  family::run(one.instruction, one.model, state);
+}
 
 void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint32_t* d, int64_t d_stride) const {
+  if (!inside_->of_warp) {
+    throw Error({.field = "instruction",
+                 .seen = print(instruction()),
+                 .expected = "mma.sync or mma.sp, whose operands are the registers of a warp",
+                 .fix = "execute(State&)"});
+  }
   const WarpWords& words = this->words();
   std::vector<Violation> found;
   const auto require = [&](const uint32_t* given, int wanted, std::string_view name) {
@@ -59,13 +82,13 @@ void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint
 
   const auto at = [](const RegisterView& view, int64_t i) { return RegisterView(view.words + i * view.stride); };
   for (int64_t i = 0; i < count; ++i) {
-    inside_->execution.execute({.a = at(registers.a, i),
-                                .b = at(registers.b, i),
-                                .c = at(registers.c, i),
-                                .metadata = at(registers.metadata, i),
-                                .scale_a = at(registers.scale_a, i),
-                                .scale_b = at(registers.scale_b, i)},
-                               d + i * d_stride);
+    inside_->of_warp->execute({.a = at(registers.a, i),
+                               .b = at(registers.b, i),
+                               .c = at(registers.c, i),
+                               .metadata = at(registers.metadata, i),
+                               .scale_a = at(registers.scale_a, i),
+                               .scale_b = at(registers.scale_b, i)},
+                              d + i * d_stride);
   }
 }
 

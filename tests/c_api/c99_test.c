@@ -216,6 +216,22 @@ static void test_wgmma_of_an_h200(void) {
   CHECK_OK(bitmma_state_get_array(copy, "c_regs", &array));
   CHECK(memcmp(array.elements, tensor(&file, "c_regs"), 128 * 4 * 4) == 0);
 
+  // The same by a prepared instruction.
+  bitmma_prepared* prepared = NULL;
+  bitmma_state* another = NULL;
+  CHECK_OK(bitmma_prepared_create(mma, NULL, &prepared));
+  CHECK_OK(bitmma_state_copy(copy, &another));
+  CHECK_OK(bitmma_prepared_execute_state(prepared, another));
+  CHECK_OK(bitmma_state_get_array(another, "d_regs", &array));
+  CHECK(memcmp(array.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
+  const bitmma_warp_registers warp = {.a = {NULL, 0}};
+  CHECK_INVALID(bitmma_prepared_execute(prepared, 1, &warp, NULL, 0), "mma.sync");
+  CHECK_OK(bitmma_state_erase(another, "b_desc"));
+  CHECK_INVALID(bitmma_prepared_execute_state(prepared, another), "b_desc = (missing)");
+  CHECK_INVALID(bitmma_prepared_execute_state(prepared, NULL), "state");
+  bitmma_state_destroy(another);
+  bitmma_prepared_destroy(prepared);
+
   // A state that refuses stays as it was.
   CHECK_OK(bitmma_state_set_number(copy, "a_desc", 0x3FFF));  // the last 16 bytes of 256 KiB
   CHECK_INVALID(bitmma_execute(mma, NULL, copy), "0x3fff0");

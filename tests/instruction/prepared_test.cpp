@@ -183,7 +183,9 @@ TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
     return message_of([&] { const Prepared prepared(parse_instruction(text), target); });
   };
   REQUIRE_THAT(prepare("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75), Contains("sm_75"));
-  REQUIRE_THAT(prepare("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", Target::sm_90a), Contains("mma.sync"));
+  const Prepared of_warpgroup(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), Target::sm_90a);
+  REQUIRE(of_warpgroup.words().d == 0);
+  REQUIRE_THAT(message_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }), Contains("mma.sync"));
   const Prepared prepared(f16_product, Target::sm_90a);
   std::vector<uint32_t> words(128), d(128, 7);
   const auto execute = [&](int64_t count, const WarpRegisters& registers, uint32_t* to) {
@@ -200,4 +202,30 @@ TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
   REQUIRE_THAT(execute(-1, complete, d.data()), Contains("count = -1"));
   REQUIRE_THAT(execute(1, complete, nullptr), Contains("d = NULL"));
   REQUIRE(d == std::vector<uint32_t>(128, 7));
+}
+
+TEST_CASE("A prepared instruction acts on a state like execute, for every family", "[prepared]") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    const Prepared prepared(instruction, default_target(instruction));
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      INFO(print(instruction) << ", " << seed);
+      State state = test::sample_case(instruction, seed).before, expected = state;
+      execute(instruction, default_target(instruction), expected);
+      prepared.execute(state);
+      REQUIRE(state == expected);
+    }
+  }
+}
+
+TEST_CASE("A prepared instruction checks every state", "[prepared]") {
+  using Catch::Matchers::Contains;
+  const Instruction wgmma = parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
+  const Prepared prepared(wgmma, Target::sm_90a);
+  State state = test::sample_case(wgmma, 1).before;
+  state.set(Field::a_desc, 0x3FFF);  // the last 16 bytes of 256 KiB
+  const State before = state;
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("shared-memory image"));
+  REQUIRE(state == before);
+  state.erase(Field::b_desc);
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("b_desc = (missing)"));
 }

@@ -73,7 +73,7 @@ def test_it_refuses_what_it_cannot_run():
     with pytest.raises(bitmma.Error, match="sm_75"):
         bitmma.bind(F16, "sm_75")
     with pytest.raises(bitmma.Error, match="mma.sync or mma.sp"):
-        bitmma.bind("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16")
+        bitmma.bind("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16")(None, None, None)
     bound = bitmma.bind(F16)
     assert bound.target == "sm_90a"
     a, b, c = np.zeros((32, 4), np.uint32), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32)
@@ -88,3 +88,39 @@ def test_it_refuses_what_it_cannot_run():
     for out in (np.zeros((2, 32, 4), np.uint32), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32).tobytes()):
         with pytest.raises(bitmma.Error, match="out"):
             bound(a, b, c, out=out)
+
+
+@pytest.mark.parametrize("instruction", [
+    bitmma.wgmma(16), bitmma.tcgen05("f16", m=128, n=32), bitmma.tmem_move("ld"), bitmma.tmem_move("st"), bitmma.instruction(F16),
+    bitmma.mma_sync(a="f64", m=8)])
+def test_a_bound_instruction_acts_on_states(instruction):
+    bound = bitmma.bind(instruction)
+    for case in bitmma.golden(instruction, cases=3):
+        before = {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in case.state.items()}
+        state = {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in before.items()}
+        own = dict(state)
+        expected = bitmma.execute(instruction, None, before)
+        results = bound.execute(state)
+        assert results.keys() == expected.keys()
+        assert all(np.array_equal(results[name], array) for name, array in expected.items())
+        for name, array in before.items():
+            assert np.array_equal(state[name], array)
+            assert name not in own or state[name] is own[name] or state[name].shape != own[name].shape
+
+
+def test_states_of_other_kinds():
+    bound = bitmma.bind(bitmma.wgmma(8))
+    state = dict(bitmma.golden(bitmma.wgmma(8))[0].state)
+    frozen = np.copy(state["c_regs"])
+    frozen.flags.writeable = False
+    state["c_regs"] = frozen
+    kept = frozen.copy()
+    results = bound.execute(state)
+    assert results["d_regs"] is state["c_regs"] is not frozen and np.array_equal(frozen, kept)
+    move = bitmma.bind(bitmma.tmem_move("ld", shape="32x32b", num=8))
+    tmem = np.arange(128 * 64, dtype=np.uint32).reshape(128, 64)
+    assert move.execute({"tmem": tmem, "taddr": 0, "warp": 0})["d_regs"].shape == (32, 8)
+    with pytest.raises(bitmma.Error, match="b_desc = .missing"):
+        bound.execute({name: value for name, value in state.items() if name != "b_desc"})
+    with pytest.raises(bitmma.Error, match="state = idesc"):
+        bound.execute({**state, "idesc": 1})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An instruction prepared for many executions, for emulators: the instruction is checked once, and an execution of
-// mma.sync reads the registers of a warp in the caller's memory, multiplies, and writes D.
+// An instruction prepared for many executions, for emulators: the instruction is checked once. An execution acts on a
+// State, or, for mma.sync, reads the registers of a warp in the caller's memory, multiplies, and writes D.
 //
 //   const Prepared mma(parse_instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), Target::sm_90a);
 //   mma.execute({.a = a, .b = b, .c = c}, d);                        a[32][4], b[32][2], c[32][4], d[32][4]
@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "bitmma/instruction/form.hpp"
+#include "bitmma/instruction/state.hpp"
 
 namespace bitmma {
 
@@ -38,15 +39,21 @@ struct WarpWords {
 
 class Prepared {
  public:
-  /// Throws Error if the instruction is illegal on the target, or is not mma.sync or mma.sp.
+  /// Throws Error if the instruction is illegal on the target.
   Prepared(const Instruction& instruction, Target target);
 
   const Instruction& instruction() const;
   Target target() const;
+  /// Of mma.sync and mma.sp; all are 0 for other families.
   const WarpWords& words() const;
 
+  /// Acts on the state like execute(), of any family. The instruction is not checked again; buffers, descriptors and
+  /// addresses are. Throws Error, and leaves `state` unchanged, if a buffer is missing or has the wrong size, or if an
+  /// operand is outside its memory.
+  void execute(State& state) const;
+
   /// Writes the D that execute() writes for a State with these registers. D may be the memory of C. Throws Error, and
-  /// writes nothing, if an operand is missing or the instruction does not have it.
+  /// writes nothing, if an operand is missing or the instruction does not have it, or if it is not mma.sync or mma.sp.
   void execute(const WarpRegisters& registers, uint32_t* d) const { execute_batch(1, registers, d, 0); }
   /// The same for `count` products. D of product i begins at d + i * d_stride and is written before product i + 1 reads
   /// its registers: with c = {d, 0} and d_stride = 0 the products are a chain over K.
