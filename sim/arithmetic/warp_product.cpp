@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "../formats/matrix_inside.hpp"
+#include "../formats/sixteen_bits.hpp"
+#include "../math/f32.hpp"
 #include "budget.hpp"
 #include "steps.hpp"
 
@@ -37,12 +39,23 @@ void take_values(Format format, const uint32_t* codes, int count, int32_t* value
   }
 }
 
-/// sum + c in f32: one IEEE operation of the host, never contracted.
-void add_c_last(const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
-  for (size_t i = 0; i < d.size(); ++i) {
-    const float sum = std::bit_cast<float>(d[i]) + std::bit_cast<float>(c[i]);
-    d[i] = sum != sum ? 0x7FFFFFFF : std::bit_cast<uint32_t>(sum);
+/// sum + c: one IEEE operation of the host, never contracted. A sum of two f16, rounded to f32 and then to f16, is
+/// rounded as if once, because f32 has more than twice the bits.
+[[gnu::noinline]] void add(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+  const auto sum_of = [](uint32_t x, uint32_t y) {
+    const float sum = std::bit_cast<float>(x) + std::bit_cast<float>(y);
+    return sum != sum ? 0x7FFFFFFF : std::bit_cast<uint32_t>(sum);
+  };
+  if (output == Format::f32) {
+    for (size_t i = 0; i < d.size(); ++i) d[i] = sum_of(d[i], c[i]);
+  } else {
+    for (size_t i = 0; i < d.size(); ++i) d[i] = f16_code(sum_of(f32_of_f16(d[i]), f32_of_f16(c[i])));
   }
+}
+
+void add_c_last(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+  const math::IeeeEnvironment environment;
+  add(output, c, d);
 }
 
 }  // namespace
@@ -59,8 +72,7 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
   const int terms = terms_of_step(model, k);
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, step_input(model, b), step_input(model, a), terms);
-  const bool adds_c = !model.c_last || model.output == Format::f32;
-  if (kernels::loop_of(model) == kernels::LoopId::none || !budget || terms > kernels::most_dense_terms || !adds_c)
+  if (kernels::loop_of(model) == kernels::LoopId::none || !budget || terms > kernels::most_dense_terms)
     return std::nullopt;
   // The loop multiplies B^T by A^T.
   const auto widening = [&](Format given) {
@@ -171,7 +183,7 @@ bool WarpProduct::sum_floats(Codes& codes) const {
     if (a_special || b_special || c_special) return false;
     c = codes.d.data();
   }
-  if (model_.c_last) add_c_last(codes.c, codes.d);
+  if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cfenv>
 #include <functional>
 #include <numeric>
 
@@ -554,4 +555,27 @@ TEST_CASE("A product in the shape of mma.sync has the same bits with A and B exc
     }
   }
   REQUIRE(compared > 5000);
+}
+
+TEST_CASE("The caller's rounding mode changes no bit where C is added last") {
+  struct NearestAgain {
+    ~NearestAgain() { std::fesetround(FE_TONEAREST); }
+  } nearest_again;
+  RandomStream random(9, 0);
+  for (const Format output : {Format::f32, Format::f16}) {
+    const AccumulatorModel& row = *find_accumulator_model(hopper, Family::mma_sync, Format::e4m3, Format::e4m3, output);
+    REQUIRE(row.c_last);
+    for (int round = 0; round < 20; ++round) {
+      const Operands operands{.a = random_matrix(Format::e4m3, 16, 32, random),
+                              .b = random_matrix(Format::e4m3, 32, 8, random),
+                              .c = random_matrix(output, 16, 8, random)};
+      std::fesetround(FE_TONEAREST);
+      const Matrix expected = multiply_accumulate(row, operands);
+      for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+        std::fesetround(mode);
+        REQUIRE(multiply_accumulate(row, operands) == expected);
+        REQUIRE(std::fegetround() == mode);
+      }
+    }
+  }
 }

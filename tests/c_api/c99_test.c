@@ -219,11 +219,12 @@ static void test_wgmma_of_an_h200(void) {
   // The same by a prepared instruction.
   bitmma_prepared* prepared = NULL;
   bitmma_state* another = NULL;
+  bitmma_array result;
   CHECK_OK(bitmma_prepared_create(mma, NULL, &prepared));
   CHECK_OK(bitmma_state_copy(copy, &another));
   CHECK_OK(bitmma_prepared_execute_state(prepared, another));
-  CHECK_OK(bitmma_state_get_array(another, "d_regs", &array));
-  CHECK(memcmp(array.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
+  CHECK_OK(bitmma_state_get_array(another, "d_regs", &result));
+  CHECK(memcmp(result.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
   const bitmma_warp_registers warp = {.a = {NULL, 0}};
   CHECK_INVALID(bitmma_prepared_execute(prepared, 1, &warp, NULL, 0), "mma.sync");
   CHECK_OK(bitmma_state_erase(another, "b_desc"));
