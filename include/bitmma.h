@@ -278,6 +278,48 @@ typedef struct bitmma_operands {
 bitmma_status bitmma_mma(const bitmma_instruction* instruction, const char* target, int64_t count,
                          const bitmma_operands* operands, void* d, int threads);
 
+// ----------------------------------------------------------------------------------------------- prepared instructions
+
+// For emulators: the instruction is checked for a target once. A call acts on a state (bitmma_prepared_execute_state),
+// or for mma.sync reads the registers of a warp, multiplies, and writes D (bitmma_prepared_execute).
+//
+//   bitmma_prepared* mma = NULL;
+//   bitmma_status status = bitmma_prepared_create(instruction, "sm_90a", &mma);
+//   const bitmma_warp_registers warp = {.a = {a, 0}, .b = {b, 0}, .c = {c, 0}};    a[32][4], b[32][2], c[32][4]
+//   if (status == BITMMA_OK) status = bitmma_prepared_execute(mma, 1, &warp, d, 0);
+typedef struct bitmma_prepared bitmma_prepared;
+
+// A target of NULL is bitmma_instruction_target. BITMMA_ERROR_INVALID: the target lacks the instruction. A
+// prepared instruction does not change if the instruction does.
+bitmma_status bitmma_prepared_create(const bitmma_instruction* instruction, const char* target,
+                                     bitmma_prepared** prepared);
+void bitmma_prepared_destroy(bitmma_prepared* prepared);
+
+// 32-bit words of all lanes per product; 0: the instruction does not have the operand, or is neither mma.sync nor
+// mma.sp. A register of f64 has two words, the low one first.
+typedef struct bitmma_warp_words {
+  int32_t a, b, c, metadata, scale_a, scale_b, d;
+} bitmma_warp_words;
+bitmma_status bitmma_prepared_get_words(const bitmma_prepared* prepared, bitmma_warp_words* words);
+
+// The registers of lane 0, then those of lane 1, and so on. Those of product i begin at words + i * stride; with stride
+// 0 all products share them.
+typedef struct bitmma_registers {
+  const uint32_t* words;
+  int64_t stride;  // in words
+} bitmma_registers;
+// An operand that the instruction does not have is NULL.
+typedef struct bitmma_warp_registers {
+  bitmma_registers a, b, c, metadata, scale_a, scale_b;
+} bitmma_warp_registers;
+
+// `count` products, as bitmma_execute computes them. D of product i begins at d + i * d_stride, may be the memory of C,
+// and is written before product i + 1 reads its registers: if C and D are the same memory and both strides are 0, the
+// products are a chain over K. BITMMA_ERROR_INVALID: an operand is missing or superfluous, count is negative,
+// or the instruction is neither mma.sync nor mma.sp.
+bitmma_status bitmma_prepared_execute(const bitmma_prepared* prepared, int64_t count,
+                                      const bitmma_warp_registers* registers, uint32_t* d, int64_t d_stride);
+
 // -------------------------------------------------------------------------------------------------- machines' state
 
 // The buffers that an instruction reads and writes, by their names in docs/vectors.md: "smem", "tmem", "a_desc",
@@ -330,6 +372,8 @@ bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* fie
 // Runs the instruction on the state. BITMMA_ERROR_INVALID, with the state unchanged: the target lacks the instruction,
 // a buffer is missing or has the wrong size, or an operand is outside its memory.
 bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* target, bitmma_state* state);
+// The same by a prepared instruction of any family. The instruction is not checked again; the state is.
+bitmma_status bitmma_prepared_execute_state(const bitmma_prepared* prepared, bitmma_state* state);
 
 // ------------------------------------------------------------------------------------------------------ whole products
 

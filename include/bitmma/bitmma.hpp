@@ -53,6 +53,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/instruction.hpp"
+#include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"

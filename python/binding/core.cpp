@@ -224,5 +224,6 @@ NB_MODULE(_core, module) {
   bind_layout(module);
   bind_math(module);
   bind_kernel(module);
+  bind_prepared(module);
   bind_survey(module);
 }

@@ -10,6 +10,7 @@ By what you have:
     two matrices        mma, gemm
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
+    a warp's registers  bind: an mma.sync, checked once and then called often
     PTX or a word       instruction, decode, decode_ptx, encode
     a layout            bitmma.layout: the place of each element, as integer arrays
     a vector file       read, write, verify, golden
@@ -30,14 +31,14 @@ bitmma installs no signal handlers.
 from . import datasets, layers, layout, math, operators, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
-from ._core import Instruction, Plan
+from ._core import Bound, Instruction, Plan
 from ._core import version as __version__
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
 from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,
                     explain_product, find_plans, gemm, generated)
 from ._kernel import Kernel, TensorMap, kernel, tensor_map
-from ._mma import Evidence, all_instructions, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
+from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
                      write)
@@ -48,10 +49,10 @@ from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 from .math import cvt
 
 __all__ = [
-    "Accuracy", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
+    "Accuracy", "Bound", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
-    "all_instructions", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
+    "all_instructions", "bind", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
     "instruction", "kernel", "layers", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "replay", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]

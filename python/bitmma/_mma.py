@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
-from ._core import Instruction, Plan
+from ._core import Bound, Instruction, Plan
 from ._errors import Error, count_of, refuse
 from ._types import ArrayLike, Target
 
@@ -304,6 +304,34 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     if _is_torch(reference):
         d = like(reference, d)
     return (d, target or one.default_target) if return_target else d
+
+
+@public
+def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
+    """An instruction, checked once, for programs that execute it often. `mma` takes logical matrices.
+
+    Its method execute(state) runs an instruction of any family on a state, like `bitmma.execute`. An mma.sync or mma.sp is
+    also a function from the registers of a warp to the registers of D.
+
+    The function takes arrays of 32-bit words, [32, registers], with the shapes that `fields` lists; f64 has words of 64
+    bits. float32 arrays count as their words.
+        a_regs, b_regs, c_regs
+        metadata               [32, 1], for a sparse A
+        scale_a, scale_b       [32, 1], for block scales
+        out                    an array for D, which may be c_regs. None: a new array, uint32 or uint64
+        chain                  True: D of each product is C of the next, and the result is the last D
+    Arrays of [products, 32, registers] are a batch; the others apply to all of its products.
+
+    Raises Error if the target lacks the instruction, and for operands that it does not have.
+
+    >>> run = bind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a")
+    >>> ones = np.full((32, 4), 0x3C003C00, np.uint32)
+    >>> run(ones, ones[:, :2].copy(), np.zeros((32, 4), np.float32)).view(np.float32)[0]
+    array([16., 16., 16., 16.], dtype=float32)
+    """
+    one: Any = _parsed(instruction.strip()) if isinstance(instruction, str) else instruction
+    bound: Bound = _core.bind(one, target)
+    return bound
 
 
 def _whole(one: Instruction, a: Any, b: Any) -> Error:

@@ -52,6 +52,7 @@ void decode_matrix(Side side, const Matrix& matrix, int shift, bool negate, Deco
                                  .stride = decoded.stride,
                                  .shift = shift,
                                  .flip = negate ? -1 : 0,
+                                 .normal = false,
                                  .pair = decoded.pair.data(),
                                  .exponent = decoded.exponent.data(),
                                  .narrow_exponent = decoded.narrow_exponent.data(),

@@ -13,6 +13,7 @@
 #include "fused_sum.hpp"
 #include "kernels/kernels.hpp"
 #include "slow_path.hpp"
+#include "warp_product.hpp"
 
 namespace bitmma {
 namespace {
@@ -48,6 +49,7 @@ Matrix sum_product(const AccumulatorModel& model, const Operands& operands) {
 }
 
 Matrix product(const AccumulatorModel& model, const Operands& operands) {
+  if (std::optional<Matrix> d = warp_product(model, operands)) return std::move(*d);
   if (!operands.swapped && operands.selected_k.empty() && prefers_swapped(model, operands.a.rows(), operands.b.cols()))
     return transposed(product(model, swapped(operands)));
   switch (model.arithmetic) {

@@ -32,9 +32,7 @@ void refuse_far_addresses(Target target, const State& state, std::vector<Violati
 /// Checks that the instruction is legal on the target and that the state has the buffers it reads.
 void require_runnable(const Instruction& instruction, Target target, const State& state) {
   require_legal(instruction, target);
-  std::vector<Violation> violations = violations_of(instruction, state);
-  if (violations.empty()) refuse_far_addresses(target, state, violations);
-  if (!violations.empty()) throw Error(std::move(violations));
+  family::require_readable(instruction, target, fields_of(instruction), state);
 }
 
 /// Reads and multiplies everything before writing anything.
@@ -52,14 +50,25 @@ void run(const I& instruction, const AccumulatorModel& model, State& state) {
 
 }  // namespace
 
-void execute(const Instruction& instruction, Target target, State& state, const AccumulatorModel* model) {
-  require_runnable(instruction, target, state);
-  family::dispatch(
+void family::require_readable(const Instruction& instruction, Target target, const FieldRules& rules,
+                              const State& state) {
+  std::vector<Violation> violations = violations_of_read(instruction, rules, state);
+  if (violations.empty()) refuse_far_addresses(target, state, violations);
+  if (!violations.empty()) throw Error(std::move(violations));
+}
+
+void family::run(const Instruction& instruction, const AccumulatorModel* model, State& state) {
+  dispatch(
       [&](const auto& one) {
         if constexpr (requires { family::move(one, state); }) family::move(one, state);
-        else run(one, model ? *model : model_for(instruction, target), state);
+        else bitmma::run(one, *model, state);
       },
       instruction);
+}
+
+void execute(const Instruction& instruction, Target target, State& state, const AccumulatorModel* model) {
+  require_runnable(instruction, target, state);
+  family::run(instruction, model || !is_mma(instruction) ? model : &model_for(instruction, target), state);
 }
 
 Matrix result_of(const Instruction& instruction, Target target, const State& state, const AccumulatorModel* model) {

@@ -67,6 +67,15 @@ class Checker {
   std::vector<Violation> found_;
 };
 
+/// Missing or wrong buffers of the state that a legal instruction reads, and operands outside of their memory. `rules`:
+/// its fields.
+std::vector<Violation> violations_of_read(const Instruction& instruction, const FieldRules& rules, const State& state);
+/// Throws Error with these violations, and for addresses that only the target has.
+void require_readable(const Instruction& instruction, Target target, const FieldRules& rules, const State& state);
+/// Executes an instruction on a state that has passed these checks. `model`: nullptr for an instruction that moves
+/// data.
+void run(const Instruction& instruction, const AccumulatorModel* model, State& state);
+
 /// Missing or wrong buffers of the state that the instruction writes.
 std::vector<Violation> violations_of_written(const Instruction& instruction, const State& state);
 

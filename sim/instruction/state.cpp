@@ -197,7 +197,13 @@ std::vector<Violation> violations_of(const Instruction& instruction, const State
   // The sizes of buffers are defined only for a legal instruction.
   std::vector<Violation> found = violations_of(instruction, default_target(instruction));
   if (!found.empty()) return found;
-  for (const FieldRule& rule : fields_of(instruction)) {
+  return family::violations_of_read(instruction, fields_of(instruction), state);
+}
+
+std::vector<Violation> family::violations_of_read(const Instruction& instruction, const FieldRules& rules,
+                                                  const State& state) {
+  std::vector<Violation> found;
+  for (const FieldRule& rule : rules) {
     if (rule.access != Access::write) check_buffer(rule, rule.required, state, found);
   }
   if (!found.empty()) return found;

@@ -6,6 +6,7 @@
 
 #include "../instruction/family.hpp"
 #include "bitmma/instruction/place_operands.hpp"
+#include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
 #include "bitmma/memory/smem.hpp"
@@ -123,8 +124,21 @@ struct MmaDetails {
   bool has_scale_d = false;
   uint32_t scale_d = 0;  // a mask
   size_t warps = 1;
-  std::vector<int> accumulators = {};  // registers of wgmma's D
+  std::vector<int> accumulators = {};    // registers of wgmma's D
+  std::optional<Prepared> of_warp = {};  // mma.sync
 };
+
+/// Calls body(word of the registers in thread-major order, the word in its slot).
+template <typename Word, typename Body>
+void for_each_word(Warp& warp, std::span<const uint32_t> slots, bool wide, const Body& body) {
+  const size_t words = wide ? 2 : 1;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    auto* const of_lanes = warp.lanes_of<Word>(slots[i]);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      for (size_t w = 0; w < words; ++w) body((lane * slots.size() + i) * words + w, of_lanes[lane * words + w]);
+    }
+  }
+}
 
 void set_registers(State& state, const MmaDetails::Registers& registers, std::span<Warp> warps) {
   if (registers.is_number) {
@@ -195,6 +209,28 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
       }
     }
   }
+}
+
+/// The same for mma.sync, without a State, unless a tracer wants one.
+void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const MmaDetails*>(op.details);
+  if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
+  constexpr size_t most_words = 32 * 16, operands = 4;  // f64 has the most, 16 words a lane
+  std::array<std::array<uint32_t, most_words>, operands> words;
+  WarpRegisters registers;
+  for (size_t i = 0; i < one.reads.size(); ++i) {
+    const MmaDetails::Registers& read = one.reads[i];
+    for_each_word<const uint32_t>(warp, read.slots, read.wide,
+                                  [&](size_t at, const uint32_t& word) { words[i][at] = word; });
+    RegisterView& view = read.field == Field::a_regs     ? registers.a
+                         : read.field == Field::b_regs   ? registers.b
+                         : read.field == Field::metadata ? registers.metadata
+                                                         : registers.c;
+    view = words[i].data();
+  }
+  std::array<uint32_t, most_words> d;
+  one.of_warp->execute(registers, d.data());
+  for_each_word<uint32_t>(warp, one.results, one.wide_results, [&](size_t at, uint32_t& word) { word = d[at]; });
 }
 
 /// State fields by the PTX names of the operands. d is C before the product and D after it.
@@ -270,9 +306,10 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
                           std::ranges::any_of(one.reads, [&](const auto& read) { return read.field == rule.field; });
     if (rule.required && !is_there) decoder.refuse(fmt::format("with {}", info(rule.field).name));
   }
+  if (!is_warpgroup) one.of_warp.emplace(one.instruction, decoder.target());
   const auto* details = decoder.keep(std::move(one));
   const uint32_t members = decoder.constant(all_lanes, 4);
-  Op& op = decoder.emit(run_mma);
+  Op& op = decoder.emit(is_warpgroup ? run_mma : run_warp_mma);
   op.details = details;
   op.control = is_warpgroup ? Control::warpgroup : Control::converge;
   op.e = members;

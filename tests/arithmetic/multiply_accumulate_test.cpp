@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cfenv>
 #include <functional>
 #include <numeric>
 
@@ -508,5 +509,73 @@ TEST_CASE("every wgmma form has an accumulator row for each of its types, and ev
   }
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.family == Family::wgmma) CHECK(std::ranges::find(used, &row) != used.end());
+  }
+}
+
+namespace {
+
+/// Only codes with one of the two lowest exponents: zeros, subnormals and the smallest normal numbers.
+void make_small(Matrix& matrix) {
+  const FormatInfo& row = info(matrix.format());
+  const uint64_t kept = row.sign_bit() | low_mask(row.mantissa_bits + 1) << row.ignored_bits;
+  for (uint32_t& word : matrix.words()) word &= static_cast<uint32_t>(kept);
+}
+
+}  // namespace
+
+TEST_CASE("A product in the shape of mma.sync has the same bits with A and B exchanged") {
+  RandomStream random(7, 0);
+  size_t compared = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.family != Family::mma_sync || row.scaling != Scaling::none || row.quad_pairs ||
+        (row.arithmetic != Arithmetic::fused_sum && row.arithmetic != Arithmetic::integer))
+      continue;
+    for (const FormatInfo& a : formats) {
+      for (const FormatInfo& b : formats) {
+        if (!row.inputs.contains(a.id) || !row.inputs.contains(b.id)) continue;
+        for (const int m : {8, 16}) {
+          for (const int k : {4, 8, 12, 16, 32, 64}) {
+            for (int round = 0; round < 6; ++round) {
+              Operands operands{.a = random_matrix(a.id, m, k, random),
+                                .b = random_matrix(b.id, k, 8, random),
+                                .c = random_matrix(row.output, m, 8, random),
+                                .saturate = row.arithmetic == Arithmetic::integer && round % 2 == 1};
+              if (a.kind == NumberKind::floating && round >= 2) {
+                make_small(operands.a);
+                if (round >= 4) make_small(operands.b);
+                if (round == 5) operands.c->fill(0);
+              }
+              INFO(print_rule(row) << ", " << a.name << " x " << b.name << ", m " << m << ", k " << k << ", " << round);
+              REQUIRE(multiply_accumulate(row, operands) == transposed(multiply_accumulate(row, swapped(operands))));
+              ++compared;
+            }
+          }
+        }
+      }
+    }
+  }
+  REQUIRE(compared > 5000);
+}
+
+TEST_CASE("The caller's rounding mode changes no bit where C is added last") {
+  struct NearestAgain {
+    ~NearestAgain() { std::fesetround(FE_TONEAREST); }
+  } nearest_again;
+  RandomStream random(9, 0);
+  for (const Format output : {Format::f32, Format::f16}) {
+    const AccumulatorModel& row = *find_accumulator_model(hopper, Family::mma_sync, Format::e4m3, Format::e4m3, output);
+    REQUIRE(row.c_last);
+    for (int round = 0; round < 20; ++round) {
+      const Operands operands{.a = random_matrix(Format::e4m3, 16, 32, random),
+                              .b = random_matrix(Format::e4m3, 32, 8, random),
+                              .c = random_matrix(output, 16, 8, random)};
+      std::fesetround(FE_TONEAREST);
+      const Matrix expected = multiply_accumulate(row, operands);
+      for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+        std::fesetround(mode);
+        REQUIRE(multiply_accumulate(row, operands) == expected);
+        REQUIRE(std::fegetround() == mode);
+      }
+    }
   }
 }

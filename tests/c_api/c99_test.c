@@ -155,6 +155,36 @@ static void test_mma_sync_of_an_h200(void) {
     CHECK(memcmp(array.elements, d_regs + i * 32 * 4, 32 * 4 * 4) == 0);
     bitmma_state_destroy(state);
   }
+
+  // The same by a prepared instruction: all cases in one call, then case by case with D in the place of C.
+  bitmma_prepared* prepared = NULL;
+  CHECK_OK(bitmma_prepared_create(mma, "sm_90a", &prepared));
+  bitmma_warp_words words;
+  CHECK_OK(bitmma_prepared_get_words(prepared, &words));
+  CHECK(words.a == 128 && words.b == 64 && words.c == 128 && words.d == 128);
+  CHECK(words.metadata == 0 && words.scale_a == 0 && words.scale_b == 0);
+  static uint32_t warp_a[cases][128], warp_b[cases][64], warp_d[cases][128];
+  memcpy(warp_a, a_regs, sizeof warp_a);
+  memcpy(warp_b, b_regs, sizeof warp_b);
+  bitmma_warp_registers warp = {.a = {warp_a[0], 128}, .b = {warp_b[0], 64}, .c = {c_regs, 128}};
+  CHECK_OK(bitmma_prepared_execute(prepared, cases, &warp, warp_d[0], 128));
+  CHECK(memcmp(warp_d, d_regs, sizeof warp_d) == 0);
+  memcpy(warp_d, c_regs, sizeof warp_d);
+  for (int i = 0; i < cases; ++i) {
+    const bitmma_warp_registers one = {.a = {warp_a[i], 0}, .b = {warp_b[i], 0}, .c = {warp_d[i], 0}};
+    CHECK_OK(bitmma_prepared_execute(prepared, 1, &one, warp_d[i], 0));
+  }
+  CHECK(memcmp(warp_d, d_regs, sizeof warp_d) == 0);
+  warp.metadata.words = warp_a[0];
+  memset(warp_d, 0xAB, sizeof warp_d);
+  CHECK_INVALID(bitmma_prepared_execute(prepared, 1, &warp, warp_d[0], 0), "metadata = given");
+  CHECK_INVALID(bitmma_prepared_execute(prepared, 1, NULL, warp_d[0], 0), "registers");
+  CHECK(warp_d[0][0] == 0xABABABAB);
+  CHECK_INVALID(bitmma_prepared_get_words(NULL, &words), "prepared");
+  bitmma_prepared* none = NULL;
+  CHECK_INVALID(bitmma_prepared_create(mma, "sm_75", &none), "sm_75");
+  CHECK(none == NULL);
+  bitmma_prepared_destroy(prepared);
   bitmma_instruction_destroy(mma);
   free_file(&file);
 }
@@ -185,6 +215,23 @@ static void test_wgmma_of_an_h200(void) {
   CHECK(memcmp(array.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
   CHECK_OK(bitmma_state_get_array(copy, "c_regs", &array));
   CHECK(memcmp(array.elements, tensor(&file, "c_regs"), 128 * 4 * 4) == 0);
+
+  // The same by a prepared instruction.
+  bitmma_prepared* prepared = NULL;
+  bitmma_state* another = NULL;
+  bitmma_array result;
+  CHECK_OK(bitmma_prepared_create(mma, NULL, &prepared));
+  CHECK_OK(bitmma_state_copy(copy, &another));
+  CHECK_OK(bitmma_prepared_execute_state(prepared, another));
+  CHECK_OK(bitmma_state_get_array(another, "d_regs", &result));
+  CHECK(memcmp(result.elements, tensor(&file, "d_regs"), 128 * 4 * 4) == 0);
+  const bitmma_warp_registers warp = {.a = {NULL, 0}};
+  CHECK_INVALID(bitmma_prepared_execute(prepared, 1, &warp, NULL, 0), "mma.sync");
+  CHECK_OK(bitmma_state_erase(another, "b_desc"));
+  CHECK_INVALID(bitmma_prepared_execute_state(prepared, another), "b_desc = (missing)");
+  CHECK_INVALID(bitmma_prepared_execute_state(prepared, NULL), "state");
+  bitmma_state_destroy(another);
+  bitmma_prepared_destroy(prepared);
 
   // A state that refuses stays as it was.
   CHECK_OK(bitmma_state_set_number(copy, "a_desc", 0x3FFF));  // the last 16 bytes of 256 KiB

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import bitmma
@@ -38,7 +39,7 @@ def word_of_python(tmp_path: pathlib.Path) -> str:
 def test_python_of_the_page_for_emulators(tmp_path):
     assert float.fromhex(word_of_python(tmp_path)) > 0
     names: dict = {}
-    exec(blocks("docs/emulators.md", "python")[1], names)
+    exec(blocks("docs/emulators.md", "python")[2], names)
     assert names["ld"]["d_regs"].shape == (32, 8)
     places = bitmma.layout.tmem(128, 64)
     assert (names["tmem"][places.lane[0, :8], places.column[0, :8]] == names["ld"]["d_regs"][0]).all()
@@ -65,6 +66,20 @@ def test_cpp_of_the_page_for_emulators(tmp_path):
     assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
 
 
+def test_prepared_instructions_of_the_page_for_emulators(tmp_path, capsys):
+    needs_library()
+    exec(blocks("docs/emulators.md", "python")[1], {})
+    word = capsys.readouterr().out
+    assert np.uint32(int(word, 16)).view(np.float32) > 4096 / 2
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT}/include"]
+    (tmp_path / "example.c").write_text(blocks("docs/emulators.md", "c")[1])
+    run(["cc", "-std=c99", *warnings, "example.c", f"-L{BUILD}", "-lbitmma", "-o", "of_c"], tmp_path)
+    (tmp_path / "example.cpp").write_text(blocks("docs/emulators.md", "cpp")[1])
+    run(["c++", "-std=c++20", *warnings, "example.cpp", str(BUILD / "libbitmma.a"), "-pthread", "-ldl", "-o", "of_cpp"],
+        tmp_path)
+    assert run(["./of_c"], tmp_path) == run(["./of_cpp"], tmp_path) == word
+
+
 @pytest.mark.hosts
 def test_rust_of_the_page_for_emulators(tmp_path):
     needs_library()
@@ -72,8 +87,6 @@ def test_rust_of_the_page_for_emulators(tmp_path):
         pytest.skip("NOT checked: rustc is not installed")
     (tmp_path / "example.rs").write_text(blocks("docs/emulators.md", "rust")[0])
     run(["rustc", "--edition=2021", "-L", str(BUILD), "example.rs", "-o", "example"], tmp_path)
-    import numpy as np
-
     bits = np.float32(float.fromhex(word_of_python(tmp_path))).view(np.uint32)
     assert int(run(["./example"], tmp_path).strip(), 16) == int(bits)
 

@@ -123,6 +123,7 @@ struct Decoding {
   const uint32_t* codes;
   int codes_stride, rows, cols, stride, shift;
   int32_t flip;  // -1: negate
+  bool normal;   // subnormal numbers get the exponents of normal ones, as in a wider format
   Pair* pair;
   int32_t* exponent;
   int16_t* narrow_exponent;  // the same exponents in 16 bits, for the search of the largest

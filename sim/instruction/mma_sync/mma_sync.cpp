@@ -11,10 +11,12 @@
 #include <algorithm>
 
 #include "../family.hpp"
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/metadata.hpp"
+#include "warp_execution.hpp"
 
 namespace bitmma::family {
 namespace {
@@ -301,6 +303,77 @@ State place(const MmaSync& instruction, const Placement&, const Operands& operan
   }
   state.set(Field::metadata, std::move(metadata), {warp, 1});
   return state;
+}
+
+WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel& model)
+    : instruction_(instruction), model_(&model), rules_(fields(instruction)) {
+  const Fragment a = a_fragment(instruction), b = b_fragment(instruction),
+                 c = accumulator_fragment(instruction, instruction.c),
+                 d = accumulator_fragment(instruction, instruction.d);
+  words_ = {.a = static_cast<int>(a.words()),
+            .b = static_cast<int>(b.words()),
+            .c = static_cast<int>(c.words()),
+            .metadata = instruction.sparse ? warp : 0,
+            .scale_a = instruction.has_scales() ? warp : 0,
+            .scale_b = instruction.has_scales() ? warp : 0,
+            .d = static_cast<int>(d.words())};
+  if (instruction.sparse || instruction.has_scales()) return;
+  product_ = WarpProduct::of(model, instruction.a, instruction.b, instruction.m, instruction.k, instruction.saturate);
+  if (!product_) return;
+  const auto place = [&](int k) { return product_->place(k); };
+  const auto column = [](int n) { return n; };
+  const auto shift_of = [](Format format, const Fragment& of) { return container_shift(format, of.element_bits); };
+  may_count_padding_a_ = is_padded(instruction, instruction.a),
+  may_count_padding_b_ = is_padded(instruction, instruction.b);
+  a_ = TransposedRegisters(a, shift_of(instruction.a, a), info(instruction.a).bits, place);
+  b_ = BRegisters(b, shift_of(instruction.b, b), info(instruction.b).bits, product_->places(), place);
+  c_ = TransposedRegisters(c, 0, info(instruction.c).bits, column);
+  d_ = TransposedRegisters(d, 0, info(instruction.d).bits, column);
+}
+
+void WarpExecution::execute(const WarpRegisters& registers, uint32_t* d) const {
+  if (!product_ || !multiply(registers, d)) execute_as_state(registers, d);
+}
+
+/// Returns false, and writes nothing, if the product needs the slow path.
+bool WarpExecution::multiply(const WarpRegisters& registers, uint32_t* d) const {
+  const auto span_of = [](const RegisterView& view, int words) {
+    return std::span(view.words, static_cast<size_t>(words));
+  };
+  if (may_count_padding_a_ && counts_padding(instruction_, instruction_.a, span_of(registers.a, words_.a)))
+    return false;
+  if (may_count_padding_b_ && counts_padding(instruction_, instruction_.b, span_of(registers.b, words_.b)))
+    return false;
+  WarpProduct::Codes codes;
+  if (product_->has_gaps()) codes.a.fill(0), codes.b.fill(0);
+  if (instruction_.m < WarpProduct::cols) codes.a.fill(0), codes.c.fill(0);
+  a_.gather(registers.a.words, codes.a.data());
+  b_.gather(registers.b.words, codes.b.data());
+  c_.gather(registers.c.words, codes.c.data());
+  if (!product_->multiply(codes)) return false;
+  d_.scatter(codes.d.data(), d);
+  return true;
+}
+
+void WarpExecution::execute_as_state(const WarpRegisters& registers, uint32_t* d) const {
+  State state;
+  for (const FieldRule& rule : rules_) {
+    if (rule.access == Access::write) continue;
+    const auto borrow = [&](const RegisterView& view, int words) {
+      state.borrow(rule.field, std::span(view.words, static_cast<size_t>(words)), rule.extents, rule.wide);
+    };
+    switch (rule.field) {
+      case Field::a_regs: borrow(registers.a, words_.a); break;
+      case Field::b_regs: borrow(registers.b, words_.b); break;
+      case Field::metadata: borrow(registers.metadata, words_.metadata); break;
+      case Field::scale_a: borrow(registers.scale_a, words_.scale_a); break;
+      case Field::scale_b: borrow(registers.scale_b, words_.scale_b); break;
+      default: borrow(registers.c, words_.c);
+    }
+  }
+  const std::vector<Tile> tiles = family::gather(instruction_, state, model_);
+  scatter(instruction_, tiles.front(), multiply_accumulate(*model_, tiles.front().operands), state);
+  std::ranges::copy(state.words(Field::accumulator), d);
 }
 
 }  // namespace bitmma::family

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "warp_product.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "../formats/matrix_inside.hpp"
+#include "../formats/sixteen_bits.hpp"
+#include "../math/f32.hpp"
+#include "budget.hpp"
+#include "steps.hpp"
+
+namespace bitmma {
+namespace {
+
+/// One decoded side: what kernels::Numbers refers to.
+template <int lines, int stride, int words_of_signs>
+struct DecodedSide {
+  alignas(64) std::array<kernels::Pair, lines * stride> pair;
+  alignas(64) std::array<int32_t, lines * stride> exponent;
+  alignas(64) std::array<int16_t, lines * stride> narrow_exponent;
+  alignas(64) std::array<uint32_t, words_of_signs> negative;
+
+  kernels::Numbers numbers() const {
+    return {.pair = pair.data(),
+            .exponent = exponent.data(),
+            .narrow_exponent = narrow_exponent.data(),
+            .negative = negative.data(),
+            .stride = stride};
+  }
+};
+
+void take_values(Format format, const uint32_t* codes, int count, int32_t* values) {
+  const int unused_bits = 32 - info(format).bits;
+  if (info(format).is_signed) {
+    for (int i = 0; i < count; ++i) values[i] = static_cast<int32_t>(codes[i] << unused_bits) >> unused_bits;
+  } else {
+    for (int i = 0; i < count; ++i) values[i] = static_cast<int32_t>(codes[i] << unused_bits >> unused_bits);
+  }
+}
+
+/// sum + c: one IEEE operation of the host, never contracted. A sum of two f16, rounded to f32 and then to f16, is
+/// rounded as if once, because f32 has more than twice the bits.
+[[gnu::noinline]] void add(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+  const auto sum_of = [](uint32_t x, uint32_t y) {
+    const float sum = std::bit_cast<float>(x) + std::bit_cast<float>(y);
+    return sum != sum ? 0x7FFFFFFF : std::bit_cast<uint32_t>(sum);
+  };
+  if (output == Format::f32) {
+    for (size_t i = 0; i < d.size(); ++i) d[i] = sum_of(d[i], c[i]);
+  } else {
+    for (size_t i = 0; i < d.size(); ++i) d[i] = f16_code(sum_of(f32_of_f16(d[i]), f32_of_f16(c[i])));
+  }
+}
+
+void add_c_last(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+  const math::IeeeEnvironment environment;
+  add(output, c, d);
+}
+
+}  // namespace
+
+std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format a, Format b, int m, int k,
+                                           bool saturate) {
+  if (model.quad_pairs || model.scaling != Scaling::none || (m != 8 && m != cols) || k < 1) return std::nullopt;
+  if (model.step_order == StepOrder::byte_pairs && k % 4 != 0) return std::nullopt;
+  WarpProduct product(model, a, b, m, k, saturate);
+  if (product.places_ > most_places) return std::nullopt;
+  const auto is_integer = [](Format format) { return info(format).bits <= 8 && format != Format::b1; };
+  if (model.arithmetic == Arithmetic::integer)
+    return is_integer(a) && is_integer(b) ? std::optional(product) : std::nullopt;
+  const int terms = terms_of_step(model, k);
+  const std::optional<Budget> budget =
+      find_budget(model.fraction_bits, step_input(model, b), step_input(model, a), terms);
+  if (kernels::loop_of(model) == kernels::LoopId::none || !budget || terms > kernels::most_dense_terms)
+    return std::nullopt;
+  // The loop multiplies B^T by A^T.
+  const auto widening = [&](Format given) {
+    return info(step_input(model, given)).mantissa_bits - info(given).mantissa_bits;
+  };
+  // Steps that widen to f16: subnormals of e4m3 are normal there, those of e5m2 are not. The rest stays the same.
+  const auto becomes_normal = [&](Format given) {
+    const FormatInfo &from = info(given), &to = info(step_input(model, given));
+    return widening(given) > 0 && from.bias + from.mantissa_bits <= to.bias;
+  };
+  product.a_.normal = becomes_normal(a), product.b_.normal = becomes_normal(b);
+  product.b_.shift = budget->a_shift + widening(b), product.a_.shift = budget->b_shift + widening(a);
+  product.terms_per_part_ = budget->terms_per_part;
+  return product;
+}
+
+WarpProduct::WarpProduct(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate)
+    : model_(model),
+      a_{.format = a, .constants = kernels::DecodeConstants(info(a))},
+      b_{.format = b, .constants = kernels::DecodeConstants(info(b))},
+      m_(m),
+      saturate_(saturate),
+      places_of_k_(static_cast<size_t>(k)),
+      output_(info(model.output == Format::s32 ? Format::f32 : model.output), model.output_fraction_bits) {
+  for_each_step(model, k, [&](const KStep& step) {
+    steps_.push_back({.place = places_, .terms = step.count});
+    for (int i = 0; i < step.count; ++i) places_of_k_[static_cast<size_t>(step.term(i))] = places_ + i;
+    places_ += kernels::round_up(step.count, kernels::fused_codes);
+  });
+}
+
+bool WarpProduct::multiply(Codes& codes) const {
+  if (model_.arithmetic != Arithmetic::integer) return sum_floats(codes);
+  sum_integers(codes);
+  return true;
+}
+
+void WarpProduct::sum_integers(Codes& codes) const {
+  alignas(64) std::array<int32_t, most_places * cols> of_a;
+  alignas(64) std::array<int32_t, rows * most_places> of_b;
+  take_values(a_.format, codes.a.data(), places_ * cols, of_a.data());
+  take_values(b_.format, codes.b.data(), rows * places_, of_b.data());
+  kernels::kernels().sum_integers({.a = of_b.data(),
+                                   .b = of_a.data(),
+                                   .b_stride = cols,
+                                   .selected_k = nullptr,
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .terms = places_,
+                                   .c = codes.c.data(),
+                                   .saturate = saturate_,
+                                   .d = codes.d.data(),
+                                   .d_stride = cols});
+}
+
+bool WarpProduct::sum_floats(Codes& codes) const {
+  DecodedSide<kernels::most_dense_terms, cols, cols> a;
+  DecodedSide<rows, kernels::most_dense_terms, rows> b;
+  alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;
+  const kernels::Kernels& loops = kernels::kernels();
+  const uint32_t* c = model_.c_last ? nullptr : codes.c.data();
+  for (const Step& step : steps_) {
+    a.negative.fill(0), b.negative.fill(0);
+    const bool a_special = loops.decode({.format = a_.constants,
+                                         .codes = codes.a.data() + step.place * cols,
+                                         .codes_stride = cols,
+                                         .rows = step.terms,
+                                         .cols = cols,
+                                         .stride = cols,
+                                         .shift = a_.shift,
+                                         .flip = 0,
+                                         .normal = a_.normal,
+                                         .pair = a.pair.data(),
+                                         .exponent = a.exponent.data(),
+                                         .narrow_exponent = a.narrow_exponent.data(),
+                                         .negative_of_row = nullptr,
+                                         .negative_of_col = a.negative.data()});
+    const bool b_special = loops.decode({.format = b_.constants,
+                                         .codes = codes.b.data() + step.place,
+                                         .codes_stride = places_,
+                                         .rows = rows,
+                                         .cols = kernels::round_up(step.terms, kernels::fused_codes),
+                                         .stride = kernels::most_dense_terms,
+                                         .shift = b_.shift,
+                                         .flip = 0,
+                                         .normal = b_.normal,
+                                         .pair = b.pair.data(),
+                                         .exponent = b.exponent.data(),
+                                         .narrow_exponent = b.narrow_exponent.data(),
+                                         .negative_of_row = b.negative.data(),
+                                         .negative_of_col = nullptr});
+    const bool c_special =
+        loops.sum_fused[kernels::loop_of(model_)]({.a = b.numbers(),
+                                                   .b = a.numbers(),
+                                                   .selected_k = nullptr,
+                                                   .rows = rows,
+                                                   .cols = m_,
+                                                   .terms = step.terms,
+                                                   .terms_per_part = std::min(terms_per_part_, step.terms),
+                                                   .c = c,
+                                                   .c_scale = 0,
+                                                   .fraction_bits = model_.fraction_bits,
+                                                   .floor_exponent = kernels::floor_of(model_),
+                                                   .output = output_,
+                                                   .d = codes.d.data(),
+                                                   .d_stride = cols,
+                                                   .scratch = scratch.data()});
+    if (a_special || b_special || c_special) return false;
+    c = codes.d.data();
+  }
+  if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
+  return true;
+}
+
+namespace {
+
+/// The product that this thread prepared last: callers with many small products have one shape and rule.
+const std::optional<WarpProduct>& prepared_for(const AccumulatorModel& model, const Operands& operands) {
+  struct Last {
+    AccumulatorModel model = {};
+    Format a = Format::f16, b = Format::f16;
+    int m = 0, k = 0;
+    bool saturate = false;
+    std::optional<WarpProduct> product = {};
+  };
+  thread_local Last last;
+  const int m = operands.a.rows(), k = operands.a.cols();
+  const Format a = operands.a.format(), b = operands.b.format();
+  if (last.m != m || last.k != k || last.a != a || last.b != b || last.saturate != operands.saturate ||
+      last.model != model)
+    last = {model, a, b, m, k, operands.saturate, WarpProduct::of(model, a, b, m, k, operands.saturate)};
+  return last.product;
+}
+
+}  // namespace
+
+std::optional<Matrix> warp_product(const AccumulatorModel& model, const Operands& operands) {
+  const int m = operands.a.rows(), k = operands.a.cols();
+  const bool is_plain = operands.selected_k.empty() && operands.c && operands.c->format() == model.output &&
+                        !operands.scales && !operands.negate_a && !operands.negate_b && !operands.swapped &&
+                        operands.scale_input_d == 0;
+  if (!is_plain || operands.b.cols() != WarpProduct::rows || (m != 8 && m != WarpProduct::cols) ||
+      k > WarpProduct::most_places)
+    return std::nullopt;
+  const std::optional<WarpProduct>& product = prepared_for(model, operands);
+  if (!product) return std::nullopt;
+  WarpProduct::Codes codes;
+  if (product->has_gaps()) codes.a.fill(0), codes.b.fill(0);
+  if (m < WarpProduct::cols) codes.a.fill(0), codes.c.fill(0);
+  for (int j = 0; j < k; ++j) {
+    uint32_t* const of_a = codes.a.data() + product->place(j) * WarpProduct::cols;
+    for (int row = 0; row < m; ++row) of_a[row] = operands.a(row, j);
+    uint32_t* const of_b = codes.b.data() + product->place(j);
+    for (int col = 0; col < WarpProduct::rows; ++col) of_b[col * product->places()] = operands.b(j, col);
+  }
+  for (int col = 0; col < WarpProduct::rows; ++col) {
+    uint32_t* const of_c = codes.c.data() + col * WarpProduct::cols;
+    for (int row = 0; row < m; ++row) of_c[row] = (*operands.c)(row, col);
+  }
+  if (!product->multiply(codes)) return std::nullopt;
+  Matrix d = unfilled_matrix(model.output, m, WarpProduct::rows);
+  for (int row = 0; row < m; ++row) {
+    for (int col = 0; col < WarpProduct::rows; ++col)
+      d(row, col) = codes.d[static_cast<size_t>(col * WarpProduct::cols + row)];
+  }
+  return d;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The product of one mma.sync, prepared: what depends on types and shape is computed once, and a call decodes, adds and
+// rounds codes in plain arrays, without a Matrix and without allocation. The loops are those of multiply_accumulate.
+//
+//   D^T[n x m] = B^T[n x k] * A^T[k x m] + C^T        m = 16 or 8 numbers fill a vector, n = 8 does not
+//
+// K is stored step by step (steps.hpp), and each step begins at a multiple of eight:
+//
+//   tf32, K = 8 in steps of 4      k 0 1 2 3 - - - - 4 5 6 7 - - - -
+//   fp8 widened in byte pairs      k 0 1 4 5 8 9 ... 2 3 6 7 ...
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/arithmetic/operands.hpp"
+#include "kernels/kernels.hpp"
+
+namespace bitmma {
+
+class WarpProduct {
+ public:
+  /// D^T has eight rows of sixteen columns, of which m = 8 uses eight.
+  static constexpr int rows = 8, cols = 16, most_places = 64;
+  /// Codes of A^T, B^T, C^T and D^T: rows of `cols`, but B^T has rows of places().
+  using Accumulator = std::array<uint32_t, rows * cols>;
+  struct Codes {
+    alignas(64) std::array<uint32_t, most_places * cols> a;
+    alignas(64) std::array<uint32_t, rows * most_places> b;
+    alignas(64) Accumulator c, d;
+  };
+
+  /// nullopt if the model has no loop for these dense operands.
+  static std::optional<WarpProduct> of(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate);
+
+  /// Where k is stored: a row of A^T, a column of B^T. Places without a k hold zeros.
+  int place(int k) const { return places_of_k_[static_cast<size_t>(k)]; }
+  int places() const { return places_; }
+  bool has_gaps() const { return places_ > static_cast<int>(places_of_k_.size()); }
+
+  /// Computes codes.d from the others. Returns false, and leaves d undefined, if NaN or infinity
+  /// occurs in an operand or before the last step.
+  bool multiply(Codes& codes) const;
+
+ private:
+  struct Step {
+    int place = 0, terms = 0;
+  };
+  struct Side {
+    Format format = Format::f16;
+    kernels::DecodeConstants constants;
+    int shift = 0;
+    bool normal = false;  // subnormal numbers become normal
+  };
+
+  WarpProduct(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate);
+  bool sum_floats(Codes& codes) const;
+  void sum_integers(Codes& codes) const;
+
+  AccumulatorModel model_;
+  Side a_, b_;
+  int m_;
+  bool saturate_;
+  int places_ = 0, terms_per_part_ = 0;
+  std::vector<int> places_of_k_ = {};
+  std::vector<Step> steps_ = {};
+  kernels::OutputConstants output_;
+};
+
+/// The product of matrices in the shape of a dense mma.sync; nullopt if it needs another way.
+std::optional<Matrix> warp_product(const AccumulatorModel& model, const Operands& operands);
+
+}  // namespace bitmma

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// One mma.sync as Prepared and kernels execute it: from the registers of a warp to those of D. Dense products without
+// scales take WarpProduct; the others, and products with NaN or infinity, take the way of execute().
+#pragma once
+
+#include <optional>
+
+#include "../../arithmetic/warp_product.hpp"
+#include "bitmma/instruction/prepared.hpp"
+#include "bitmma/instruction/state.hpp"
+#include "warp_registers.hpp"
+
+namespace bitmma::family {
+
+class WarpExecution {
+ public:
+  WarpExecution(const MmaSync& instruction, const AccumulatorModel& model);
+
+  const WarpWords& words() const { return words_; }
+  /// Strides are not read. D may be the memory of C.
+  void execute(const WarpRegisters& registers, uint32_t* d) const;
+
+ private:
+  bool multiply(const WarpRegisters& registers, uint32_t* d) const;
+  void execute_as_state(const WarpRegisters& registers, uint32_t* d) const;
+
+  MmaSync instruction_;
+  const AccumulatorModel* model_;
+  FieldRules rules_;
+  WarpWords words_ = {};
+  bool may_count_padding_a_ = false, may_count_padding_b_ = false;
+  std::optional<WarpProduct> product_ = {};
+  TransposedRegisters a_ = {}, c_ = {}, d_ = {};
+  BRegisters b_ = {};
+};
+
+}  // namespace bitmma::family

@@ -1,0 +1,231 @@
+#include "bitmma/instruction/prepared.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/random.hpp"
+#include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/statement.hpp"
+#include "bitmma/stimulus/random_case.hpp"
+#include "support/catch.hpp"
+#include "support/instructions.hpp"
+
+using namespace bitmma;
+using test::message_of;
+using test::words_of;
+
+namespace {
+
+const uint32_t* words_or_null(const State& state, Field field) {
+  return state.has(field) ? state.words(field).data() : nullptr;
+}
+
+WarpRegisters registers_in(const State& state) {
+  return {.a = words_or_null(state, Field::a_regs),
+          .b = words_or_null(state, Field::b_regs),
+          .c = words_or_null(state, Field::accumulator),
+          .metadata = words_or_null(state, Field::metadata),
+          .scale_a = words_or_null(state, Field::scale_a),
+          .scale_b = words_or_null(state, Field::scale_b)};
+}
+
+std::vector<uint32_t> executed(const Instruction& instruction, Target target, State state) {
+  execute(instruction, target, state);
+  return words_of(state, Field::accumulator);
+}
+
+/// Replaces `count` words of an array, or all of them, by random bits: NaN, infinity, subnormals, padding.
+void disturb(State& state, Field field, int count, RandomStream& random) {
+  const std::span<uint32_t> words = state.writable_words(field);
+  if (count == 0) std::ranges::generate(words, [&] { return random.word(); });
+  for (int i = 0; i < count; ++i) words[random.below(static_cast<uint32_t>(words.size()))] = random.word();
+}
+
+/// One target for each rule of addition.
+std::vector<Target> targets_with_rules(const Instruction& instruction) {
+  std::vector<Target> found;
+  std::set<const AccumulatorModel*> rules;
+  for (const TargetInfo& row : targets) {
+    if (targets_of(instruction).contains(row.id) && rules.insert(&model_for(instruction, row.id)).second)
+      found.push_back(row.id);
+  }
+  return found;
+}
+
+/// Random cases of every distribution, then with some words and with all words at random.
+std::vector<State> states_of(const Instruction& instruction, Target target) {
+  std::vector<State> states;
+  RandomStream random(3, 0);
+  for (size_t i = 0; i < distributions.size(); ++i) {
+    states.push_back(random_case(instruction, target, {}, static_cast<Distribution>(i), 5, i).before);
+    const State one = states.back();
+    for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator}) {
+      states.push_back(one);
+      disturb(states.back(), field, 2, random);
+    }
+  }
+  State all = states.front();
+  for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator, Field::metadata}) {
+    if (all.has(field)) disturb(all, field, 0, random);
+  }
+  states.push_back(std::move(all));
+  return states;
+}
+
+const Instruction f16_product = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+
+/// D of the state's registers, by a prepared instruction.
+std::vector<uint32_t> prepared_d(const Prepared& prepared, const State& state) {
+  std::vector<uint32_t> d(static_cast<size_t>(prepared.words().d));
+  prepared.execute(registers_in(state), d.data());
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("A prepared mma.sync gives the bits of execute, for every form and rule", "[prepared]") {
+  size_t compared = 0;
+  for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
+    for (const Target target : targets_with_rules(instruction)) {
+      const Prepared prepared(instruction, target);
+      for (const State& state : states_of(instruction, target)) {
+        INFO(print(instruction) << " on " << print(target));
+        if (prepared_d(prepared, state) != executed(instruction, target, state)) FAIL_CHECK("another D");
+        ++compared;
+      }
+    }
+  }
+  REQUIRE(compared > 10'000);
+}
+
+TEST_CASE("A prepared mma.sync gives the same bits on every instruction set", "[prepared]") {
+  struct BestAgain {
+    ~BestAgain() { use_cpu_target(cpu_targets().front()); }
+  } best_again;
+  for (const std::string_view name : {"f32.f16.f16.f32", "f16.f16.f16.f16"}) {
+    const Instruction instruction = parse_instruction(fmt::format("mma.sync.aligned.m16n8k16.row.col.{}", name));
+    for (const Target target : targets_with_rules(instruction)) {
+      const Prepared prepared(instruction, target);
+      for (const State& state : states_of(instruction, target)) {
+        const std::vector<uint32_t> expected = executed(instruction, target, state);
+        for (const std::string_view set : cpu_targets()) {
+          use_cpu_target(set);
+          INFO(print(instruction) << " on " << print(target) << ", " << set);
+          REQUIRE(prepared_d(prepared, state) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A batch is its products one after the other, and a chain if D is C of the next", "[prepared]") {
+  constexpr int64_t count = 5;
+  const Prepared prepared(f16_product, Target::sm_90a);
+  const WarpWords words = prepared.words();
+  REQUIRE(words.a == 128);
+  REQUIRE(words.b == 64);
+  REQUIRE(words.c == 128);
+  REQUIRE(words.d == 128);
+  std::vector<uint32_t> a, b, c;
+  std::vector<State> states;
+  const auto append = [](std::vector<uint32_t>& to, std::span<const uint32_t> from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    states.push_back(
+        random_case(f16_product, Target::sm_90a, {}, Distribution::normal, 1, static_cast<uint64_t>(i)).before);
+    append(a, states.back().words(Field::a_regs)), append(b, states.back().words(Field::b_regs));
+    append(c, states.back().words(Field::accumulator));
+  }
+  SECTION("products, of which the first three words of each D belong to the caller") {
+    constexpr int64_t stride = 131;
+    std::vector<uint32_t> d(count * stride, 0xABCD);
+    prepared.execute_batch(count, {.a = {a.data(), 128}, .b = {b.data(), 64}, .c = {c.data(), 128}}, d.data() + 3,
+                           stride);
+    std::vector<uint32_t> expected;
+    for (const State& state : states) {
+      append(expected, std::vector<uint32_t>(3, 0xABCD));
+      append(expected, executed(f16_product, Target::sm_90a, state));
+    }
+    REQUIRE(d == expected);
+  }
+  SECTION("one B for all") {
+    std::vector<uint32_t> d(count * 128), expected;
+    prepared.execute_batch(count, {.a = {a.data(), 128}, .b = b.data(), .c = {c.data(), 128}}, d.data(), 128);
+    for (State state : states) {
+      state.set(Field::b_regs, std::vector<uint32_t>(b.begin(), b.begin() + 64), {32, 2});
+      append(expected, executed(f16_product, Target::sm_90a, state));
+    }
+    REQUIRE(d == expected);
+  }
+  SECTION("a chain in place") {
+    std::vector<uint32_t> d(c.begin(), c.begin() + 128), expected = d;
+    prepared.execute_batch(count, {.a = {a.data(), 128}, .b = {b.data(), 64}, .c = d.data()}, d.data(), 0);
+    for (State state : states) {
+      state.set(Field::accumulator, expected, {32, 4});
+      expected = executed(f16_product, Target::sm_90a, state);
+    }
+    REQUIRE(d == expected);
+  }
+  SECTION("none") {
+    std::vector<uint32_t> d(128, 7);
+    prepared.execute_batch(0, {.a = a.data(), .b = b.data(), .c = c.data()}, d.data(), 128);
+    REQUIRE(d == std::vector<uint32_t>(128, 7));
+  }
+}
+
+TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
+  using Catch::Matchers::Contains;
+  const auto prepare = [](std::string_view text, Target target) {
+    return message_of([&] { const Prepared prepared(parse_instruction(text), target); });
+  };
+  REQUIRE_THAT(prepare("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75), Contains("sm_75"));
+  const Prepared of_warpgroup(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), Target::sm_90a);
+  REQUIRE(of_warpgroup.words().d == 0);
+  REQUIRE_THAT(message_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }), Contains("mma.sync"));
+  const Prepared prepared(f16_product, Target::sm_90a);
+  std::vector<uint32_t> words(128), d(128, 7);
+  const auto execute = [&](int64_t count, const WarpRegisters& registers, uint32_t* to) {
+    return message_of([&] { prepared.execute_batch(count, registers, to, 128); });
+  };
+  const WarpRegisters complete{.a = words.data(), .b = words.data(), .c = words.data()};
+  REQUIRE(execute(1, complete, d.data()) == "fine");
+  std::ranges::fill(d, 7u);
+  WarpRegisters without_c = complete, with_metadata = complete, with_scale = complete;
+  without_c.c = {}, with_metadata.metadata = words.data(), with_scale.scale_b = words.data();
+  REQUIRE_THAT(execute(1, without_c, d.data()), Contains("c = NULL") && Contains("128 words"));
+  REQUIRE_THAT(execute(1, with_metadata, d.data()), Contains("metadata = given"));
+  REQUIRE_THAT(execute(1, with_scale, d.data()), Contains("scale_b = given"));
+  REQUIRE_THAT(execute(-1, complete, d.data()), Contains("count = -1"));
+  REQUIRE_THAT(execute(1, complete, nullptr), Contains("d = NULL"));
+  REQUIRE(d == std::vector<uint32_t>(128, 7));
+}
+
+TEST_CASE("A prepared instruction acts on a state like execute, for every family", "[prepared]") {
+  for (const Instruction& instruction : test::sample_instructions()) {
+    const Prepared prepared(instruction, default_target(instruction));
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      INFO(print(instruction) << ", " << seed);
+      State state = test::sample_case(instruction, seed).before, expected = state;
+      execute(instruction, default_target(instruction), expected);
+      prepared.execute(state);
+      REQUIRE(state == expected);
+    }
+  }
+}
+
+TEST_CASE("A prepared instruction checks every state", "[prepared]") {
+  using Catch::Matchers::Contains;
+  const Instruction wgmma = parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
+  const Prepared prepared(wgmma, Target::sm_90a);
+  State state = test::sample_case(wgmma, 1).before;
+  state.set(Field::a_desc, 0x3FFF);  // the last 16 bytes of 256 KiB
+  const State before = state;
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("shared-memory image"));
+  REQUIRE(state == before);
+  state.erase(Field::b_desc);
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("b_desc = (missing)"));
+}
