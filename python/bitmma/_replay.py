@@ -223,11 +223,19 @@ def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 _signs = {2: 0x8000, 4: 0x80000000, 8: 1 << 63, 1: 0x80}
 
 
+def _value(given: Any) -> Value:
+    if isinstance(given, Value):
+        return given
+    if not isinstance(given, (bool, int, float, np.generic)):
+        raise TypeError(f"{shown(given)} where a tensor or a number is expected")
+    return Value(np.asarray(given))
+
+
 def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     """A function of elements in the type of the output: f32 arithmetic, one rounding to 16 bits."""
     to = call.outputs[0]
     assert to is not None
-    values = [one if isinstance(one, Value) else Value(np.asarray(one)) for one in given]
+    values = [_value(one) for one in given]
     known = None
     if any(one.known is not None for one in values):
         known = np.logical_and.reduce([np.broadcast_to(one.mask(), to.shape) for one in values])
@@ -306,7 +314,7 @@ def _selecting(function: Callable[..., Any]) -> _Rule:
     def rule(call: Call, *given: Any, **options: Any) -> Value:
         to = call.outputs[0]
         assert to is not None
-        values = [one if isinstance(one, Value) or one is None else Value(np.asarray(one)) for one in given]
+        values = [None if one is None else _value(one) for one in given]
         masks = [one.mask() for one in values if one is not None and one.known is not None]
         known = np.logical_and.reduce([np.broadcast_to(one, to.shape) for one in masks]) if masks else None
         with np.errstate(all="ignore"):
@@ -665,6 +673,17 @@ def _efficient(call: Call, q: Value, k: Value, v: Value, bias: Value | None, com
     return made[:1]
 
 
+@_rule(_others, "aten._scaled_dot_product_cudnn_attention.default")
+def _cudnn(call: Call, q: Value, k: Value, v: Value, bias: Value | None, compute_lse: bool, dropout: float = 0, is_causal: bool = False,
+           debug: bool = False, scale: float | None = None) -> list[Value | None]:
+    if dropout or bias is not None:
+        raise CannotSay("cuDNN's attention with dropout or a bias")
+    if unknown := [name for name in call.kernels or ["(not captured)"] if "sm90_flash_fprop_wgmma" not in name]:
+        raise CannotSay(f"no rule is known for cuDNN's kernel {unknown[0]}")
+    out, lse = _attention(call, q, k, v, is_causal=is_causal, backend="cudnn", **({} if scale is None else {"scale": scale}))
+    return [out, None if call.outputs[1] is None else _shaped(lse, call.outputs[1])]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The capture
 
@@ -695,6 +714,64 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
         raise refuse(str(path), "not readable", "a safetensors file", str(error)) from None
 
 
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int and 0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+
+
+def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
+    """Whether the rows that a tensor stores are rows of it, and those of the file."""
+    sampled, shape = one.get("sampled"), one["shape"]
+    if sampled is None:
+        return stored is None or list(stored.shape) == shape
+    order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
+    if stored is None or not isinstance(order, list) or sorted(order) != list(range(len(shape))) or type(leading) is not int:
+        return False
+    count = math.prod(shape[at] for at in order[:leading])
+    return (0 < leading < len(shape) and isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
+            and list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)])
+
+
+def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+    """The parts of graph.json, with fields of the types that are read below."""
+    def need(is_right: bool, field: str, seen: Any, legal: str) -> None:
+        if not is_right:
+            raise refuse(f"graph.json: {field}", shown(seen), legal)
+
+    machine, tensors, operators = (graph.get(name) for name in ("machine", "tensors", "operators"))
+    need(isinstance(machine, dict), "machine", machine, "an object")
+    need(isinstance(tensors, dict), "tensors", tensors, "an object")
+    need(isinstance(operators, list), "operators", operators, "a list")
+    assert isinstance(machine, dict) and isinstance(tensors, dict) and isinstance(operators, list)
+    need(type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0, "multiprocessors",
+         machine.get("multiprocessors"), "a whole number above 0")
+    for number, one in tensors.items():
+        field = f"tensor {shown(number)}"
+        need(isinstance(one, dict) and isinstance(one.get("dtype"), str) and isinstance(one.get("role"), str) and _is_shape(one.get("shape")), field, one,
+             "dtype, role and a shape of whole numbers")
+        need(one["role"] != "weight" or isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str), field, one, "a weight's name and sha256")
+        stored = data.get(number)
+        if stored is not None and one["dtype"] in _dtypes:
+            need(stored.dtype == np.dtype(_dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
+        need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
+        need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
+    for index, one in enumerate(operators):
+        field = f"operator {index}"
+        need(isinstance(one, dict) and isinstance(one.get("op"), str) and isinstance(one.get("args"), list) and isinstance(one.get("kwargs"), dict)
+             and isinstance(one.get("outputs"), list), field, one, "op, args, kwargs and outputs")
+        outputs = [number for number in one["outputs"] if isinstance(number, str)]
+        read = [*outputs, *_tensors_in(one["args"]), *_tensors_in(list(one["kwargs"].values()))]
+        need(all(isinstance(number, str) and number in tensors for number in read), field, read, "tensors that graph.json describes")
+        one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
+        kernels = one.get("kernels", [])
+        need(isinstance(kernels, list) and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels), field, kernels,
+             "kernels with names")
+        need(type(one.get("slices", 0)) is int and 0 <= one.get("slices", 0) < 2**20, field, one.get("slices"), "slices: a whole number")
+        state = one.get("generator", {"seed": 0, "offset": 0})
+        need(isinstance(state, dict) and all(type(state.get(name)) is int and 0 <= state[name] < 2**64 for name in ("seed", "offset")), field, state,
+             "a generator with seed and offset")
+    return machine, tensors, operators
+
+
 class Capture:
     """What tools/capture.py wrote."""
 
@@ -708,8 +785,8 @@ class Capture:
             raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
         if not isinstance(graph, dict) or graph.get("format") != FORMAT:
             raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
-        self.machine, self.tensors, self.operators = graph["machine"], graph["tensors"], graph["operators"]
         self.data = _read_safetensors(path / "tensors.safetensors")
+        self.machine, self.tensors, self.operators = _checked(graph, self.data)
         self.weights: dict[str, np.ndarray] = {}
         for file in weights:
             self.weights |= _read_safetensors(file)
@@ -937,10 +1014,14 @@ class _Run:
         outputs = [capture.about(number) for number in one["outputs"]]
         flops = _flops(op, [capture.tensors[number]["shape"] for number in _tensors_in(one["args"])], outputs)
         kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
+        made: list[Value | None] | None = None
         try:
             made = self.compute(one)
-        except (CannotSay, Error) as error:
-            reason = str(error).splitlines()[0]
+        except (CannotSay, Error, MemoryError) as error:
+            reason = str(error).partition("\n")[0] or "not enough memory"
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            reason = f"its arguments are not those that the rule expects: {shown(str(error))}"
+        if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
             return Verdict(index, op, "moves" if op in _views else "cannot say", 0, 0, flops, why=reason, kernels=kernels)
         compared, differ, where, why = 0, 0, "", ""

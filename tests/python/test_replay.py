@@ -250,3 +250,36 @@ def test_bad_captures_are_refused(tmp_path):
     (tmp_path / "tensors.safetensors").write_bytes(b"\xff" * 40)
     with pytest.raises(bitmma.Error, match="safetensors"):
         bitmma.replay(tmp_path)
+
+
+def sampled_tensor(graph):
+    return next(one for one in graph["tensors"].values() if "sampled" in one)
+
+
+BROKEN = {
+    "no tensors": lambda graph: graph.pop("tensors"),
+    "a shape of text": lambda graph: graph["tensors"]["0"].update(shape=["a"]),
+    "a huge shape": lambda graph: sampled_tensor(graph).update(shape=[2**39, 2**39]),
+    "a row outside": lambda graph: sampled_tensor(graph)["sampled"]["rows"].__setitem__(0, 10**6),
+    "an order that is none": lambda graph: sampled_tensor(graph)["sampled"].update(order=[0, 0]),
+    "an unknown tensor": lambda graph: graph["operators"][0]["args"].append({"tensor": "none"}),
+    "another dtype": lambda graph: sampled_tensor(graph).update(dtype="float32"),
+    "kernels of numbers": lambda graph: graph["operators"][0].update(kernels=[1]),
+    "slices of text": lambda graph: graph["operators"][0].update(slices="2"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_captures_are_refused(what, tmp_path):
+    with pytest.raises(bitmma.Error, match="graph.json"):
+        bitmma.replay(edited(tmp_path, BROKEN[what]))
+
+
+@pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])
+def test_arguments_that_no_rule_expects_are_named(args, tmp_path):
+    def change(graph):
+        for one in graph["operators"]:
+            one["args"] = args
+    found = bitmma.replay(edited(tmp_path, change))
+    assert found.coverage()["differ"] == 0 and not any(one.status == "same" and one.outputs and "arange" not in one.op for one in found.verdicts)
+    assert any("not those that the rule expects" in one.why for one in found.verdicts)
