@@ -126,7 +126,8 @@ void write_product(Context& context, const GemmFlags& flags, const ProductFile& 
 /// The text leaves out the arguments of templates.
 void add_choice(Report& report, const LibraryChoice& choice) {
   const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape";
-  report.add("kernel", choice.kernel), report.add("slices", choice.slices), report.add("choice", how);
+  report.add("kernel", choice.kernel), report.add("slices", choice.slices), report.add("choice", how),
+      report.add("call", fmt::format("{}, {}", choice.kind, choice.layout));
   std::string name;
   int depth = 0;
   for (const char letter : choice.kernel) {
@@ -136,9 +137,9 @@ void add_choice(Report& report, const LibraryChoice& choice) {
   }
   std::erase(name, '<');
   const std::string slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
-  report.lines.insert(report.lines.begin(),
-                      {{fmt::format("kernel       {}{}", name, slices)},
-                       {fmt::format("choice       {} on an {}: {}", choice.library, choice.gpu, how)}});
+  report.lines.insert(report.lines.begin(), {{fmt::format("kernel       {}{}", name, slices)},
+                                             {fmt::format("choice       {} on an {}, {}, {}: {}", choice.library,
+                                                          choice.gpu, choice.kind, choice.layout, how)}});
 }
 
 void run_gemm(Context& context, const GemmFlags& flags) {
@@ -225,7 +226,7 @@ void add_gemm(Command& app, Context& context) {
       "  bitmma gemm recorded.safetensors --find\n"
       "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
       "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
-      "  bitmma gemm product.safetensors --library cublas-13.1 --gpu H100\n"
+      "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
       "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
       "  bitmma gemm product.safetensors --plan '{\"instruction\": "
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"

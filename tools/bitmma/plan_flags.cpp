@@ -147,9 +147,11 @@ LibraryChoice LibraryFlags::choice_for(Context& context, const ProductFile& prod
   call.layout = layout.empty() ? has_rows_of_b ? "nn" : "nt" : layout.get();
   call.fast_accumulation = fast_accumulation;
   if (call.a == Format::tf32) call.allow_tf32 = allow_tf32;
-  call.nearest = nearest;
+  call.nearest = true;
   LibraryChoice choice = library_choice(call);
   if (!choice.exact) {
+    call.nearest = nearest;  // without effect on a recorded shape
+    library_choice(call);
     const Violation other{.code = ViolationCode::other_inputs,
                           .field = "--library",
                           .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),
