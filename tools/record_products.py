@@ -6,6 +6,8 @@ Needs PyTorch and a GPU, nothing else; Triton where it is installed. Writes one 
   record_products.py -o recorded                    every family
   record_products.py -o recorded --only scaled,bmm  some of them
   record_products.py -o more --random 400 --seed 7  other shapes, drawn at random
+  record_products.py -o models --random-models 500 --seed 7
+                                                    layers of models with random M, and the slices that the library takes
   record_products.py --list                         the families and how many calls each has
 
 Inputs come from a counter-based generator (Philox4x32-10) that bitmma has as well. A file therefore holds only the
@@ -232,6 +234,33 @@ def drawn(count, seed):
             yield call("mm", m, n, k, a, d=d)
 
 
+def drawn_of_models(count, seed):
+    """Calls of the kinds and of the pairs (N, K) of record_choices.py with a random M; a tenth has another pair."""
+    from record_choices import pairs
+
+    chosen, known = random.Random(seed), pairs()
+    kinds = [("mm", "bf16", "bf16"), ("mm", "f16", "f16"), ("mm", "bf16", "f32"), ("mm", "f16", "f32"), ("mm", "tf32", "f32"),
+             ("linear", "bf16", "bf16"), ("linear", "f16", "f16"), ("linear", "tf32", "f32"), ("scaled_mm", "e4m3", "bf16"),
+             ("scaled_mm", "e4m3", "bf16")]  # fmt: skip
+    for _ in range(count):
+        api, a, d = chosen.choice(kinds)
+        step, is_known = 16 if a == "e4m3" else 1, chosen.random() < 0.9
+        while True:
+            n, k = chosen.choice(known) if is_known else (8 * step * int(2 ** chosen.uniform(0, 11 if a != "e4m3" else 7)) for _ in range(2))
+            if n % step == k % step == 0:
+                break
+        m = int(2 ** chosen.uniform(0, 14))
+        m = max(1, min(m, 16384, 3 * 10**12 // (n * k)))
+        more = {"bias": True} if api == "linear" else {}
+        if a == "e4m3":
+            more = {"fast": chosen.random() < 0.5, "scales": chosen.choice(["tensor", "row"])}
+        elif a == "tf32" and chosen.random() < 0.5:
+            more["switch"] = "no tf32"
+        if api == "mm" and d == ("f32" if a == "tf32" else a) and chosen.random() < 0.25:
+            more["layout"] = "nn"
+        yield call(api, m, n, k, a, d=d, **more)
+
+
 FAMILIES = {
     "layers": layers, "odd": odd, "layouts": layouts, "batches": batches, "epilogues": epilogues, "scaled": scaled,
     "switches": switches, "others": others, "triton": triton_kernels,
@@ -447,12 +476,24 @@ def part(t, rows, cols, c):
     return t[cols] if t.dim() == 1 else t
 
 
-def record(c, number, inputs, folder, about):
+def slices_of(run):
+    """Into how many slices the library splits K; 0: it does not."""
+    from record_choices import captured
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()  # gets the stream's workspace and memory of D, outside of the capture
+    torch.cuda.synchronize()
+    return captured(run, stream)[1]
+
+
+def record(c, number, inputs, folder, about, with_slices=False):
     seed = 1000 + (c["n"] * 1000003 + c["k"]) % 1000000 if c["api"] == "mm" else 2000000 + number
     set_switch(c.get("switch"))
     run, extra = runner(c, inputs, seed)
     first = run()
     kernels = kernels_of(run, inputs.device)
+    slices = slices_of(run) if with_slices else None
     again = run()
     rows, cols = sample(c, number)
     batch, which = c.get("batch", 1), number % c.get("batch", 1)
@@ -471,6 +512,8 @@ def record(c, number, inputs, folder, about):
                 "b_type": c["b"], "call": text, "kernel": kernel, **about}
     if batch > 1:
         metadata["batch"] = which
+    if slices is not None:
+        metadata["slices"] = slices
     for key in ("alpha", "beta"):
         if key in c:
             metadata[key] = float(torch.tensor(c[key], dtype=torch.float32))
@@ -491,7 +534,7 @@ def record(c, number, inputs, folder, about):
             tensors["scale_b"] = t[:, cols] if t.shape[1] == c["n"] and c["n"] > 1 else t
     file = f"{number:04d}.safetensors"
     write_safetensors(os.path.join(folder, file), tensors, metadata)
-    return {"file": file, "call": c, "kernels": kernels, "deterministic": same}
+    return {"file": file, "call": c, "kernels": kernels, "deterministic": same, **({"slices": slices} if with_slices else {})}
 
 
 def about_this_machine(device):
@@ -529,8 +572,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="the families")
     parser.add_argument("--part", default="0/1", help="I/N: record every N-th call, starting with the I-th")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="record N calls with random shapes instead")
+    parser.add_argument("--random-models", type=int, default=0, metavar="N", help="record N calls of layers with random M instead")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random shapes")
-    parser.add_argument("--seconds", type=float, default=3600, help="stop after this many calls")
+    parser.add_argument("--seconds", type=float, default=3600, help="stop after this many seconds")
     parser.add_argument("--device", default="cuda", help="cuda, or cpu to test the script")
     options = parser.parse_args()
     if options.list:
@@ -551,6 +595,9 @@ def main():
     if options.random:
         calls = [(10000 + i, "random", c) for i, c in enumerate(drawn(options.random, options.seed))]
         names = ["random"]
+    if options.random_models:
+        calls = [(20000 + i, "random models", c) for i, c in enumerate(drawn_of_models(options.random_models, options.seed))]
+        names = ["random models"]
     calls = [one for one in calls if one[1] in names and one[0] % parts == which]
     os.makedirs(options.out, exist_ok=True)
     about, inputs = about_this_machine(options.device), Inputs(options.device)
@@ -561,7 +608,7 @@ def main():
             index["not_recorded"] = len(calls) - done
             break
         try:
-            entry = record(c, number, inputs, options.out, about)
+            entry = record(c, number, inputs, options.out, about, with_slices=family == "random models")
         except Exception as refused:  # a call that this library refuses is a result too
             entry = {"call": c, "refused": f"{type(refused).__name__}: {str(refused)[:300]}"}
         index["calls"].append({"family": family, **entry})

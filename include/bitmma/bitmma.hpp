@@ -45,6 +45,7 @@
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/gemm.hpp"
+#include "bitmma/gemm/library_choice.hpp"
 #include "bitmma/gemm/plan.hpp"
 #include "bitmma/instruction/batch.hpp"
 #include "bitmma/instruction/case.hpp"

@@ -11,6 +11,7 @@
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
+#include "bitmma/gemm/library_choice.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/generated.hpp"
 
@@ -144,6 +145,46 @@ std::vector<BoundPlan> plans(std::optional<std::string_view> plan, std::optional
        plans_for(request_of(plan, kernel, value, output, target, split_k, alpha, beta, relu), inputs_of(operands)))
     bound.push_back({.plan = std::move(one)});
   return bound;
+}
+
+/// {"kernel", "slices", "exact", "output", "m", "n", "k"}
+nb::dict choice(std::string_view library, std::string_view gpu, std::string_view a, std::string_view b,
+                std::optional<std::string_view> output, std::string_view layout, bool allow_tf32, bool bias,
+                std::string_view scales, bool fast, int64_t m, int64_t n, int64_t k, bool nearest) {
+  const auto operand = [](std::string_view name) {
+    const Format format = parse_format(name);
+    return format == Format::f32 ? Format::tf32 : format;
+  };
+  const LibraryChoice found = library_choice({.library = std::string(library),
+                                              .gpu = std::string(gpu),
+                                              .a = operand(a),
+                                              .b = operand(b),
+                                              .d = output ? std::optional(parse_format(*output)) : std::nullopt,
+                                              .layout = std::string(layout),
+                                              .allow_tf32 = allow_tf32,
+                                              .bias = bias,
+                                              .scales = scales == "rows"     ? CallScales::rows
+                                                        : scales == "tensor" ? CallScales::tensor
+                                                                             : CallScales::none,
+                                              .fast_accumulation = fast,
+                                              .m = m,
+                                              .n = n,
+                                              .k = k,
+                                              .nearest = nearest});
+  nb::dict said;
+  said["kernel"] = found.kernel, said["slices"] = found.slices, said["exact"] = found.exact;
+  said["output"] = std::string(info(found.d).name);
+  said["m"] = found.m, said["n"] = found.n, said["k"] = found.k;
+  return said;
+}
+
+/// The plan of a choice for these operands.
+BoundPlan chosen_plan(std::string_view library, std::string_view kernel, int slices, std::string_view output,
+                      const nb::dict& operands) {
+  return {
+      .plan = plan_of_choice(
+          {.kernel = std::string(kernel), .slices = slices, .d = parse_format(output), .library = std::string(library)},
+          inputs_of(operands))};
 }
 
 nb::dict found_in(PlanSearch&& found, const GemmInputs& inputs) {
@@ -373,6 +414,9 @@ void bind_gemm(nb::module_& module) {
   });
   module.def("plans_for", plans, "plan"_a.none(), "kernel"_a.none(), "value"_a.none(), "operands"_a, "output"_a.none(),
              "target"_a.none(), "split_k"_a, "alpha"_a, "beta"_a, "relu"_a);
+  module.def("library_choice", choice, "library"_a, "gpu"_a, "a"_a, "b"_a, "output"_a.none(), "layout"_a,
+             "allow_tf32"_a, "bias"_a, "scales"_a, "fast"_a, "m"_a, "n"_a, "k"_a, "nearest"_a);
+  module.def("chosen_plan", chosen_plan, "library"_a, "kernel"_a, "slices"_a, "output"_a, "operands"_a);
   module.def("find_plans", find, "operands"_a, "d"_a, "target"_a.none(), "kernel"_a.none(), "alpha"_a, "beta"_a,
              "max_nearest"_a, "among"_a.none(), "timeout"_a, "max_plans"_a, "progress"_a.none(), "threads"_a);
   module.def(

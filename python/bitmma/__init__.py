@@ -7,7 +7,7 @@
     plans = bitmma.find_plans(x, w.T, recorded)                                         the additions that give it
 
 By what you have:
-    two matrices        mma, gemm
+    two matrices        mma, gemm; matmul: the bits of PyTorch on a GPU, with the kernel that cuBLAS takes
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
     a warp's registers  bind: an mma.sync, checked once and then called often
@@ -38,6 +38,7 @@ from ._errors import Error, Violation
 from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,
                     explain_product, find_plans, gemm, generated)
 from ._kernel import Kernel, TensorMap, kernel, tensor_map
+from ._matmul import LibraryChoice, library_choice, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
 from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
                      diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
@@ -50,11 +51,11 @@ from .math import cvt
 
 __all__ = [
     "Accuracy", "Bound", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
+    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "LibraryChoice", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
     "SealedFinding", "SealedReport", "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
     "all_instructions", "bind", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layers", "layout", "lint", "math", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "replay", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "kernel", "layers", "layout", "library_choice", "lint", "math", "matmul", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "replay", "sealed", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

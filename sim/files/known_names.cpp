@@ -22,9 +22,9 @@ constexpr auto documenting_keys = std::to_array<std::string_view>(
      "title", "license", "url", "campaign_seed", "campaign_unit", "campaign_case", "case", "name", "plan_from"});
 /// Keys that document the origin of D: a program that computes another D removes all of them.
 constexpr auto origin_keys = std::to_array<std::string_view>(
-    {"source",  "driver", "cuda",    "date",    "gpu",    "device", "host",   "library",  "call", "bitmma",
-     "version", "kernel", "command", "program", "commit", "time",   "tool",   "recorder", "hash", "sha256",
-     "os",      "cpu",    "clock",   "nvcc",    "ptxas",  "torch",  "triton", "cublas"});
+    {"source",  "driver", "cuda",    "date",    "gpu",    "device", "host",   "library",  "call",  "bitmma",
+     "version", "kernel", "command", "program", "commit", "time",   "tool",   "recorder", "hash",  "sha256",
+     "os",      "cpu",    "clock",   "nvcc",    "ptxas",  "torch",  "triton", "cublas",   "slices"});
 
 /// Names of keys and tensors in other libraries.
 struct Synonym {

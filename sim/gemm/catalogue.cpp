@@ -40,6 +40,11 @@ struct SegmentK {
   int tile_m = 0, tile_n = 0, unit = 0;
 };
 
+/// A chain in each slice of blocks of `vector` of K, which take turns. The number of slices is not fixed.
+struct OpenLanes {
+  int vector = 0;
+};
+
 /// How the epilogue adds C: fma(alpha, x, beta c); fma(beta, c, alpha x); to D in D's type.
 enum class AddC : uint8_t { fma, after_alpha, memory };
 
@@ -49,10 +54,12 @@ struct Recipe {
   bool f16_accumulators = false;
   std::optional<OpenSplit> split = {};
   std::optional<SegmentK> segment = {};
+  std::optional<OpenLanes> lanes = {};
   AddC add_c = AddC::fma;
   bool relu = false;
+  bool rounds_before_bias = false;
 
-  bool has_open_count() const { return split || segment; }
+  bool has_open_count() const { return split || segment || lanes; }
 };
 
 template <typename Value>
@@ -83,9 +90,13 @@ Recipe read_recipe(Json fields) {
   if (const Json split = take("split_k"); !split.is_null()) recipe.split = read_split(split);
   if (const Json segment = take("segment_k"); !segment.is_null())
     recipe.segment = {.tile_m = segment["tile_m"], .tile_n = segment["tile_n"], .unit = segment["unit"]};
+  if (fields.contains("lanes") && fields["lanes"]["count"] == "open")
+    recipe.lanes = {.vector = take("lanes")["vector"]};
   if (const Json c = take("c"); !c.is_null())
     recipe.add_c = word_of<AddC>(c, {{"after alpha", AddC::after_alpha}, {"memory", AddC::memory}});
   if (const Json relu = take("relu"); !relu.is_null()) recipe.relu = relu;
+  if (const Json bias = take("bias"); !bias.is_null())
+    recipe.rounds_before_bias = word_of<bool>(bias, {{"after rounding", true}});
   recipe.plan = read_plan(fields, {});
   return recipe;
 }
@@ -154,6 +165,7 @@ std::vector<EpilogueOp> epilogue_of(const Recipe& recipe, const GemmInputs& inpu
       ops.push_back({.kind = EpilogueKind::beta_c, .beta = options.beta});
     }
   }
+  if (inputs.bias && recipe.rounds_before_bias) ops.push_back({.kind = EpilogueKind::round});
   if (inputs.bias) ops.push_back({.kind = EpilogueKind::bias});
   if (recipe.relu || options.relu) ops.push_back({.kind = EpilogueKind::relu});
   return ops;
@@ -311,6 +323,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   plan.name = name;
   require_legal(plan);
   if (!inputs.c) evidence.erase("c");
+  if (!inputs.bias) evidence.erase("bias");
   plan.evidence = std::move(evidence);
   if (is_float) plan.epilogue = epilogue_of(recipe, inputs, options);
   // A single slice needs no reduction.
@@ -320,19 +333,24 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
     return one;
   };
   const bool segment = recipe.segment && is_float, split = recipe.split && !exact && !segment;
-  if (!split && !segment) {
+  if (!split && !segment && !recipe.lanes) {
     if (options.split_count > 1) refuse_count(options.split_count, "absent: this plan does not cut K");
     return {plan};
   }
   constexpr int most_counts = 160;  // cuBLAS uses at most one slice per multiprocessor, or a few more
   const bool is_open = options.split_count == 0;
-  const int least = segment || recipe.split->may_be_one ? 1 : 2, most = segment ? 16 : most_counts;
+  const int least = segment || (split && recipe.split->may_be_one) ? 1 : 2, most = segment ? 16 : most_counts;
   std::vector<GemmPlan> plans;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> known;
   for (int count = is_open ? least : options.split_count; count <= (is_open ? most : options.split_count); ++count) {
     GemmPlan one = count == 1 ? unsplit() : plan;
     if (segment) {
       if (count <= most) cut_last_wave(one, *recipe.segment, inputs, count), plans.push_back(std::move(one));
+      continue;
+    }
+    if (recipe.lanes) {
+      one.chain = CudaCoreChain{.count = count, .vector = recipe.lanes->vector};
+      if (!is_open || (count - 1) * recipe.lanes->vector < k) plans.push_back(std::move(one));
       continue;
     }
     one.split_k = {.count = count, .unit = unit_of(*recipe.split, a, k), .rule = recipe.split->rule};

@@ -12,6 +12,8 @@ using test::run;
 namespace {
 
 const std::string product = test::source_path("data/products/nvjet_algo2_e4m3_k1024.safetensors");
+const std::string chosen = test::source_path("data/products/nvjet_split3_bf16_k4096.safetensors"),
+                  unknown_shape = test::source_path("data/products/lost_tail_bf16_k11528.safetensors");
 const std::string promoted =
     R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3", "promotion": {"every": 128}})";
 
@@ -43,6 +45,17 @@ const test::BadRequests bad_requests({
     {"gemm " + product + " --kernel nvjet_x --plan flat", "kernel = given together with a plan"},
     {"gemm " + product + " --split-k 0", "--split-k"},
     {"gemm " + product + " --find --plan flat", "--plan"},
+    {"gemm " + product + " --library cublas-13.1", "gpu = (missing): legal is H100 or H200"},
+    {"gemm " + product + " --library cublas-12 --gpu H100", "library = cublas-12: legal is cublas 13.1"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100", "types = e4m3 to f32 without scales: legal is bf16,"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --plan flat", "--plan and --library: not together"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --split-k 2", "--split-k and --library: not together"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --target sm_90a", "--target and --library: not together"},
+    {"gemm " + product + " --gpu H100", "--gpu H100: changes nothing here"},
+    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --nearest", "--nearest: changes nothing here"},
+    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --allow-tf32", "--allow-tf32: changes nothing here"},
+    {"gemm " + unknown_shape + " --library cublas-13.1 --gpu H100",
+     "legal is a recorded (N, K), the nearest are (256, "},
 });
 
 }  // namespace
@@ -100,6 +113,22 @@ TEST_CASE("a kernel's name gives the plan, and the number of slices comes from t
   const test::Outcome open = run({"gemm", folder.path("bare.safetensors"), "--kernel", kernel});
   CHECK(open.code == 2);
   CHECK_THAT(open.err, ContainsSubstring("--split-k: missing"));
+}
+
+TEST_CASE("gemm --library takes the kernel that the library takes, and says so") {
+  const test::Outcome text = run({"gemm", chosen, "--library", "cublas-13.1", "--gpu", "H100"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out,
+             ContainsSubstring("kernel       nvjet_sm90_tss_*_splitK + cublasLt::splitKreduce_kernel, 3 slices\n") &&
+                 ContainsSubstring("cublas 13.1 on an H100, bf16 to f32, nt: recorded\n") &&
+                 ContainsSubstring("all 128 outputs the same"));
+  const test::Outcome near =
+      run({"gemm", unknown_shape, "--library", "cublas-13.1", "--gpu", "H200", "--nearest", "--json"});
+  CHECK_THAT(near.err, ContainsSubstring("N 256, K 11528 was not recorded"));
+  const auto json = nlohmann::json::parse(near.out);
+  CHECK(json["choice"] == "that of the nearest recorded shape");
+  CHECK(json["slices"].get<int>() > 1);
+  CHECK(json["kernel"].get<std::string>().starts_with("nvjet_sm90_"));
 }
 
 TEST_CASE("gemm --error says how far D is from the exact product, for plans without scales") {

@@ -23,6 +23,7 @@ struct GemmFlags {
   Flag<std::vector<std::string>> files;
   Flag<std::string> out, only_rows, only_cols, rows = "4", cols = "4";
   ProductPlanFlags plan;
+  LibraryFlags library;
   TargetFlag target;
   CpuTargetFlag cpu_target;
   Flag<int> threads = 1;
@@ -122,6 +123,25 @@ void write_product(Context& context, const GemmFlags& flags, const ProductFile& 
   write_tensor_file(flags.out, with_d(product, result.plan, result.d));
 }
 
+/// The text leaves out the arguments of templates.
+void add_choice(Report& report, const LibraryChoice& choice) {
+  const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape";
+  report.add("kernel", choice.kernel), report.add("slices", choice.slices), report.add("choice", how),
+      report.add("call", fmt::format("{}, {}", choice.kind, choice.layout));
+  std::string name;
+  int depth = 0;
+  for (const char letter : choice.kernel) {
+    depth -= letter == '>';
+    if (depth == 0 && letter != '>') name += letter;
+    depth += letter == '<';
+  }
+  std::erase(name, '<');
+  const std::string slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
+  report.lines.insert(report.lines.begin(), {{fmt::format("kernel       {}{}", name, slices)},
+                                             {fmt::format("choice       {} on an {}, {}, {}: {}", choice.library,
+                                                          choice.gpu, choice.kind, choice.layout, how)}});
+}
+
 void run_gemm(Context& context, const GemmFlags& flags) {
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   flags.cpu_target.use();
@@ -130,13 +150,19 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const bool as_json = flags.json;
   const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
             cols = as_json ? 0 : shown("cols", flags.cols);
-  const bool plan_is_of_file = flags.plan.are_taken_from(product, flags.target),
-             plan_was_given = flags.plan.are_given() || plan_is_of_file;
-  ProductResult result{.plan = flags.plan.plan_for(context, product, flags.target, threads),
-                       .k = product.inputs.a.cols(),
-                       .plan_was_given = plan_was_given,
-                       .plan_is_of_file = plan_is_of_file,
-                       .target_was_given = plan_was_given || flags.target.asked() || product.target};
+  std::optional<LibraryChoice> choice;
+  ProductResult result{.k = product.inputs.a.cols()};
+  if (flags.library.are_given()) {
+    flags.plan.require_none_beside("--library", flags.target);
+    choice = flags.library.choice_for(context, product, flags.plan.output_type);
+    result.plan = plan_of_choice(*choice, product.inputs);
+    result.plan_was_given = result.target_was_given = true;
+  } else {
+    result.plan_is_of_file = flags.plan.are_taken_from(product, flags.target);
+    result.plan_was_given = flags.plan.are_given() || result.plan_is_of_file;
+    result.plan = flags.plan.plan_for(context, product, flags.target, threads);
+    result.target_was_given = result.plan_was_given || flags.target.asked() || product.target;
+  }
   print_warnings(context, as_warnings(unread_by(result.plan, product.inputs)));
   print_warnings(context, warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
   if (!flags.only_rows.empty() || !flags.only_cols.empty()) {
@@ -156,6 +182,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.error) result.accuracy = accuracy_of(product.inputs, result.d, threads);
   if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(result, rows, cols);
+  if (choice) add_choice(report, *choice);
   if (!flags.out.empty()) {
     write_product(context, flags, product, result);
     report.add("written", *flags.out);
@@ -175,6 +202,7 @@ void add_gemm(Command& app, Context& context) {
                    "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
       ->required();
   flags->plan.add(*command);
+  flags->library.add(*command);
   flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
   command->add_flag("--find", flags->find, "find the plans that give the d of the file");
   command->add_option("--timeout", flags->timeout, "stop --find after these seconds; default: no limit");
@@ -198,6 +226,7 @@ void add_gemm(Command& app, Context& context) {
       "  bitmma gemm recorded.safetensors --find\n"
       "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
       "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
+      "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
       "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
       "  bitmma gemm product.safetensors --plan '{\"instruction\": "
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"

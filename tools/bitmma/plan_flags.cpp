@@ -118,4 +118,53 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
   return found.all_bits.empty() ? found.nearest.front().plan : found.all_bits.front();
 }
 
+void ProductPlanFlags::require_none_beside(std::string_view other, const TargetFlag& target) const {
+  for (const auto& [flag, given] :
+       {std::pair("--plan", !plan.empty()), std::pair("--kernel", !kernel.empty()),
+        std::pair("--split-k", split_count != 0), std::pair("--target", target.asked().has_value())}) {
+    if (given)
+      throw Error({.code = ViolationCode::not_together,
+                   .field = flag,
+                   .seen = std::string(other),
+                   .expected = "the library's choice has a kernel, slices and a target"});
+  }
+}
+
+void LibraryFlags::add(Command& command) {
+  command.add_option("--library", library, "instead of a plan: the kernel that this library takes: cublas-13.1");
+  command.add_option("--gpu", gpu, "with --library: H100 or H200");
+  command.add_option(
+      "--layout", layout,
+      "with --library: nt, nn, tn or tt: A and B have contiguous rows (n) or columns (t); default as the "
+      "file has B, b_t is t");
+  command.add_flag("--allow-tf32", allow_tf32, "with --library: float32 is rounded to tf32, as PyTorch may do");
+  command.add_flag("--fast-accum", fast_accumulation, "with --library: use_fast_accum of fp8");
+  command.add_flag("--nearest", nearest, "with --library: for a shape that was not recorded, take the nearest one's");
+}
+
+LibraryChoice LibraryFlags::choice_for(Context& context, const ProductFile& product,
+                                       const Flag<std::string>& output_type) const {
+  LibraryCall call = call_of(product.inputs);
+  call.library = library, call.gpu = gpu;
+  call.d = output_type.empty() ? product.output() : require_format("--output-type", output_type, plan_outputs);
+  const bool has_rows_of_b = product.file.find("b") && info(call.b).bits > 8;  // fp8 always has columns
+  call.layout = layout.empty() ? has_rows_of_b ? "nn" : "nt" : layout.get();
+  call.fast_accumulation = fast_accumulation;
+  if (call.a == Format::tf32) call.allow_tf32 = allow_tf32;
+  call.nearest = true;
+  LibraryChoice choice = library_choice(call);
+  if (!choice.exact) {
+    call.nearest = nearest;  // without effect on a recorded shape
+    library_choice(call);
+    const Violation other{.code = ViolationCode::other_inputs,
+                          .field = "--library",
+                          .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),
+                          .fix = fmt::format("taken is the kernel for M {}, N {}, K {}: the library may take another",
+                                             choice.m, choice.n, choice.k),
+                          .severity = Severity::warning};
+    print_warnings(context, {other});
+  }
+  return choice;
+}
+
 }  // namespace bitmma::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Which kernel a library takes for a product. cuBLAS's choices for PyTorch's calls were recorded on an H100 and an H200
+// for the layers of open models and a grid of shapes (data/choices); they are compiled in.
+//
+//   LibraryCall call = call_of(inputs);                 types, shape, bias and scales
+//   call.gpu = "H100";
+//   const LibraryChoice choice = library_choice(call);  nvjet_sm90_tst_*_splitK + cublasLt::splitKreduce_kernel<..>, 3
+//   gemm(plan_of_choice(choice, inputs), inputs)        its bits
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bitmma/gemm/gemm.hpp"
+
+namespace bitmma {
+
+enum class CallScales : uint8_t { none, tensor, rows };
+
+/// A call of PyTorch: torch.mm, addmm with a bias, _scaled_mm.
+struct LibraryCall {
+  std::string library = "cublas 13.1", gpu = {};  // "cublas-13.1" is the same
+  Format a = Format::bf16, b = Format::bf16;      // tf32: float32
+  std::optional<Format> d = {};                   // nothing: that of PyTorch, which is A's; bf16 of fp8
+  std::string layout = "nt";  // of A [M, K] and of B [K, N]: "n" has contiguous rows, "t" contiguous columns
+  bool allow_tf32 = false;    // torch.backends.cuda.matmul.allow_tf32
+  bool bias = false;
+  CallScales scales = CallScales::none;
+  bool fast_accumulation = false;  // use_fast_accum of _scaled_mm
+  int64_t m = 0, n = 0, k = 0;
+  bool nearest = false;  // if the shape was not recorded, take the choice of the nearest one
+
+  bool operator==(const LibraryCall&) const = default;
+};
+
+struct LibraryChoice {
+  std::string kernel = {};  // names of the call's kernels; `*` stands for what decides no bit, such as tiles of nvjet
+  int slices = 0;           // of K; 0: one
+  Format d = Format::bf16;
+  bool exact = false;                                          // the shape was recorded
+  int64_t m = 0, n = 0, k = 0;                                 // the recorded shape
+  std::string library = {}, gpu = {}, kind = {}, layout = {};  // "cublas 13.1", "H100", "bf16 bias", "nt"
+
+  bool operator==(const LibraryChoice&) const = default;
+};
+
+/// The recorded choice. Throws Error for a library, GPU, types or a layout without recordings, with what is legal, and
+/// for a shape that was not recorded, with the nearest recorded ones.
+LibraryChoice library_choice(const LibraryCall& call);
+
+/// Types, shape, bias and scales of the product. Throws Error for inputs that no recorded call has: C, block scales.
+LibraryCall call_of(const GemmInputs& inputs);
+
+/// The plan of the kernel. Throws Error, which names the kernel, if no plan is known for it.
+GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs);
+
+}  // namespace bitmma

@@ -1,0 +1,130 @@
+// Which kernel a library takes: the table of data/choices, calls without recordings, and the plans of the kernels.
+#include "bitmma/gemm/library_choice.hpp"
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/gemm/catalogue.hpp"
+#include "random_matrix.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+namespace {
+
+Matrix drawn(Format format, int rows, int cols) {
+  RandomStream random(static_cast<uint64_t>(rows), 0);
+  return test::random_matrix(format, rows, cols, random);
+}
+
+LibraryCall call_with(int64_t m, int64_t n, int64_t k) { return {.gpu = "H100", .m = m, .n = n, .k = k}; }
+
+const Violation& first_of(const Error& error) { return error.violations().front(); }
+
+template <typename Call>
+Violation refusal(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return first_of(error);
+  }
+  FAIL("nothing was refused");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the library's choice for recorded shapes, by GPU, types, layout, bias and scales") {
+  // Of data/products/recorded.tar.xz: h100/0480, whose recorded bits tell 2 or 3 slices.
+  const LibraryChoice split = library_choice(call_with(8, 64, 4096));
+  CHECK(split.exact);
+  CHECK(split.slices == 3);
+  CHECK_THAT(split.kernel, Catch::Matchers::StartsWith("nvjet_sm90_tst_*_splitK + cublasLt::splitKreduce_kernel<"));
+  LibraryCall call = call_with(1024, 4096, 14336);
+  CHECK(library_choice(call).kernel == "nvjet_sm90_tst_*");
+  call.bias = true;
+  CHECK(library_choice(call).kernel == "nvjet_sm90_tst_*_bias");
+  CHECK(library_choice(call).kind == "bf16 bias");
+  call.bias = false, call.d = Format::f32, call.gpu = "H200", call.library = "cublas-13.1";
+  CHECK(library_choice(call).kernel == "nvjet_sm90_tss_*");
+  LibraryCall fp8 = call_with(1024, 4096, 14336);
+  fp8.a = fp8.b = Format::e4m3, fp8.scales = CallScales::rows;
+  CHECK(library_choice(fp8).kernel == "nvjet_sm90_qqtst_*_algo2_ovscale");
+  CHECK(library_choice(fp8).d == Format::bf16);
+  fp8.fast_accumulation = true;
+  CHECK(library_choice(fp8).kernel == "nvjet_sm90_qqtst_*_ovscale");
+}
+
+TEST_CASE("the library's choice for other shapes is an error, or that of the nearest recorded shape") {
+  LibraryCall call = call_with(100, 4096, 4104);
+  const Violation violation = refusal([&] { library_choice(call); });
+  CHECK(violation.field == "m, n, k");
+  CHECK(violation.seen == "100 x 4096 x 4104");
+  CHECK_THAT(violation.expected, ContainsSubstring("(4096, 4096)"));
+  call.nearest = true;
+  const LibraryChoice near = library_choice(call);
+  CHECK_FALSE(near.exact);
+  CHECK(near.m == 100);
+  CHECK(near.n == 4096);
+  CHECK(near.k == 4096);
+  call = call_with(20000, 4096, 4096);
+  CHECK(refusal([&] { library_choice(call); }).expected == "M of 1..16384");
+  call.nearest = true;
+  CHECK(library_choice(call).m == 16384);
+  // With contiguous columns of A the last bits of M decide: only multiples of 8 were recorded.
+  call = call_with(20, 4096, 4096), call.layout = "tn";
+  CHECK(refusal([&] { library_choice(call); }).field == "m, n, k");
+  call.m = 24;
+  CHECK(library_choice(call).exact);
+  call.m = 20, call.nearest = true;
+  CHECK(library_choice(call).m == 16);
+}
+
+TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are refused by name") {
+  const auto field_of = [](LibraryCall call) { return refusal([&] { library_choice(call); }).field; };
+  LibraryCall call = call_with(16, 4096, 4096);
+  call.library = "cublas 12.8";
+  CHECK(field_of(call) == "library");
+  call = call_with(16, 4096, 4096), call.gpu = "B200";
+  CHECK(field_of(call) == "gpu");
+  call = call_with(16, 4096, 4096), call.layout = "tn", call.a = call.b = Format::f16;
+  CHECK(field_of(call) == "layout");
+  call = call_with(0, 4096, 4096);
+  CHECK(field_of(call) == "m, n, k");
+  for (const auto& change : std::initializer_list<void (*)(LibraryCall&)>{
+           [](LibraryCall& one) { one.a = Format::f64, one.b = Format::f64; },
+           [](LibraryCall& one) { one.b = Format::f16; },
+           [](LibraryCall& one) { one.d = Format::f16; },
+           [](LibraryCall& one) { one.d = Format::f32, one.bias = true; },
+           [](LibraryCall& one) { one.scales = CallScales::tensor; },
+           [](LibraryCall& one) { one.fast_accumulation = true; },
+           [](LibraryCall& one) { one.a = one.b = Format::e4m3; },
+       }) {
+    call = call_with(16, 4096, 4096);
+    change(call);
+    CHECK(field_of(call) == "types");
+  }
+}
+
+TEST_CASE("the plan of a library's choice has its slices; a kernel without a plan is named") {
+  const GemmInputs inputs{.a = drawn(Format::bf16, 8, 4096), .b = drawn(Format::bf16, 4096, 64)};
+  LibraryCall call = call_of(inputs);
+  CHECK(call == LibraryCall{.a = Format::bf16, .b = Format::bf16, .m = 8, .n = 64, .k = 4096});
+  call.gpu = "H100";
+  const GemmPlan plan = plan_of_choice(library_choice(call), inputs);
+  CHECK(print_plan(plan) == "split-K 3 (nvjet, unit 64)");
+  CHECK(plan.output == Format::bf16);
+  const Violation unknown =
+      refusal([&] { plan_of_choice({.kernel = "dot_kernel<float, 128>", .library = "cublas 13.1"}, inputs); });
+  CHECK(unknown.code == ViolationCode::unknown_kernel);
+  CHECK_THAT(unknown.seen, Catch::Matchers::StartsWith("dot_kernel<float, 128>"));
+  GemmInputs with_c = inputs;
+  with_c.c = drawn(Format::bf16, 8, 64);
+  CHECK(refusal([&] { call_of(with_c); }).field == "c");
+}
+
+TEST_CASE("a star in a name of CUTLASS leaves the tile of K and the types readable") {
+  const GemmInputs inputs{.a = drawn(Format::tf32, 8, 264), .b = drawn(Format::tf32, 264, 8)};
+  const std::vector<GemmPlan> starred =
+      plans_of_kernel("cutlass_80_tensorop_s1688gemm_*_16x*_tn", inputs, {}, {.split_count = 1});
+  CHECK(starred ==
+        plans_of_kernel("cutlass_80_tensorop_s1688gemm_128x128_16x5_tn_align4", inputs, {}, {.split_count = 1}));
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares the kernels that bitmma says cuBLAS takes with recorded calls: the kernel, its slices and the bits of D.
+
+  check_choices.py FOLDER ...           folders of record_products.py, or of data/products/recorded.tar.xz unpacked
+  check_choices.py FOLDER --nearest     calls of other shapes too, with the choice for the nearest recorded shape
+
+Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another kernel.
+"""
+import argparse
+import json
+import pathlib
+import sys
+import warnings
+from collections import Counter
+
+import numpy as np
+
+import bitmma
+from bitmma import _core
+from bitmma._gemm import _operands
+from pack_choices import class_of
+
+LIBRARY = "cublas 13.1"
+MOST_LETTERS = 400  # of a kernel's name, in files of record_products.py
+
+
+def arguments_of(call, gpu):
+    """The arguments of library_choice; None for calls of other kinds."""
+    switch, kind = call.get("switch"), (call["api"], call["a"], call["d"])
+    if call["a"] != call["b"] or switch not in (None, "no tf32") or call.get("batch", 1) > 1:
+        return None
+    dtype = "f32" if call["a"] == "tf32" else call["a"]
+    found = {"dtype": dtype, "gpu": gpu, "layout": call.get("layout", "nt"), "allow_tf32": dtype == "f32" and switch is None}
+    if call["api"] == "scaled_mm":
+        scales = {"one": "tensor", "tensor": "tensor", "row": "rows"}.get(call["scales"])
+        if kind[1:] != ("e4m3", "bf16") or scales is None or call.get("bias"):
+            return None
+        return {**found, "scales": scales, "use_fast_accum": call["fast"]}
+    if call["api"] not in ("mm", "linear") or dtype not in ("bf16", "f16", "f32"):
+        return None
+    if call["api"] == "linear":
+        return {**found, "bias": True}
+    return {**found, "out_dtype": None if call["d"] == dtype else call["d"]}
+
+
+def is_class(recorded, choice):
+    """True if the recorded names, which may be cut, are those of the choice."""
+    names, chosen = recorded.split(" + "), choice.split(" + ")
+    return len(names) == len(chosen) and all(
+        class_of(name) == one or len(name) >= MOST_LETTERS and one.startswith(class_of(name)) for name, one in zip(names, chosen))
+
+
+def metadata_of(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+
+
+def choice_for(metadata, nearest=False):
+    """(the call, its choice or why it is left out)."""
+    call = json.loads(metadata["call"][metadata["call"].index("{"):])
+    given = arguments_of(call, next(gpu for gpu in ("H100", "H200") if gpu in metadata["gpu"]))
+    if given is None:
+        return call, "another kind of call"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call, bitmma.library_choice(call["m"], call["n"], call["k"], **given, nearest=nearest)
+        except bitmma.Error as error:
+            return call, "another layout" if error.violations[0].field == "layout" else "another shape"
+
+
+def has_bits(path, choice):
+    """True if the kernel gives the recorded D; None and why, if its plan is not known."""
+    product = bitmma.read_product(path)
+    operands = {name: value for name, value in product.operands().items() if name not in ("alpha", "beta")}
+    try:
+        plan = _core.chosen_plan(LIBRARY, choice.kernel, choice.slices, choice.output, _operands(product.a, product.b, **operands))
+    except bitmma.Error as error:
+        return None, str(error)
+    d = product.gemm(plan)
+    same = d.dtype == product.d.dtype and np.array_equal(d.view(np.uint8), product.d.view(np.uint8))
+    return same, "bits the same" if same else "bits differ"
+
+
+def compare(path, nearest=False):
+    """(the call, its choice or why it is left out, {"kernel", "slices", "bits": True, False or None for unknown}, why)."""
+    metadata = metadata_of(path)
+    call, choice = choice_for(metadata, nearest)
+    if isinstance(choice, str):
+        return call, choice, {}, ""
+    bits, why = has_bits(path, choice)
+    slices = int(metadata["slices"]) == choice.slices if "slices" in metadata else None
+    return call, choice, {"kernel": is_class(metadata["kernel"], choice.kernel), "slices": slices, "bits": bits}, why
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", help="with files of record_products.py")
+    parser.add_argument("--nearest", action="store_true", help="shapes that were not recorded too")
+    options = parser.parse_args()
+    counts, left_out, wrong = {}, Counter(), 0
+    for path in sorted(path for folder in options.folders for path in pathlib.Path(folder).rglob("*.safetensors")):
+        call, choice, found, why = compare(path, options.nearest)
+        if not found:
+            left_out[choice] += 1
+            continue
+        tally = counts.setdefault("recorded shapes" if choice.exact else "nearest shapes", Counter())
+        tally["calls"] += 1
+        for what, same in found.items():
+            tally[f"{what} {'unknown' if same is None else 'the same' if same else 'other'}"] += 1
+        is_other = not found["kernel"] or found["slices"] is False
+        if found["bits"] and is_other:
+            tally["bits the same in spite of it"] += 1
+        if choice.exact and (is_other or not found["bits"]):
+            wrong += is_other
+            print(f"{path}: {call}\n  recorded {metadata_of(path)['kernel'][:200]}\n  chosen   {choice.kernel[:200]}, "
+                  f"{choice.slices} slices\n  {why[:200]}")
+    for name, tally in counts.items():
+        print(f"{name}: " + ", ".join(f"{what} {count}" for what, count in sorted(tally.items())))
+    print("left out: " + ", ".join(f"{what} {count}" for what, count in left_out.items()))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Packs recordings of record_choices.py into the table that bitmma has built in: data/choices/cublas_13.1.txt.
+
+  pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
+
+Kernels that differ in nothing that decides the bits get one name, with `*` for what is left out: tiles, stages, clusters and raster of
+nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
+"""
+import argparse
+import json
+import lzma
+import re
+import subprocess
+import sys
+from collections import Counter
+
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def digits(numbers):
+    """Base64 VLQ, as in source maps but without sign: 5 bits a digit, the lowest first, 32 in all but the last."""
+    text = ""
+    for number in numbers:
+        while number > 31:
+            text += DIGITS[32 | number & 31]
+            number >>= 5
+        text += DIGITS[number]
+    return text
+
+
+def without_parameters(name):
+    """A demangled function without its list of parameters and the type of its result."""
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            name = name[:at]
+            break
+    return re.sub(r"^(void|std::enable_if<.*?>::type) ", "", name)
+
+
+def class_of(name):
+    """The name of one demangled kernel, with `*` for what decides no bit."""
+    if name.startswith("nvjet"):
+        name = re.sub(r"_\d+x\d+_\d+x\d+_\dx\d_[hv]_bz(_coop[AB])?", "_*", name)
+        return re.sub(r"_[TN]{3}$", "", name)
+    name = without_parameters(name)
+    if match := re.match(r"cutlass::Kernel2?<(\w+?)(_align\d+)?>", name):
+        name = re.sub(r"gemm(\w*?)_\d+x\d+_(\d+)x\d+_", r"gemm\1_*_\2x*_", match[1])
+        return re.sub(r"_\d+x\d+_([tn]{2})$", r"_*_\1", name)
+    return re.sub(r"^(sm80_xmma_\w+?)_tilesize\w+?_execute", r"\1_*_execute", name)
+
+
+def class_names(names):
+    """Of the mangled names of a call's kernels, joined by " + "."""
+    single = sorted({one for name in names for one in name.split(" + ")})
+    demangled = subprocess.run(["c++filt"], input="\n".join(single), text=True, capture_output=True, check=True).stdout.split("\n")
+    known = {one: class_of(full) for one, full in zip(single, demangled)}
+    return [" + ".join(known[one] for one in name.split(" + ")) for name in names]
+
+
+def merged(recording):
+    """{(kind, layout): {(n, k): ((M, (class, slices)), ...)}}; the last of a list is the end, (most + 1, None)."""
+    classes = class_names([name for name, _ in recording["kernels"]])
+    choices = {}
+    for key, value in recording["choices"].items():
+        kind, layout, n, k = key.split("|")
+        runs = []
+        for m, kernel in value["runs"]:
+            one = classes[kernel], recording["kernels"][kernel][1]
+            if not runs or runs[-1][1] != one:
+                runs.append((m, one))
+        if runs:
+            runs.append((value["most"] + 1, None))
+        choices.setdefault((kind, layout), {})[int(n), int(k)] = tuple(runs)
+    return choices
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
+    parser.add_argument("-o", "--output", required=True, help="the table to write")
+    options = parser.parse_args()
+    recordings = [json.load(lzma.open(path)) for path in options.recordings]
+    gpus = {re.search(r"[HBA]\d+", one["about"]["gpu"])[0]: merged(one) for one in recordings}
+    pairs = sorted({pair for one in gpus.values() for table in one.values() for pair in table})
+    lists = {runs: 0 for one in gpus.values() for table in one.values() for runs in table.values() if runs}
+    used = Counter(kernel for runs in lists for _, kernel in runs if kernel)
+    kernels = [kernel for kernel, _ in used.most_common()]
+    names = list(dict.fromkeys(name for name, _ in kernels))
+    number = {kernel: at + 1 for at, kernel in enumerate(kernels)} | {None: 0}
+    lines = ["# Which kernel cuBLAS takes. Made by tools/pack_choices.py; data/choices/README.md explains it."]
+    for one in recordings:
+        about = one["about"]
+        lines.append(f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls")
+    lines += ["pairs", " ".join(f"{n},{k}" for n, k in pairs), "names", *names, "kernels"]
+    lines.append(digits(value for name, slices in kernels for value in (names.index(name), slices)))
+    lines.append("runs")
+    for at, runs in enumerate(lists):
+        lists[runs] = at + 1
+        before, values = 0, []
+        for m, kernel in runs:
+            values += [m - before, number[kernel]]
+            before = m
+        lines.append(digits(values))
+    lines.append("choices")
+    for gpu, tables in gpus.items():
+        for (kind, layout), table in sorted(tables.items()):
+            lines.append(f"{gpu}|{kind}|{layout}|{digits(lists.get(table.get(pair, ()), 0) for pair in pairs)}")
+    text = "\n".join(lines) + "\n"
+    with open(options.output, "w") as file:
+        file.write(text)
+    print(f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, {len(kernels)} with slices, {len(lists)} lists of runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
