@@ -15,7 +15,16 @@ SHA-256 alone. Inputs from outside, random numbers, and keys and values of atten
 Kernel names come from a CUDA graph into which each operator is captured before it runs: with them come the number of slices of a
 split-K product, which no profiler shows.
 
-What it does not see: the inside of torch.compile and of custom operators (they are recorded by name), and other processes.
+A model of torch.compile runs kernels of Triton that no operator shows: Capture(..., compiled=True) captures the operators that it calls
+beside them, each with its own inputs, and bitmma's record_triton.py records those kernels with their PTX, from the first call on:
+
+    with record_triton.recording() as launches:
+        compiled_model(x)
+    launches.save("launches.safetensors")
+    with capture.Capture("captured", model=model, compiled=True):
+        compiled_model(x)
+
+What it does not see: the inside of custom operators (they are recorded by name), and other processes.
 """
 import ctypes
 import hashlib
@@ -113,15 +122,19 @@ def bytes_of(tensor):
 
 class Capture(TorchDispatchMode):
     """model: its parameters and buffers are weights, with their names. sources: {name of a weight: anything that JSON can hold},
-    where a reader finds or makes it."""
+    where a reader finds or makes it. compiled: the model is torch.compile's."""
 
-    def __init__(self, path, *, model=None, rows=64, whole=1 << 16, seed=0, sources=None):
+    def __init__(self, path, *, model=None, rows=64, whole=1 << 16, seed=0, sources=None, compiled=False):
         super().__init__()
+        self.compiled = compiled
+        self.ignore_compile_internals = lambda: compiled  # else a compiled model runs its operators one by one
         self.path, self.rows, self.whole, self.seed, self.sources = path, rows, whole, seed, sources or {}
-        self.names = {}
+        self.names, self.bases = {}, {}
         if model is not None:
             for name, one in [*model.named_parameters(), *model.named_buffers()]:
                 self.names.setdefault(id(one), name)
+                if one.is_contiguous() and one.storage_offset() == 0:
+                    self.bases[one.untyped_storage().data_ptr()] = one
         self.tensors, self.stored, self.operators, self.changed = {}, {}, [], {}
         self.kernels = Kernels() if torch.cuda.is_available() else None
 
@@ -161,11 +174,23 @@ class Capture(TorchDispatchMode):
     def number(self, tensor):
         """Of an argument. A tensor whose memory another operator wrote since is a new one."""
         owner, number, when = getattr(tensor, "_bitmma_number", (None, None, 0))
+        if self.compiled and id(tensor) not in self.names:
+            return self.of_compiled(tensor)
         if owner is self and self.changed.get(tensor.untyped_storage().data_ptr(), -1) < when:
             return number
         if id(tensor) in self.names and owner is not self:
             return self.add(tensor, "weight")
         return self.add(tensor, "input" if owner is not self else "changed")
+
+    def of_compiled(self, tensor):
+        """A view of a weight, or a tensor as it is now: kernels that are not seen may have written it."""
+        base = self.bases.get(tensor.untyped_storage().data_ptr())
+        if base is None:
+            return self.add(tensor, "input", whole=False)
+        view = [{"tensor": self.number(base)}, list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
+        number = self.add(tensor, "value", store=False)
+        self.operators.append({"op": "aten.as_strided.default", "args": view, "kwargs": {}, "outputs": [number]})
+        return number
 
     def written(self, value):
         if isinstance(value, torch.Tensor):
@@ -190,7 +215,7 @@ class Capture(TorchDispatchMode):
         schema = func._schema
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         is_random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func.name()
-        given = [self.written(one) for one in args], {name: self.written(one) for name, one in kwargs.items()}
+        given = [self.written(one) for one in args], {name: self.written(one) for name, one in kwargs.items() if name != "out"}
         launched = None
         if self.kernels is not None and not is_view and not is_random:
             launched = self.kernels.of(lambda: func(*args, **kwargs))
@@ -235,6 +260,6 @@ class Capture(TorchDispatchMode):
             file.write(struct.pack("<Q", len(text)) + text)
             for _, _, data in self.stored.values():
                 file.write(data)
-        graph = {"format": FORMAT, "machine": machine(), "seed": self.seed, "tensors": self.tensors, "operators": self.operators}
+        graph = {"format": FORMAT, "machine": machine() | ({"compiled": True} if self.compiled else {}), "seed": self.seed, "tensors": self.tensors, "operators": self.operators}
         with open(os.path.join(self.path, "graph.json"), "w") as file:
             json.dump(graph, file, separators=(",", ":"))

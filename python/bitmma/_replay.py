@@ -120,6 +120,14 @@ def _split(x: np.ndarray, sizes: Any, dim: int = 0) -> list[np.ndarray]:
     return np.split(x, np.cumsum(sizes)[:-1], dim)
 
 
+def _as_strided(x: np.ndarray, size: list[int], stride: list[int], offset: int = 0) -> np.ndarray:
+    flat = np.ascontiguousarray(x).reshape(-1)
+    last = offset + sum((one - 1) * step for one, step in zip(size, stride))
+    if len(size) != len(stride) or min([offset, *size, *stride]) < 0 or math.prod(size) and last >= flat.size:
+        raise CannotSay("as_strided outside of its tensor")
+    return np.lib.stride_tricks.as_strided(flat[offset:], size, [step * flat.itemsize for step in stride], writeable=False)
+
+
 _views |= {f"aten.{name}": rule for name, rule in {
     "view.default": lambda x, shape: x.reshape(shape), "_unsafe_view.default": lambda x, shape: x.reshape(shape),
     "reshape.default": lambda x, shape: x.reshape(shape), "t.default": lambda x: x.T,
@@ -131,8 +139,8 @@ _views |= {f"aten.{name}": rule for name, rule in {
     "split_with_sizes.default": _split, "unbind.int": lambda x, dim=0: [x.take(i, dim) for i in range(x.shape[dim])],
     "flip.default": lambda x, dims: np.flip(x, dims), "repeat.default": lambda x, sizes: np.tile(x, sizes),
     "_reshape_alias.default": lambda x, shape, strides: x.reshape(shape), "lift_fresh.default": lambda x: x,
-    "contiguous.default": lambda x, memory_format=None: x, "unfold.default": None,
-}.items() if rule}  # fmt: skip
+    "contiguous.default": lambda x, memory_format=None: x, "as_strided.default": _as_strided,
+}.items()}  # fmt: skip
 
 
 @_rule(_others, "aten.cat.default", "aten.stack.default")
@@ -912,6 +920,8 @@ class Replay(NamedTuple):
             if one.status == "cannot say":
                 reasons.setdefault(f"{one.op}: {one.why}", []).append(one)
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
+        if self.machine.get("compiled"):
+            lines.append("a compiled model: its Triton kernels are not among the operators; `bitmma verify` repeats those that record_triton.py recorded")
         share = 100 * c["flops_recomputed"] / c["flops"] if c["flops"] else 0
         lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, {share:.2f} % of the floating-point operations, "
                      f"{c['outputs']} outputs compared, {c['differ']} differ ({self.seconds:.1f} s)")
@@ -926,6 +936,11 @@ def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
             return values(value["tensor"])
         return float.fromhex(value["float"]) if "float" in value else value.get("other")
     return value
+
+
+def _operator(name: str) -> str:
+    """Operators that write into a given tensor, as compiled models call them, have the rule of those that return one."""
+    return name.removesuffix("out") + "default" if name.endswith(".out") else name
 
 
 def _flops(op: str, shapes: list[list[int]], outputs: list[Tensor | None]) -> int:
@@ -989,7 +1004,7 @@ class _Run:
         return found
 
     def compute(self, one: dict[str, Any]) -> list[Value | None]:
-        op, outputs = one["op"], [self.capture.about(number) for number in one["outputs"]]
+        op, outputs = _operator(one["op"]), [self.capture.about(number) for number in one["outputs"]]
         args, options = _arguments_of(one["args"], self.value), {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items()}
         if op in _views:
             given, rest = args[0], args[1:]
@@ -1054,7 +1069,7 @@ class _Run:
     def cause(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
         """What gives the recorded bits instead."""
         try:
-            if one["op"] in ("aten.mm.default", "aten.addmm.default"):
+            if _operator(one["op"]) in ("aten.mm.default", "aten.addmm.default"):
                 return self.cause_of_product(one, made, recorded, places)
             if "dot_product" in one["op"]:
                 return self.cause_of_attention(one, recorded)
