@@ -143,6 +143,27 @@ def attention():
         yield attends(api, "bf16", 1, 8, 1, 1000, 128)
 
 
+def cudnn():
+    """More calls of cuDNN's attention: head sizes, key heads, scales, decoding."""
+    call = functools.partial(attends, "cudnn", gain=2.0)
+    for d in (8, 16, 24, 40, 48, 56, 72, 80, 88, 104, 112, 120):
+        for dtype in ("bf16", "f16"):
+            yield call(dtype, 1, 2, 192, 300, d, causal=dtype == "bf16")
+            yield call(dtype, 1, 2, 200, 128, d, causal=True)
+    for heads, kv_heads in ((32, 8), (8, 1), (6, 2)):
+        yield call("bf16", 2, heads, 256, 256, 64, causal=True, kv_heads=kv_heads)
+    for scale in (1.0, 0.1, 1 / 3, 0.07, 1e-3):
+        for d, causal in ((64, False), (80, True)):
+            yield call("f16", 1, 2, 150, 270, d, causal, scale=scale)
+    for queries, keys in ((300, 100), (100, 300), (65, 64), (64, 65), (1000, 129), (128, 1), (256, 4096)):
+        for causal in (False, True):
+            yield call("bf16", 1, 4, queries, keys, 128, causal, kv_heads=2)
+    for queries in (1, 2, 8, 16):
+        for keys in (1, 17, 64, 65, 129, 200, 500, 1000, 4096):
+            for batch, d, dtype in ((1, 128, "bf16"), (1, 64, "f16"), (8, 128, "bf16")):
+                yield call(dtype, batch, 32, queries, keys, d, kv_heads=8)
+
+
 def layers():
     for tokens, cached in ((64, 0), (333, 0), (1, 64), (1, 500)):
         yield call("llama", "bf16", hidden=512, heads=8, kv_heads=2, d=64, intermediate=1408, tokens=tokens, cached=cached, layers=2)
@@ -177,7 +198,7 @@ def drawn(count, seed):
 
 
 FAMILIES = {"elementwise": elementwise, "softmax": softmax, "norms": norms, "reductions": reductions, "losses": losses,
-            "attention": attention, "layers": layers}  # fmt: skip
+            "attention": attention, "layers": layers, "cudnn": cudnn}  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -223,7 +244,7 @@ def run_attention(c, seed, device):
         run = lambda: torch.ops.aten._flash_attention_forward(q, k, v, ends, ends, longest, longest, 0.0, causal, False)[:2]
         return run, ("out", "lse")
     q = tensor(c, 0, [batch, heads, c["queries"], d], seed, device)
-    k, v = (tensor(c, s, [batch, heads, c["keys"], d], seed, device) for s in (1, 2))
+    k, v = (tensor(c, s, [batch, c.get("kv_heads", heads), c["keys"], d], seed, device) for s in (1, 2))
     if api == "flash":
         return lambda: torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[:2], ("out", "lse")
     if api == "flash_window":
@@ -238,7 +259,8 @@ def run_attention(c, seed, device):
         return run, ("out", "lse")
     if api == "efficient":
         return lambda: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal)[:2], ("out", "lse")
-    return lambda: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal)[:2], ("out", "lse")
+    scale = c.get("scale")
+    return lambda: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, scale=scale)[:2], ("out", "lse")
 
 
 def runner(c, seed, device):

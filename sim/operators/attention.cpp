@@ -48,7 +48,8 @@ const TileRow& tiles_of(int head_size) {
   return *std::ranges::find_if(tiles, [&](const TileRow& row) { return head_size <= row.largest_head; });
 }
 
-constexpr std::array cudnn_head_sizes = {32, 64, 96, 128};
+/// Of cuDNN's kernel, those that were compared with a GPU: multiples of 8 up to 144, and these.
+constexpr std::array large_cudnn_head_sizes = {160, 192, 256};
 
 /// The head size that the kernel is compiled for: Q, K and V are padded with zeros to it.
 int padded_head_size(int head_size) {
@@ -580,8 +581,8 @@ AttentionPlan cudnn_plan(const AttentionShape& shape, const AttentionOptions& op
                    .seen = std::to_string(seen),
                    .expected = fmt::format("{}: cuDNN's other kernels are not measured", expected)});
   };
-  require(std::ranges::find(cudnn_head_sizes, shape.head_size) != cudnn_head_sizes.end(), "head_size", shape.head_size,
-          "32, 64, 96 or 128");
+  require(shape.head_size <= 144 || std::ranges::count(large_cudnn_head_sizes, shape.head_size) > 0, "head_size",
+          shape.head_size, "a multiple of 8 up to 144, 160, 192 or 256");
   require(shape.queries > 1, "queries", shape.queries, "2 or more");
   if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
     throw Error({.field = "window or splits", .seen = "given", .expected = "none: cuDNN's kernel has neither"});

@@ -209,7 +209,7 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
   CHECK_THROWS_AS(attention_plan({}, {.splits = 129}), Error);
   CHECK_THROWS_AS(attention_plan({.head_size = 192}, {.kernel = AttentionKernel::memory_efficient}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.kernel = AttentionKernel::memory_efficient, .window_left = 3}), Error);
-  CHECK_THROWS_AS(attention_plan({.queries = 2, .head_size = 8}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_THROWS_AS(attention_plan({.queries = 2, .head_size = 152}, {.kernel = AttentionKernel::cudnn}), Error);
   CHECK_THROWS_AS(attention_plan({.queries = 1}, {.kernel = AttentionKernel::cudnn}), Error);
   CHECK_THROWS_AS(attention_plan({.queries = 2}, {.kernel = AttentionKernel::cudnn, .splits = 1}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.scale = 0.0F}), Error);

@@ -21,7 +21,7 @@ spec.loader.exec_module(check_operators)
 
 # The least number of calls of each that are packed.
 FAMILIES = {
-    "attention": (["attention"], 80), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 160),
+    "attention": (["attention"], 112), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 160),
     "reductions": (["sum", "mean", "amax", "argmax", "mean_f32", "cross_entropy"], 150), "layers": (["llama"], 4),
     "elementwise": (None, 80),
 }  # fmt: skip
@@ -144,6 +144,7 @@ def test_explain_refuses_what_does_not_fit(arguments, field):
     (lambda x: operators.attention(x, x, x, window=3), "window"),
     (lambda x: operators.attention(x, x, x, splits=0), "splits"),
     (lambda x: operators.attention(x, x, x, backend="efficient", window=(1, 1)), "window or splits"),
+    (lambda x: operators.attention(x, x, x, backend="cudnn", splits=2), "window or splits"),
     (lambda x: operators.attention(x[..., :7], x[..., :7], x[..., :7]), "head_size"),
     (lambda x: operators.softmax(np.zeros((2, 0), np.float32)), "x"),
     (lambda x: operators.softmax(x, dtype=np.float64), "dtype"),
