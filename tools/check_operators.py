@@ -20,22 +20,12 @@ import numpy as np
 
 import bitmma
 from bitmma import operators
+from bitmma._philox import philox
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 WORDS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16, "I32": np.int32}
 X, WEIGHT, BIAS, OTHER = range(4)
 AFFINE = {True: (WEIGHT, BIAS), False: (), "bias": (BIAS,)}
-
-
-def philox(block, stream, seed):
-    c = [block & 0xFFFFFFFF, block >> 32, np.full_like(block, stream), np.zeros_like(block)]
-    key = [seed & 0xFFFFFFFF, seed >> 32]
-    for _ in range(10):
-        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        low = np.uint64(0xFFFFFFFF)
-        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(key[0]), p1 & low, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(key[1]), p0 & low]
-        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return c
 
 
 def element_words(stream, seed, first, count):

@@ -10,7 +10,7 @@ import pytest
 
 import bitmma
 from bitmma import _replay
-from bitmma._replay import Capture, Value
+from bitmma._captured import Capture, Value, tensors_in
 
 folder = Path(__file__).parents[2] / "data" / "captures"
 
@@ -79,7 +79,7 @@ def operator(name, wanted, number=0, weight=""):
         if one["op"] == "aten.t.default" and one["args"][0]["tensor"] in weights:
             weights[one["outputs"][0]] = weights[one["args"][0]["tensor"]]
     found = [index for index, one in enumerate(capture.operators) if one["op"] == wanted and
-             (not weight or any(weights.get(number, "").startswith(weight) for number in _replay._tensors_in(one["args"])))]
+             (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(one["args"])))]
     return found[number]
 
 

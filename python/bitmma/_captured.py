@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Reads what tools/capture.py wrote: operators, and tensors of which some elements may be known only."""
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from ._errors import Error, refuse, shown
+from ._gemm import generated
+
+FORMAT = "bitmma-capture/1"
+_dtypes: dict[str, Any] = {
+    "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64, "int8": np.int8,
+    "uint8": np.uint8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "bool": np.bool_,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
+_stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "U8": "uint8", "I16": "int16",
+           "I32": "int32", "I64": "int64", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}  # fmt: skip
+
+
+class CannotSay(Exception):
+    """Why an operator is not recomputed."""
+
+
+class Value(NamedTuple):
+    array: np.ndarray
+    known: np.ndarray | None = None
+    """Of the same shape; None: all elements are known."""
+
+    def mask(self) -> np.ndarray:
+        return np.broadcast_to(np.True_, self.array.shape) if self.known is None else self.known
+
+    def whole(self, what: str) -> np.ndarray:
+        if self.known is not None and not self.known.all():
+            raise CannotSay(f"{what} is not known whole")
+        return self.array
+
+
+class Tensor(NamedTuple):
+    """What the capture tells about an output."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+def tensors_in(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from tensors_in(one)
+    elif isinstance(value, dict) and "tensor" in value:
+        yield value["tensor"]
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with open(path, "rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            if size > 1 << 28:
+                raise refuse(str(path), f"a header of {size} bytes", "safetensors")
+            header = json.loads(file.read(size))
+        header.pop("__metadata__", None)
+        data = np.memmap(path, np.uint8, "r", 8 + size) if os.path.getsize(path) > 8 + size else np.zeros(0, np.uint8)
+        found = {}
+        for name, one in header.items():
+            begin, end = one["data_offsets"]
+            if one["dtype"] in _stored:
+                dtype = np.dtype(_dtypes[_stored[one["dtype"]]])
+                if not 0 <= begin <= end <= len(data) or (end - begin) != math.prod(one["shape"]) * dtype.itemsize:
+                    raise refuse(str(path), f"tensor {shown(name)} with places {begin} to {end}", "places inside of the file, of its shape")
+                found[name] = data[begin:end].view(dtype).reshape(one["shape"])
+        return found
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from None
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, Error):
+            raise
+        raise refuse(str(path), "not readable", "a safetensors file", str(error)) from None
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int and 0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+
+
+def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
+    """Whether the rows that a tensor stores are rows of it, and those of the file."""
+    sampled, shape = one.get("sampled"), one["shape"]
+    if sampled is None:
+        return stored is None or list(stored.shape) == shape
+    order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
+    if stored is None or not isinstance(order, list) or sorted(order) != list(range(len(shape))) or type(leading) is not int:
+        return False
+    count = math.prod(shape[at] for at in order[:leading])
+    return (0 < leading < len(shape) and isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
+            and list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)])
+
+
+def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+    """The parts of graph.json, with fields of the types that are read below."""
+    def need(is_right: bool, field: str, seen: Any, legal: str) -> None:
+        if not is_right:
+            raise refuse(f"graph.json: {field}", shown(seen), legal)
+
+    machine, tensors, operators = (graph.get(name) for name in ("machine", "tensors", "operators"))
+    need(isinstance(machine, dict), "machine", machine, "an object")
+    need(isinstance(tensors, dict), "tensors", tensors, "an object")
+    need(isinstance(operators, list), "operators", operators, "a list")
+    assert isinstance(machine, dict) and isinstance(tensors, dict) and isinstance(operators, list)
+    need(type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0, "multiprocessors",
+         machine.get("multiprocessors"), "a whole number above 0")
+    for number, one in tensors.items():
+        field = f"tensor {shown(number)}"
+        need(isinstance(one, dict) and isinstance(one.get("dtype"), str) and isinstance(one.get("role"), str) and _is_shape(one.get("shape")), field, one,
+             "dtype, role and a shape of whole numbers")
+        need(one["role"] != "weight" or isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str), field, one, "a weight's name and sha256")
+        stored = data.get(number)
+        if stored is not None and one["dtype"] in _dtypes:
+            need(stored.dtype == np.dtype(_dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
+        need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
+        need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
+    for index, one in enumerate(operators):
+        field = f"operator {index}"
+        need(isinstance(one, dict) and isinstance(one.get("op"), str) and isinstance(one.get("args"), list) and isinstance(one.get("kwargs"), dict)
+             and isinstance(one.get("outputs"), list), field, one, "op, args, kwargs and outputs")
+        outputs = [number for number in one["outputs"] if isinstance(number, str)]
+        read = [*outputs, *tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values()))]
+        need(all(isinstance(number, str) and number in tensors for number in read), field, read, "tensors that graph.json describes")
+        one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
+        kernels = one.get("kernels", [])
+        need(isinstance(kernels, list) and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels), field, kernels,
+             "kernels with names")
+        need(type(one.get("slices", 0)) is int and 0 <= one.get("slices", 0) < 2**20, field, one.get("slices"), "slices: a whole number")
+        state = one.get("generator", {"seed": 0, "offset": 0})
+        need(isinstance(state, dict) and all(type(state.get(name)) is int and 0 <= state[name] < 2**64 for name in ("seed", "offset")), field, state,
+             "a generator with seed and offset")
+    return machine, tensors, operators
+
+
+class Capture:
+    """What tools/capture.py wrote."""
+
+    def __init__(self, path: Path, weights: Iterable[Path] = ()):
+        self.path = path
+        try:
+            graph = json.loads((path / "graph.json").read_text())
+        except OSError as error:
+            raise Error(f"{path / 'graph.json'}: {error.strerror}. tools/capture.py writes a folder with this file") from None
+        except ValueError as error:
+            raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
+        if not isinstance(graph, dict) or graph.get("format") != FORMAT:
+            raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
+        self.data = _read_safetensors(path / "tensors.safetensors")
+        self.machine, self.tensors, self.operators = _checked(graph, self.data)
+        self.weights: dict[str, np.ndarray] = {}
+        for file in weights:
+            self.weights |= _read_safetensors(file)
+        self.loaded: dict[str, np.ndarray] = {}
+
+    def about(self, number: str | None) -> Tensor | None:
+        if number is None:
+            return None
+        one = self.tensors[number]
+        return Tensor(np.dtype(_dtypes[one["dtype"]]), tuple(one["shape"])) if one["dtype"] in _dtypes else None
+
+    def weight(self, number: str) -> Value:
+        if number not in self.loaded:
+            self.loaded[number] = self.load(number)
+        return Value(self.loaded[number])
+
+    def load(self, number: str) -> np.ndarray:
+        one, about = self.tensors[number], self.about(number)
+        assert about is not None
+        name, source = one["name"], one.get("source")
+        if number in self.data:
+            made = np.array(self.data[number])
+        elif name in self.weights:
+            made = np.asarray(self.weights[name])
+        elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
+            made = generated("bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32", about.shape, source["seed"],
+                             source["stream"])
+            made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
+        else:
+            raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
+        if made.shape != about.shape or made.dtype != about.dtype:
+            raise CannotSay(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, {about.dtype} {list(about.shape)} in the capture")
+        if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
+            raise CannotSay(f"the weight {name} is not the captured one: its SHA-256 differs")
+        return made
+
+    def recorded(self, number: str, most: int | None = None) -> Value | None:
+        """The stored value; None if nothing of it is stored."""
+        if number not in self.data:
+            return None
+        stored, about, sampled = self.data[number], self.about(number), self.tensors[number].get("sampled")
+        if about is None:
+            return None
+        if sampled is None:
+            return Value(np.array(stored).reshape(about.shape))
+        order, rows = sampled["order"], sampled["rows"][:most]
+        shape = [about.shape[one] for one in order]
+        count = math.prod(shape[:sampled["leading"]])
+        array, known = np.zeros((count, math.prod(shape) // max(count, 1)), about.dtype), np.zeros(count, bool)
+        array[rows], known[rows] = stored[:len(rows)].reshape(len(rows), -1), True
+        back = np.argsort(order)
+        mask = np.broadcast_to(known[:, None], array.shape).reshape(shape).transpose(back)
+        return Value(array.reshape(shape).transpose(back), mask)
