@@ -492,7 +492,7 @@ bitmma_status bitmma_quantize(const char* recipe, const bitmma_matrix* x, const 
 typedef struct bitmma_attention_call {
   int64_t heads;     // of Q, those of all sequences of a batch; 0: 1
   int64_t kv_heads;  // of K and V, a divisor of heads; 0: as many as heads
-  // "flash", FlashAttention-2; "efficient" or "cudnn", which have no window and no splits. NULL: flash
+  // "flash", FlashAttention-2; "efficient", "cudnn" or "cudnn_sm80", which have no window and no splits. NULL: flash
   const char* backend;
   int causal;                     // 1: query i sees the keys up to i + keys - queries; with efficient and cudnn up to i
   int has_window;                 // 1: the next two apply

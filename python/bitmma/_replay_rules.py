@@ -622,12 +622,18 @@ def _efficient(call: Call, q: Value, k: Value, v: Value, bias: Value | None, com
     return made[:1]
 
 
+# knob_35, of one query and many keys, gives other bits when it is run again.
+_cudnn_kernels = {"sm90_flash_fprop_wgmma": "cudnn", "sm80_flash_fprop_wmma_f16_knob_2_": "cudnn_sm80", "sm80_flash_fprop_wmma_f16_knob_3_": "cudnn_sm80"}
+
+
 @_rule(others, "aten._scaled_dot_product_cudnn_attention.default")
 def _cudnn(call: Call, q: Value, k: Value, v: Value, bias: Value | None, compute_lse: bool, dropout: float = 0, is_causal: bool = False,
            debug: bool = False, scale: float | None = None) -> list[Value | None]:
     if dropout or bias is not None:
         raise CannotSay("cuDNN's attention with dropout or a bias")
-    if unknown := [name for name in call.kernels or ["(not captured)"] if "sm90_flash_fprop_wgmma" not in name]:
-        raise CannotSay(f"no rule is known for cuDNN's kernel {unknown[0]}")
-    out, lse = _attention(call, q, k, v, is_causal=is_causal, backend="cudnn", **({} if scale is None else {"scale": scale}))
+    names = " + ".join(call.kernels or [])
+    backend = next((one for kernel, one in _cudnn_kernels.items() if kernel in names), None)
+    if backend is None:
+        raise CannotSay(f"no rule is known for cuDNN's kernel {names or '(not captured)'}")
+    out, lse = _attention(call, q, k, v, is_causal=is_causal, backend=backend, **({} if scale is None else {"scale": scale}))
     return [out, None if call.outputs[1] is None else _shaped(lse, call.outputs[1])]

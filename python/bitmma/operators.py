@@ -146,7 +146,8 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
                 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
                 window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn": cuDNN's
-                kernel, with the same mask and without window and splits; docs/operators.md tells which calls were measured
+                kernels, with the same mask and without window and splits; docs/operators.md tells which calls were measured.
+                "cudnn_sm80": its kernel sdpa_sm80_flash_fprop_wmma_f16_knob_2 or 3 of a single query, if a profiler names it
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 

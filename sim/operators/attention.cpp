@@ -30,7 +30,7 @@ constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 using operators::ceil_div, operators::narrow, operators::value, operators::word, operators::words_of;
 using operators::each_to_nearest, operators::is_exact, operators::to_nearest;
 
-constexpr std::array<std::string_view, 3> kernel_names = {"flash", "efficient", "cudnn"};
+constexpr std::array<std::string_view, 4> kernel_names = {"flash", "efficient", "cudnn", "cudnn_sm80"};
 
 /// Tiles by head size: flash_fwd_launch_template.h, for sm_90.
 struct TileRow {
@@ -127,11 +127,15 @@ void require_matrix(std::string_view name, const Matrix& matrix, Format format, 
                  .expected = fmt::format("{} x {}", rows, cols)});
 }
 
-/// 2^x of every word: exp2f, and in cuDNN's kernel the instruction alone.
+bool is_of_cudnn(AttentionKernel kernel) {
+  return kernel == AttentionKernel::cudnn || kernel == AttentionKernel::cudnn_sm80;
+}
+
+/// 2^x of every word: exp2f, and in cuDNN's kernels the instruction alone.
 void exp2_all(AttentionKernel kernel, std::span<uint32_t> words) {
   static const CFunction& exp2f = parse_c_function("exp2f@cuda_13");
   static const MathInstruction ex2 = parse_math_instruction("ex2.approx.ftz.f32");
-  if (kernel == AttentionKernel::cudnn) return compute(ex2, words, {}, {}, words);
+  if (is_of_cudnn(kernel)) return compute(ex2, words, {}, {}, words);
   compute(exp2f, words, {}, words);
 }
 float exp2_of(AttentionKernel kernel, float x) {
@@ -230,6 +234,17 @@ constexpr auto texts = std::to_array<Texts>({
      .lse_rounding = "each operation to nearest even, lg2.approx.ftz.f32",
      .inverse = "1 / sum",
      .inverse_rounding = "rcp.approx.ftz.f32"},
+    {.kernel = AttentionKernel::cudnn_sm80,
+     .exp2 = "ex2.approx.ftz.f32",
+     .largest = "the largest scaled score so far",
+     .rescale = "ex2.approx.ftz.f32(largest before - largest)",
+     .exponents = "score * scale * log2(e) - largest; -inf where masked",
+     .sums = "lane c: fma(sum, rescale, p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...)",
+     .sum = "(lane 0 + lane 1) + (lane 2 + lane 3)",
+     .lse = "fma(lg2.approx.ftz.f32(sum), ln 2, largest * ln 2)",
+     .lse_rounding = "each operation to nearest even, lg2.approx.ftz.f32",
+     .inverse = "1 / sum",
+     .inverse_rounding = "rcp.approx.ftz.f32"},
 });
 
 /// One query in a tile: the largest score, and the sums of the four lanes that hold its row of an accumulator.
@@ -264,7 +279,7 @@ class Tile {
         first_(first_query),
         count_(std::min(plan.tile_queries, shape.queries - first_query)),
         texts_(*std::ranges::find(texts, plan.kernel, &Texts::kernel)),
-        model_(*find_accumulator_model(Target::sm_90a, is_cudnn() ? Family::wgmma : Family::mma_sync, q.format(),
+        model_(*find_accumulator_model(Target::sm_90a, is_wgmma() ? Family::wgmma : Family::mma_sync, q.format(),
                                        q.format(), Format::f32)),
         type_(v.format()),
         rows_(static_cast<size_t>(count_)),
@@ -351,7 +366,7 @@ class Tile {
   /// "chain of 4 mma.sync.m16n8k16".
   std::string print_chain(int k) const {
     const int count = ceil_div(k, step());
-    if (is_cudnn()) return fmt::format("a chain of {} wgmma.m64k16", count);
+    if (is_wgmma()) return fmt::format("a chain of {} wgmma.m64k16", count);
     if (type_ != Format::f32) return fmt::format("a chain of {} mma.sync.m16n8k{}", count, step());
     return fmt::format("{} mma.sync.m16n8k8 of 3xTF32, added up after 8, 40, 72, ... of K", 3 * count);
   }
@@ -378,7 +393,8 @@ class Tile {
   }
 
   bool is_flash() const { return plan_.kernel == AttentionKernel::flash_2; }
-  bool is_cudnn() const { return plan_.kernel == AttentionKernel::cudnn; }
+  bool is_cudnn() const { return is_of_cudnn(plan_.kernel); }
+  bool is_wgmma() const { return plan_.kernel == AttentionKernel::cudnn; }
   /// Four lanes keep their sums of a row to the end.
   bool has_lanes() const { return plan_.kernel != AttentionKernel::memory_efficient; }
   /// The key at the place of a query: causal masks end there.
@@ -394,7 +410,7 @@ class Tile {
         static_cast<size_t>(plan_.window_right < 0 ? keys : std::clamp(place + plan_.window_right + 1, 0, keys));
     if (!is_flash()) {
       for (size_t j = begin; j < end; ++j)
-        p[j] = word(is_cudnn() ? value(scores[j]) * scale2() : value(scores[j]) * plan_.scale * log2_e);
+        p[j] = word(is_wgmma() ? value(scores[j]) * scale2() : value(scores[j]) * plan_.scale * log2_e);
       scores = p;
     }
     const float before = row.largest;
@@ -479,7 +495,10 @@ class Tile {
 
   /// A row without keys has +infinity, in a part of the keys -infinity, and 0 in the memory-efficient kernel.
   float lse_of(float largest, float sum, bool has_none) const {
-    if (is_cudnn()) return std::fma(largest, ln_2, approximate("lg2.approx.ftz.f32", sum) * ln_2);
+    if (is_cudnn()) {
+      const float logarithm = approximate("lg2.approx.ftz.f32", sum);
+      return is_wgmma() ? std::fma(largest, ln_2, logarithm * ln_2) : std::fma(logarithm, ln_2, largest * ln_2);
+    }
     if (!is_flash()) return (largest == minus_infinity ? 0.0F : largest) / log2_e + log_of(has_none ? 1.0F : sum);
     if (has_none) return plan_.splits > 1 ? minus_infinity : -minus_infinity;
     return std::fma(largest, plan_.scale, fast_log(sum));
@@ -573,22 +592,42 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   }
 }
 
+/// Did cuDNN take its sm80 kernels of 64 queries for such a single query? With more keys or heads it takes one of 16
+/// queries x 128 keys, whose last bits differ from call to call.
+bool has_measured_choice(const AttentionShape& shape) {
+  const int keys = shape.keys;
+  return keys <= 32 || (keys > 40 && keys <= 65) || (keys <= 200 && keys > 65 && shape.heads <= 32);
+}
+
 /// Throws Error for what was not compared with a GPU.
 AttentionPlan cudnn_plan(const AttentionShape& shape, const AttentionOptions& options, AttentionPlan plan) {
-  const auto require = [](bool good, std::string_view field, int seen, std::string_view expected) {
+  const auto require = [](bool good, std::string_view field, const std::string& seen, std::string_view expected) {
     if (!good)
       throw Error({.field = std::string(field),
-                   .seen = std::to_string(seen),
-                   .expected = fmt::format("{}: cuDNN's other kernels are not measured", expected)});
+                   .seen = seen,
+                   .expected = fmt::format("{}: nothing else of cuDNN is measured", expected)});
   };
-  require(shape.head_size <= 144 || std::ranges::count(large_cudnn_head_sizes, shape.head_size) > 0, "head_size",
-          shape.head_size, "a multiple of 8 up to 144, 160, 192 or 256");
-  require(shape.queries > 1, "queries", shape.queries, "2 or more");
   if (options.window_left >= 0 || options.window_right >= 0 || options.splits)
-    throw Error({.field = "window or splits", .seen = "given", .expected = "none: cuDNN's kernel has neither"});
-  plan.tile_queries = 64, plan.tile_keys = 128;
-  if (options.causal) plan.window_right = 0;
-  plan.masks = options.causal;
+    throw Error({.field = "window or splits", .seen = "given", .expected = "none: cuDNN's kernels have neither"});
+  const int size = shape.head_size;
+  if (shape.queries > 1 && options.kernel == AttentionKernel::cudnn) {
+    require(size <= 144 || std::ranges::count(large_cudnn_head_sizes, size) > 0, "head_size", std::to_string(size),
+            "a multiple of 8 up to 144, 160, 192 or 256");
+    plan.tile_queries = 64, plan.tile_keys = 128;
+    if (options.causal) plan.window_right = 0;
+    plan.masks = options.causal;
+    return plan;
+  }
+  require(shape.queries == 1, "queries", std::to_string(shape.queries), "1 for the sm80 kernel");
+  require(!options.causal, "causal", "true", "false for a single query");
+  require(size == 64 || size == 128, "head_size", std::to_string(size), "64 or 128 for a single query");
+  require(
+      options.kernel == AttentionKernel::cudnn_sm80 || has_measured_choice(shape), "keys",
+      fmt::format("{} of {}", shape.keys, counted(shape.heads, "head")),
+      "for a single query up to 32 keys, 41 to 65, or up to 200 of 32 heads; if sdpa_sm80_flash_fprop_wmma_f16_knob_3 "
+      "runs, name the kernel cudnn_sm80");
+  plan.kernel = AttentionKernel::cudnn_sm80;
+  plan.tile_queries = plan.tile_keys = 64;
   return plan;
 }
 
@@ -609,7 +648,7 @@ AttentionPlan cudnn_plan(const AttentionShape& shape, const AttentionOptions& op
     plan.masks = options.causal;
     return plan;
   }
-  if (options.kernel == AttentionKernel::cudnn) return cudnn_plan(shape, options, plan);
+  if (is_of_cudnn(options.kernel)) return cudnn_plan(shape, options, plan);
   const TileRow& row = tiles_of(shape.head_size);
   plan.tile_queries = row.queries, plan.tile_keys = row.keys;
   plan.window_left = options.window_left >= shape.keys ? -1 : options.window_left;
@@ -657,6 +696,7 @@ KeysAndValues head_of(const AttentionShape& shape, const Matrix& k, const Matrix
 std::string_view kernel_of(const AttentionPlan& plan) {
   if (plan.kernel == AttentionKernel::memory_efficient) return "memory-efficient: fmha_cutlassF";
   if (plan.kernel == AttentionKernel::cudnn) return "cuDNN: sdpa_sm90_flash_fprop_wgmma_f16_knob_7";
+  if (plan.kernel == AttentionKernel::cudnn_sm80) return "cuDNN: sdpa_sm80_flash_fprop_wmma_f16_knob_3";
   return plan.splits > 1 ? "FlashAttention-2: flash_fwd_splitkv_kernel and its combination"
                          : "FlashAttention-2: flash_fwd_kernel";
 }
@@ -670,7 +710,7 @@ void note_plan(operators::Notes& notes, const AttentionPlan& plan) {
   if (plan.window_left >= 0) notes.choose("keys before the query's own", std::to_string(plan.window_left));
   if (plan.window_right >= 0) notes.choose("keys after the query's own", std::to_string(plan.window_right));
   notes.choose("scale", print_value(Format::f32, word(plan.scale)));
-  if (plan.kernel != AttentionKernel::memory_efficient)
+  if (is_flash || plan.kernel == AttentionKernel::cudnn)
     notes.choose("scale2", fmt::format("{}: scale * log2(e), {}", print_value(Format::f32, word(scale2_of(plan))),
                                        is_flash ? "in f64, rounded to f32" : "to nearest even"));
 }

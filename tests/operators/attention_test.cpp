@@ -92,43 +92,48 @@ std::vector<uint32_t> one_query(const Matrix& q, const Matrix& k, const Matrix& 
 
 std::vector<uint32_t> row_of(const Matrix& m, int row) { return {m.row(row).begin(), m.row(row).end()}; }
 
-/// cuDNN's kernel of one query: tiles of 128 keys, the first ones first. The last number is the log-sum-exp.
-std::vector<uint32_t> one_query_of_cudnn(const Matrix& q, const Matrix& k, const Matrix& v, int query, bool causal) {
+/// cuDNN's kernels of one query: tiles of 128 or 64 keys, the first ones first. The last number is the log-sum-exp.
+std::vector<uint32_t> one_query_of_cudnn(const Matrix& q, const Matrix& k, const Matrix& v, int query, bool causal,
+                                         bool is_sm80) {
+  const int tile = is_sm80 ? 64 : 128;
+  const Family family = is_sm80 ? Family::mma_sync : Family::wgmma;
   const auto ptx = [](std::string_view name, uint32_t x) {
     return static_cast<uint32_t>(compute(parse_math_instruction(name), x));
   };
   const auto scale = std::bit_cast<uint32_t>(static_cast<float>(1 / std::sqrt(static_cast<double>(q.cols()))));
-  const uint32_t scale2 = mul(scale, 0x3FB8AA3B), ln_2 = 0x3F317218;  // log2(e), ln(2)
+  const uint32_t log2_e = 0x3FB8AA3B, ln_2 = 0x3F317218;
   const int end = causal ? std::min(query + 1, k.rows()) : k.rows();
   uint32_t largest = minus_infinity;
   std::vector<uint32_t> sums(4), out(static_cast<size_t>(q.cols()));
-  for (int first = 0; first < end; first += 128) {
-    std::vector<uint32_t> p(128, minus_infinity);
+  for (int first = 0; first < end; first += tile) {
+    std::vector<uint32_t> p(static_cast<size_t>(tile), minus_infinity);
     const uint32_t before = largest;
-    for (int j = 0; j < std::min(128, end - first); ++j) {
+    for (int j = 0; j < std::min(tile, end - first); ++j) {
       uint32_t& score = p[static_cast<size_t>(j)];
-      score = mul(dot(row_of(q, query), row_of(k, first + j), 0, Family::wgmma), scale2);
+      score = dot(row_of(q, query), row_of(k, first + j), 0, family);
+      score = is_sm80 ? mul(mul(score, scale), log2_e) : mul(score, mul(scale, log2_e));
       if (value(score) > value(largest)) largest = score;
     }
     const uint32_t rescale = ptx("ex2.approx.ftz.f32", sub(before, largest));
     for (uint32_t& one : p) one = ptx("ex2.approx.ftz.f32", sub(one, largest));
     for (size_t lane = 0; lane < 4; ++lane) {
       uint32_t sum = 0;
-      for (size_t j = 2 * lane; j < 128; j += 8) sum = add(add(sum, p[j]), p[j + 1]);
+      for (size_t j = 2 * lane; j < p.size(); j += 8) sum = add(add(sum, p[j]), p[j + 1]);
       sums[lane] = fma(sums[lane], rescale, sum);
     }
     for (uint32_t& one : p) one = narrow(one);
     for (int col = 0; col < q.cols(); ++col) {
-      std::vector<uint32_t> values(128);
-      for (int j = 0; j < std::min(128, k.rows() - first); ++j) values[static_cast<size_t>(j)] = v(first + j, col);
+      std::vector<uint32_t> values(p.size());
+      for (int j = 0; j < std::min(tile, k.rows() - first); ++j) values[static_cast<size_t>(j)] = v(first + j, col);
       uint32_t& one = out[static_cast<size_t>(col)];
-      one = dot(p, values, mul(one, rescale), Family::wgmma);
+      one = dot(p, values, mul(one, rescale), family);
     }
   }
   const uint32_t sum = add(add(sums[0], sums[1]), add(sums[2], sums[3]));
   const uint32_t inverse = ptx("rcp.approx.ftz.f32", sum);
   for (uint32_t& one : out) one = narrow(mul(one, inverse));
-  out.push_back(fma(largest, ln_2, mul(ptx("lg2.approx.ftz.f32", sum), ln_2)));
+  const uint32_t logarithm = ptx("lg2.approx.ftz.f32", sum);
+  out.push_back(is_sm80 ? fma(logarithm, ln_2, mul(largest, ln_2)) : fma(largest, ln_2, mul(logarithm, ln_2)));
   return out;
 }
 
@@ -162,16 +167,22 @@ TEST_CASE("attention of a tile is what the steps of one query give in integers")
 }
 
 TEST_CASE("attention of cuDNN is what the steps of one query give in integers, and its explained steps lead there") {
-  const int queries = 9, keys = 300, size = 32;
-  const Matrix q = random_matrix(queries, size, 1), k = random_matrix(keys, size, 2), v = random_matrix(keys, size, 3);
-  const AttentionShape shape{.queries = queries, .keys = keys, .head_size = size};
-  for (const bool causal : {false, true}) {
+  const int keys = 200;
+  struct Call {
+    int queries, size;
+    bool causal;
+  };
+  for (const auto& [queries, size, causal] : {Call{9, 40, false}, Call{9, 40, true}, Call{1, 128, false}}) {
+    const Matrix q = random_matrix(queries, size, 1), k = random_matrix(keys, size, 2),
+                 v = random_matrix(keys, size, 3);
+    const AttentionShape shape{.queries = queries, .keys = keys, .head_size = size};
     const AttentionPlan plan = attention_plan(shape, {.kernel = AttentionKernel::cudnn, .causal = causal});
+    CHECK(plan.kernel == (queries == 1 ? AttentionKernel::cudnn_sm80 : AttentionKernel::cudnn));
     const Attention result = attention(plan, shape, q, k, v);
     CHECK(attention(plan, shape, q, k, v, 3) == result);
     for (int query = 0; query < queries; query += 4) {
       INFO(query << (causal ? " causal" : ""));
-      std::vector<uint32_t> expected = one_query_of_cudnn(q, k, v, query, causal);
+      std::vector<uint32_t> expected = one_query_of_cudnn(q, k, v, query, causal, queries == 1);
       CHECK(result.lse(0, query) == expected.back());
       const OperatorTrace trace = trace_attention(plan, shape, q, k, v, 0, query, 5);
       CHECK(trace.steps.back().words == std::vector{expected[5]});
@@ -210,7 +221,11 @@ TEST_CASE("attention refuses shapes and types that its kernels do not take") {
   CHECK_THROWS_AS(attention_plan({.head_size = 192}, {.kernel = AttentionKernel::memory_efficient}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.kernel = AttentionKernel::memory_efficient, .window_left = 3}), Error);
   CHECK_THROWS_AS(attention_plan({.queries = 2, .head_size = 152}, {.kernel = AttentionKernel::cudnn}), Error);
-  CHECK_THROWS_AS(attention_plan({.queries = 1}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_THROWS_AS(attention_plan({.keys = 300}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_NOTHROW(attention_plan({.keys = 300}, {.kernel = AttentionKernel::cudnn_sm80}));
+  CHECK_THROWS_AS(attention_plan({.head_size = 32}, {.kernel = AttentionKernel::cudnn}), Error);
+  CHECK_THROWS_AS(attention_plan({}, {.kernel = AttentionKernel::cudnn, .causal = true}), Error);
+  CHECK_THROWS_AS(attention_plan({.queries = 2}, {.kernel = AttentionKernel::cudnn_sm80}), Error);
   CHECK_THROWS_AS(attention_plan({.queries = 2}, {.kernel = AttentionKernel::cudnn, .splits = 1}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.scale = 0.0F}), Error);
   CHECK_THROWS_AS(attention_plan({}, {.window_left = -2}), Error);

@@ -21,7 +21,7 @@ spec.loader.exec_module(check_operators)
 
 # The least number of calls of each that are packed.
 FAMILIES = {
-    "attention": (["attention"], 112), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 160),
+    "attention": (["attention"], 276), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 160),
     "reductions": (["sum", "mean", "amax", "argmax", "mean_f32", "cross_entropy"], 150), "layers": (["llama"], 4),
     "elementwise": (None, 80),
 }  # fmt: skip

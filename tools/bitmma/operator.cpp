@@ -343,7 +343,9 @@ void add_operator(Command& app, Context& context) {
   command->add_option("--scale", flags->scale, "of the scores; default 1 / sqrt(head size)");
   command->add_option("--window", flags->window, "LEFT,RIGHT: keys seen before and after a query's own; -1: all");
   command->add_option("--splits", flags->splits, "parts of the keys; default: what the library chooses");
-  command->add_option("--backend", flags->backend, "flash: FlashAttention-2; efficient: memory-efficient; cudnn")
+  command
+      ->add_option("--backend", flags->backend,
+                   "flash: FlashAttention-2; efficient: memory-efficient; cudnn, cudnn_sm80")
       ->capture_default_str();
   command->add_option("-o,--output", flags->out, "file to write: out, and lse of attention, mean and rstd of norms");
   command->add_option("--against", flags->against, "a file with recorded results: do they have the same bits?");
