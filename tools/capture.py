@@ -129,10 +129,11 @@ class Capture(TorchDispatchMode):
         self.compiled = compiled
         self.ignore_compile_internals = lambda: compiled  # else a compiled model runs its operators one by one
         self.path, self.rows, self.whole, self.seed, self.sources = path, rows, whole, seed, sources or {}
-        self.names, self.bases = {}, {}
+        self.names, self.bases, self.kept, self.depth = {}, {}, [], 0
         if model is not None:
             for name, one in [*model.named_parameters(), *model.named_buffers()]:
                 self.names.setdefault(id(one), name)
+                self.kept.append(one)  # an id is that of one tensor only while the tensor lives
                 if one.is_contiguous() and one.storage_offset() == 0:
                     self.bases[one.untyped_storage().data_ptr()] = one
         self.tensors, self.stored, self.operators, self.changed = {}, {}, [], {}
@@ -225,16 +226,22 @@ class Capture(TorchDispatchMode):
             about["generator"] = {"seed": generator.initial_seed(), "offset": generator.get_offset()}
         if launched is not None:
             about["kernels"] = launched[0]
-            if launched[1]:
-                about["slices"] = launched[1]
+            # Some kernels of f32 add their slices themselves: the third extent of the grid.
+            own = max([kernel["grid"][2] for kernel in launched[0] if "cutlass" in kernel["name"] or "xmma" in kernel["name"]], default=1)
+            slices = launched[1] or (own if func.name().startswith(("aten::mm", "aten::addmm")) and own > 1 else None)
+            if slices:
+                about["slices"] = slices
         if "attention" in about["op"]:
-            for one in args[1:3]:
-                self.store(self.number(one), one, whole=True)
+            for one, written in zip(args[1:3], given[0][1:3]):
+                self.store(written["tensor"], one, whole=True)
         result = func(*args, **kwargs)
         self.operators.append(about)
-        for argument, value in zip(schema.arguments, args):
-            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor):
-                self.changed[value.untyped_storage().data_ptr()] = len(self.operators) - 1
+        values = [*args, *(kwargs.get(argument.name) for argument in schema.arguments[len(args):])]
+        for argument, value in zip(schema.arguments, values):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for one in value if isinstance(value, (list, tuple)) else [value]:
+                    if isinstance(one, torch.Tensor):
+                        self.changed[one.untyped_storage().data_ptr()] = len(self.operators) - 1
         outputs = result if isinstance(result, (list, tuple)) else [result]
         for one in outputs:
             is_tensor = isinstance(one, torch.Tensor)
@@ -243,9 +250,14 @@ class Capture(TorchDispatchMode):
 
     # The files -------------------------------------------------------------------------------------------------------
 
+    def __enter__(self):
+        self.depth += 1
+        return super().__enter__()
+
     def __exit__(self, kind, error, trace):
         super().__exit__(kind, error, trace)
-        if kind is None and self not in torch.utils._python_dispatch._get_current_dispatch_mode_stack():
+        self.depth -= 1
+        if kind is None and self.depth == 0:
             self.save()
 
     def save(self):

@@ -30,6 +30,10 @@ class CannotSay(Exception):
     """Why an operator is not recomputed."""
 
 
+class OtherWeight(Exception):
+    """A weight of the caller's files that is not the captured one."""
+
+
 class Value(NamedTuple):
     array: np.ndarray
     known: np.ndarray | None = None
@@ -95,7 +99,7 @@ def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
-    if stored is None or not isinstance(order, list) or sorted(order) != list(range(len(shape))) or type(leading) is not int:
+    if stored is None or not isinstance(order, list) or {*map(str, order)} != {*map(str, range(len(shape)))} or len(order) != len(shape) or type(leading) is not int:
         return False
     count = math.prod(shape[at] for at in order[:leading])
     return (0 < leading < len(shape) and isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
@@ -125,6 +129,7 @@ def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[s
             need(stored.dtype == np.dtype(_dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
         need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
         need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
+    made: set[str] = set()
     for index, one in enumerate(operators):
         field = f"operator {index}"
         need(isinstance(one, dict) and isinstance(one.get("op"), str) and isinstance(one.get("args"), list) and isinstance(one.get("kwargs"), dict)
@@ -133,6 +138,11 @@ def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[s
         read = [*outputs, *tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values()))]
         need(all(isinstance(number, str) and number in tensors for number in read), field, read, "tensors that graph.json describes")
         one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
+        need(all(tensors[number]["role"] != "value" or number in made for number in read[len(outputs):]), field, read,
+             "results of operators before it, weights and inputs")
+        need(all(tensors[number]["role"] == "value" and number not in made for number in outputs) and len(set(outputs)) == len(outputs), field, outputs,
+             "outputs that no operator before it made")
+        made |= set(outputs)
         kernels = one.get("kernels", [])
         need(isinstance(kernels, list) and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels), field, kernels,
              "kernels with names")
@@ -152,7 +162,7 @@ class Capture:
             graph = json.loads((path / "graph.json").read_text())
         except OSError as error:
             raise Error(f"{path / 'graph.json'}: {error.strerror}. tools/capture.py writes a folder with this file") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
         if not isinstance(graph, dict) or graph.get("format") != FORMAT:
             raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
@@ -162,6 +172,8 @@ class Capture:
         for file in weights:
             self.weights |= _read_safetensors(file)
         self.loaded: dict[str, np.ndarray] = {}
+        self.own_weights: set[str] = set()
+        """Weights that no file of the caller has: the capture stores them, or tells how they are made."""
 
     def about(self, number: str | None) -> Tensor | None:
         if number is None:
@@ -178,20 +190,23 @@ class Capture:
         one, about = self.tensors[number], self.about(number)
         assert about is not None
         name, source = one["name"], one.get("source")
-        if number in self.data:
-            made = np.array(self.data[number])
-        elif name in self.weights:
+        is_given = name in self.weights
+        if is_given:
             made = np.asarray(self.weights[name])
+        elif number in self.data:
+            self.own_weights.add(name)
+            made = np.array(self.data[number])
         elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
             made = generated("bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32", about.shape, source["seed"],
                              source["stream"])
             made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
+            self.own_weights.add(name)
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
         if made.shape != about.shape or made.dtype != about.dtype:
-            raise CannotSay(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, {about.dtype} {list(about.shape)} in the capture")
+            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, {about.dtype} {list(about.shape)} in the capture")
         if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
-            raise CannotSay(f"the weight {name} is not the captured one: its SHA-256 differs")
+            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is not the captured one: its SHA-256 differs")
         return made
 
     def recorded(self, number: str, most: int | None = None) -> Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -14,9 +15,9 @@ import numpy as np
 
 from . import _replay_rules as rules
 from . import operators
-from ._arguments import public, unchecked
-from ._captured import CannotSay, Capture, Tensor, Value, tensors_in
-from ._errors import Error, count_of, flag_of, shown, threads_of
+from ._arguments import path_of, public, unchecked
+from ._captured import CannotSay, Capture, OtherWeight, Tensor, Value, tensors_in
+from ._errors import Error, count_of, flag_of, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
 
 
@@ -51,6 +52,8 @@ class Replay(NamedTuple):
     machine: dict[str, Any]
     seconds: float
     end_to_end: bool
+    trusted: dict[str, int]
+    """What was taken from the capture without a check, and how many tensors."""
 
     @property
     def same(self) -> bool:
@@ -72,7 +75,7 @@ class Replay(NamedTuple):
                 "differ": sum(one.differ for one in done)}  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "seconds": round(self.seconds, 3),
+        return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted, "seconds": round(self.seconds, 3),
                 "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}  # fmt: skip
 
     def __str__(self) -> str:
@@ -86,6 +89,11 @@ class Replay(NamedTuple):
             if one.status == "cannot say":
                 reasons.setdefault(f"{one.op}: {one.why}", []).append(one)
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
+        if "no rule for this operator" in {one.why for one in self.verdicts}:
+            lines.append("operators without a rule count as one operation for each output, however large they are")
+        lines += [f"taken from the capture without a check: {count} {what}" for what, count in self.trusted.items() if count]
+        if not c["outputs"]:
+            lines.append("no output was compared")
         if self.machine.get("compiled"):
             lines.append("a compiled model: its Triton kernels are not among the operators; `bitmma verify` repeats those that record_triton.py recorded")
         share = 100 * c["flops_recomputed"] / c["flops"] if c["flops"] else 0
@@ -152,6 +160,8 @@ class _Run:
         self.capture, self.rows, self.threads, self.end_to_end, self.explain = capture, rows, threads, end_to_end, explain
         self.values: dict[str, Value] = {}
         self.reasons: dict[str, str] = {}
+        self.changed: set[str] = set()
+        self.as_recorded: set[str] = set()
 
     def value(self, number: str) -> Value:
         if number in self.values:
@@ -161,11 +171,23 @@ class _Run:
         found = self.capture.recorded(number, self.rows)
         if found is None:
             raise CannotSay(self.reasons.get(number, "an input is not stored, and the operator that made it was not recomputed"))
+        role = self.capture.tensors[number]["role"]
+        if role == "changed":
+            self.changed.add(number)
+        elif role == "value" and self.end_to_end:
+            self.as_recorded.add(number)
         self.values[number] = found
         return found
 
+    def trusted(self) -> dict[str, int]:
+        return {"weights that no given file has": len(self.capture.own_weights),
+                "tensors whose memory an operator wrote through another tensor": len(self.changed),
+                "results that were not recomputed, end to end": len(self.as_recorded)}  # fmt: skip
+
     def compute(self, one: dict[str, Any]) -> list[Value | None]:
         op, outputs = _operator(one["op"]), [self.capture.about(number) for number in one["outputs"]]
+        if op.startswith(("aten.as_strided.", "aten.mean.", "aten.sum.")) and not all(self.is_contiguous(number) for number in list(tensors_in(one["args"]))[:1]):
+            raise CannotSay("its input is not contiguous")
         args = _arguments_of(one["args"], self.value)
         # Where the output lies decides no bit; its type and shape are recorded.
         options = {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory}
@@ -184,14 +206,28 @@ class _Run:
         made = rule(call, *args, **options)
         return made if isinstance(made, list) else [made]
 
+    def is_contiguous(self, number: str) -> bool:
+        """By the captured strides. Extents of 1 do not matter."""
+        one, expected = self.capture.tensors[number], 1
+        for size, stride in zip(reversed(one["shape"]), reversed(one.get("strides", []))):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
     def verdict(self, index: int, one: dict[str, Any]) -> Verdict:
         capture, op = self.capture, one["op"]
         outputs = [capture.about(number) for number in one["outputs"]]
-        flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
+        try:
+            flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
+        except LookupError:
+            flops = 0
         kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
         made: list[Value | None] | None = None
         try:
             made = self.compute(one)
+        except OtherWeight as error:
+            return Verdict(index, op, "differs", 1, 1, flops, why=str(error), kernels=kernels)
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -221,7 +257,8 @@ class _Run:
         if differ:
             return Verdict(index, op, "differs", compared, differ, flops, where, why, kernels)
         if not stored:
-            return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels)
+            return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels) if op in rules.views else \
+                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels)
         if not compared and any(one is not None and one.array.size for one in made):
             return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels)
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
@@ -233,7 +270,7 @@ class _Run:
                 return self.cause_of_product(one, made, recorded, places)
             if "dot_product" in one["op"]:
                 return self.cause_of_attention(one, recorded)
-        except (CannotSay, Error):
+        except (CannotSay, OtherWeight, Error, LookupError, TypeError, ValueError):
             pass
         return ""
 
@@ -287,11 +324,13 @@ class _Run:
 
 
 def _files(weights: Any) -> list[Path]:
-    listed = [weights] if isinstance(weights, (str, Path)) else list(weights)
+    if not isinstance(weights, (str, bytes, os.PathLike, list, tuple)):
+        raise refuse("weights", shown(weights), "the path of a safetensors file or of a folder, or a list of them")
+    listed = [path_of(one, "weights") for one in (weights if isinstance(weights, (list, tuple)) else [weights])]
     return [path for one in listed for path in (sorted(Path(one).glob("*.safetensors")) if Path(one).is_dir() else [Path(one)])]
 
 
-@public(weights=unchecked, rows=unchecked, progress=unchecked)
+@public(capture=path_of, weights=unchecked, rows=unchecked, progress=unchecked)
 def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, end_to_end: bool = False, explain: bool = True,
            threads: int = 0, progress: Callable[[int, int], object] | None = None) -> Replay:
     """Recomputes what tools/capture.py captured on a GPU, operator by operator, and compares every stored bit.
@@ -314,7 +353,7 @@ def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, e
         verdicts.append(run.verdict(index, one))
         if progress is not None:
             progress(index + 1, len(run.capture.operators))
-    return Replay(verdicts, run.capture.machine, time.monotonic() - begun, run.end_to_end)
+    return Replay(verdicts, run.capture.machine, time.monotonic() - begun, run.end_to_end, run.trusted())
 
 
 @dataclass(frozen=True)
@@ -333,9 +372,12 @@ class CapturesCompared:
 
     @property
     def same(self) -> bool:
-        return self.index is None
+        """Whether both captures store outputs of the same rows, and all of them are equal."""
+        return self.index is None and self.outputs > 0
 
     def __str__(self) -> str:
+        if self.index is None and not self.outputs:
+            return "the captures store no rows in common: nothing was compared"
         if self.index is None:
             return f"all {self.outputs} outputs that both captures store are equal"
         lines = [f"operator {self.index}, {self.op}, is the first that differs: {self.why} ({self.outputs} outputs before it are equal)"]
@@ -343,7 +385,7 @@ class CapturesCompared:
 
 
 def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:
-    given = [list(tensors_in(one["args"])) for one in ones]
+    given = [list(tensors_in([one["args"], *one["kwargs"].values()])) for one in ones]
     for numbers in zip(*given):
         abouts = [run.capture.tensors[number] for run, number in zip(runs, numbers)]
         if abouts[0]["role"] == abouts[1]["role"] == "weight":
@@ -358,11 +400,21 @@ def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any
     return ""
 
 
+def _plain(one: dict[str, Any]) -> list[Any]:
+    """The arguments without tensors."""
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(part) for part in value]
+        return "a tensor" if isinstance(value, dict) and "tensor" in value else value
+
+    return [*plain(one["args"]), *(f"{name} = {plain(value)}" for name, value in sorted(one["kwargs"].items()) if name not in _of_memory)]
+
+
 def _recorded_outputs(run: _Run, one: dict[str, Any]) -> list[Value | None]:
     return [None if number is None else run.capture.recorded(number, run.rows) for number in one["outputs"]]
 
 
-@public(first=unchecked, second=unchecked, weights=unchecked)
+@public(first=path_of, second=path_of, weights=unchecked)
 def compare_captures(first: str | Path, second: str | Path, *, weights: Any = (), threads: int = 0) -> CapturesCompared:
     """The first operator whose outputs differ in two captures of the same operators, and why: other inputs, another weight,
     another kernel. Each capture's own verdict about this operator tells which of the two follows from its inputs.
@@ -388,8 +440,10 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
         if differ:
             try:
                 why = _first_input_that_differs(both, ones)
-            except CannotSay as reason:
+            except (CannotSay, OtherWeight) as reason:
                 why = f"whether its inputs do cannot be said: {reason}"
+            if not why and _plain(ones[0]) != _plain(ones[1]):
+                why = f"the arguments are {_plain(ones[0])} and {_plain(ones[1])}"
             if not why:
                 names = [" + ".join(kernel["name"] for kernel in one.get("kernels", ())) for one in ones]
                 slices = [one.get("slices", 1) for one in ones]

@@ -19,7 +19,7 @@ examples:
   bitmma replay captured --against other               the first operator where two captures differ, and why
   bitmma replay captured --rows 16 --json              fewer rows; a report for programs
 
-exit code: 0: no output differs, 1: an output differs, 2: the request cannot be fulfilled"""
+exit code: 0: no output differs, 1: an output differs, 2: nothing was compared, or the request cannot be fulfilled"""
 
 
 def main(arguments: list[str]) -> int:
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
             compared = compare_captures(given.capture, given.against, weights=given.weights, threads=given.threads)
             document = asdict(compared) | {"same": compared.same}
             print(json.dumps(document) if given.json else compared)
-            return 0 if compared.same else 1
+            return 0 if compared.same else 1 if compared.index is not None else 2
 
         def progress(done: int, of: int) -> None:
             print(f"\r{done} of {of} operators", end="" if done < of else "\r\033[K", file=sys.stderr, flush=True)
@@ -61,4 +61,4 @@ def main(arguments: list[str]) -> int:
         if given.all:
             print("\n".join(str(one) for one in found.verdicts))
         print(found)
-    return 0 if found.first is None else 1
+    return 0 if found.same else 1 if found.first is not None else 2

@@ -10,15 +10,14 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
+from . import math as functions
 from . import operators
 from ._captured import CannotSay, Tensor, Value
 from ._errors import Error, shown
 from ._gemm import gemm
 from ._philox import uniform_of_torch
-from .math import c as c_function
 
 
 class Call(NamedTuple):
@@ -99,12 +98,19 @@ _moves: dict[str, Callable[..., Any]] = {
 views |= {f"aten.{name}": move for name, move in _moves.items()}
 
 
-@_rule(others, "aten.cat.default", "aten.stack.default")
+@_rule(others, "aten.cat.default")
 def _cat(call: Call, parts: list[Value], dim: int = 0) -> Value:
-    join = np.stack if call.outputs[0] and len(call.outputs[0].shape) > parts[0].array.ndim else np.concatenate
-    taken = [one for one in parts if one.array.ndim > 1 or one.array.size]  # torch skips empty vectors
-    known = None if all(one.known is None for one in taken) else join([one.mask() for one in taken], dim)
-    return Value(join([one.array for one in taken], dim), known)
+    taken = [one for one in parts if one.array.ndim > 1 or one.array.size] or parts[:1]  # torch skips empty vectors
+    if len({one.array.dtype for one in taken}) > 1:
+        raise CannotSay("cat of several types")
+    known = None if all(one.known is None for one in taken) else np.concatenate([one.mask() for one in taken], dim)
+    return Value(np.concatenate([one.array for one in taken], dim), known)
+
+
+@_rule(others, "aten.stack.default")
+def _stack(call: Call, parts: list[Value], dim: int = 0) -> Value:
+    known = None if all(one.known is None for one in parts) else np.stack([one.mask() for one in parts], dim)
+    return Value(np.stack([one.array for one in parts], dim), known)
 
 
 @_rule(others, "aten.embedding.default")
@@ -126,8 +132,9 @@ def _index_select(call: Call, x: Value, dim: int, at: Value) -> Value:
 
 @_rule(others, "aten.gather.default")
 def _gather(call: Call, x: Value, dim: int, at: Value, sparse_grad: bool = False) -> Value:
-    where = at.whole("the index")
-    return Value(np.take_along_axis(x.array, where, dim), None if x.known is None else np.take_along_axis(x.known, where, dim))
+    where, dim = at.whole("the index"), dim % x.array.ndim
+    part = tuple(slice(None) if axis == dim else slice(size) for axis, size in enumerate(where.shape))
+    return Value(np.take_along_axis(x.array[part], where, dim), None if x.known is None else np.take_along_axis(x.known[part], where, dim))
 
 
 @_rule(others, "aten.index_put_.default", "aten.index_put.default", "aten._unsafe_index_put.default")
@@ -135,6 +142,9 @@ def _index_put(call: Call, x: Value, at: list[Value | None], values: Value, accu
     if accumulate:
         raise CannotSay("index_put adds by atomics: no order of them is fixed")
     where = tuple(slice(None) if one is None else one.whole("an index") for one in at)
+    places = np.arange(x.array.size).reshape(x.array.shape)[where]
+    if len(np.unique(places)) != places.size:
+        raise CannotSay("index_put writes a place several times: no order of them is fixed")
     array, known = x.array.copy(), x.mask().copy()
     array[where], known[where] = values.array, values.mask()
     return Value(array, known)
@@ -142,7 +152,10 @@ def _index_put(call: Call, x: Value, at: list[Value | None], values: Value, accu
 
 @_rule(others, "aten.index_copy_.default", "aten.index_copy.default")
 def _index_copy(call: Call, x: Value, dim: int, at: Value, values: Value) -> Value:
-    where = (slice(None),) * (dim % x.array.ndim) + (at.whole("the index"),)
+    index = at.whole("the index")
+    where = (slice(None),) * (dim % x.array.ndim) + (index,)
+    if len(np.unique(index)) != index.size:
+        raise CannotSay("index_copy writes a place several times: no order of them is fixed")
     array, known = x.array.copy(), x.mask().copy()
     array[where], known[where] = values.array, values.mask()
     return Value(array, known)
@@ -171,6 +184,8 @@ def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Converted as the GPU does: NaN of 16-bit types is 7FFF."""
     if array.dtype == dtype:
         return array
+    if dtype.kind in "iu" and array.dtype.kind not in "iub" and not (np.abs(array.astype(np.float64)) < 2.0**31).all():
+        raise CannotSay("a conversion to integers of NaN or of numbers from 2^31 on")
     with np.errstate(all="ignore"):
         made = array.astype(dtype)
     if dtype.itemsize == 2 and made.dtype.kind not in "iub" and array.dtype.kind not in "iub":
@@ -195,6 +210,11 @@ def _value(given: Any) -> Value:
     return Value(np.asarray(given))
 
 
+def _require_shape(values: list[Value], to: Tensor) -> None:
+    if np.broadcast_shapes(*(one.array.shape for one in values)) != to.shape:
+        raise CannotSay(f"the output is {list(to.shape)}, but its inputs are {', '.join(str(list(one.array.shape)) for one in values)}")
+
+
 def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     """A function of elements in the type of the output: f32 arithmetic, one rounding to 16 bits."""
     to = call.outputs[0]
@@ -203,6 +223,12 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     known = None
     if any(one.known is not None for one in values):
         known = np.logical_and.reduce([np.broadcast_to(one.mask(), to.shape) for one in values])
+    _require_shape(values, to)
+    if to.dtype.itemsize == 2 and to.dtype.kind not in "iu":
+        if any(isinstance(one, Value) and one.array.dtype.kind in "iub" for one in given):
+            raise CannotSay("integers beside 16-bit numbers")
+    if any(isinstance(one, Value) and one.array.ndim == 0 and one.array.dtype != to.dtype and to.dtype.kind not in "iub" and to.shape for one in given):
+        raise CannotSay("a tensor of no dimension beside another type")
     arrays = [np.broadcast_to(one.array, to.shape) for one in values]
     if known is not None:
         arrays = [one[known] for one in arrays]
@@ -240,7 +266,8 @@ def _binary(name: str) -> _Rule:
         is_number = not isinstance(y, Value)
         if name == "div" and is_number and call.outputs[0] and call.outputs[0].dtype.kind not in "iub":
             # On CUDA a tensor is multiplied by the reciprocal of a number.
-            return _arithmetic(call, "mul", x, np.float32(1) / np.float32(y))
+            inverse: Any = np.float64(1) / np.float64(y) if call.outputs[0].dtype == np.float64 else np.float32(1) / np.float32(y)
+            return _arithmetic(call, "mul", x, inverse)
         return _arithmetic(call, name, x, y)
 
     return rule
@@ -279,6 +306,11 @@ def _selecting(function: Callable[..., Any]) -> _Rule:
         to = call.outputs[0]
         assert to is not None
         values = [None if one is None else _value(one) for one in given]
+        floats = [one.array.dtype for one in given if isinstance(one, Value) and one.array.dtype.kind not in "iub"]
+        if floats:  # a number takes the type of the tensors
+            values = [one if one is None or isinstance(was, Value) or isinstance(was, bool) else Value(one.array.astype(floats[0]))
+                      for one, was in zip(values, given)]
+        _require_shape([one for one in values if one is not None], to)
         masks = [one.mask() for one in values if one is not None and one.known is not None]
         known = np.logical_and.reduce([np.broadcast_to(one, to.shape) for one in masks]) if masks else None
         with np.errstate(all="ignore"):
@@ -295,8 +327,11 @@ def _negated(x: np.ndarray) -> np.ndarray:
 
 
 def _clamped(x: np.ndarray, low: Any = None, high: Any = None) -> np.ndarray:
-    if np.isnan(x.astype(np.float32)).any():
-        raise CannotSay("clamp of NaN")
+    bounds = [np.asarray(one) for one in (low, high) if one is not None]
+    if np.isnan(x.astype(np.float32)).any() or any((one == 0).any() and (x == 0).any() for one in bounds):
+        raise CannotSay("clamp of NaN, or of zeros at 0")
+    if x.dtype.kind in "iub" and any(one.dtype.kind not in "iub" for one in bounds):
+        raise CannotSay("clamp of integers at a floating-point number")
     x = x if low is None else np.where(x < low, np.asarray(low).astype(x.dtype), x)
     return x if high is None else np.where(x > high, np.asarray(high).astype(x.dtype), x)
 
@@ -473,8 +508,10 @@ def _rms_norm(call: Call, x: Value, shape: list[int], weight: Value | None, eps:
     if len(shape) != 1:
         raise CannotSay("a norm over several dimensions")
     w = None if weight is None else weight.whole("the weight")
+    if eps is None and x.array.dtype != np.float32:
+        raise CannotSay("rms_norm without eps of 16-bit numbers")
     if eps is None:
-        eps = float(ml_dtypes.finfo(x.array.dtype).eps)
+        eps = float(np.finfo(np.float32).eps)
     given: float = eps
     made = _by_rows(call, x, lambda rows, at, whole: [operators.rms_norm(rows, w, given, threads=call.threads)])
     return [_shaped(made[0], call.outputs[0]), None]
@@ -497,7 +534,7 @@ def _exponential_numbers(call: Call, shape: tuple[int, ...]) -> np.ndarray:
         raise CannotSay("the state of the random generator was not captured")
     uniform = uniform_of_torch(math.prod(shape), call.generator["seed"], call.generator["offset"], call.machine["multiprocessors"])
     half = np.float32(2.0**-24)
-    logarithm = c_function("__logf", uniform)
+    logarithm = functions.c("__logf", uniform)
     return np.where(uniform >= 1 - half, half, -logarithm).reshape(shape)
 
 

@@ -384,5 +384,5 @@ TEST_CASE("of tf32 the 13 ignored bits are shown with the ones that are used") {
   REQUIRE(a != used_bits(Format::tf32, a));
   CHECK_THAT(print(e), ContainsSubstring(print_bits(Format::tf32, a) + ", used " +
                                          print_bits(Format::tf32, used_bits(Format::tf32, a))) &&
-                           ContainsSubstring("of tf32 only the upper 19 bits are used"));
+                           ContainsSubstring("of tf32, only the upper 19 bits are used"));
 }

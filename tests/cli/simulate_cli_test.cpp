@@ -42,7 +42,7 @@ const test::BadRequests bad_requests({
     {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: must be one"},
     {"simulate $GOLDEN --json --format csv", "--json and --format: cannot be combined"},
     {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
-    {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv writes text"},
+    {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv write text"},
     {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors, .npy or .npz file"},
     {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: must be f16"},
 });
@@ -208,7 +208,7 @@ TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may b
   write_tensor_file(path, file);
   const Outcome outcome = run({"simulate", path, "--a", "e2m1", "--b", "e2m1"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: must be 0..0xf, one code of e2m1 a byte"));
+  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: must be 0..0xf, one code of e2m1 per byte"));
 }
 
 TEST_CASE("simulate goes on with the state that another instruction left") {

@@ -182,8 +182,8 @@ TEST_CASE("limits of memory and of open files end in an error of our own words")
   CHECK(files.code == 2);
   CHECK_THAT(files.err, ContainsSubstring("Too many open files"));
   int refused = 0;
-  // In less than 18 MB the program is there, but no memory for libstdc++ to throw anything.
-  for (const uint64_t megabytes : {18, 24, 32, 48, 64, 100, 200, 400}) {
+  // In less than 20 MB the program is there, but no memory for libstdc++ to throw anything.
+  for (const uint64_t megabytes : {20, 24, 32, 48, 64, 100, 200, 400}) {
     const Finished memory = run_program({"golden", mnemonic, "--cases", "300", "--threads", "2", "-o", path},
                                         {.most_memory_bytes = megabytes << 20});
     INFO(megabytes << " MB: " << memory.code << " " << memory.signal << " " << memory.err);

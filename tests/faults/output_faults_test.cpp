@@ -365,7 +365,7 @@ TEST_CASE("permissions, links and names: what is replaced stays what it was") {
     CHECK_THROWS_WITH(write(folder.path(std::string(256, 'a')), "new"), ContainsSubstring("too long"));
     CHECK_THROWS_WITH(write(folder.path(std::string(5000, 'a')), "new"), ContainsSubstring("too long"));
     CHECK_THROWS_WITH(write("", "new"), ContainsSubstring("empty name"));
-    CHECK_THROWS_WITH(write(std::string("a\0b", 3), "new"), ContainsSubstring("0 byte"));
+    CHECK_THROWS_WITH(write(std::string("a\0b", 3), "new"), ContainsSubstring("zero byte"));
     CHECK_THROWS_WITH(write(folder.path("file/x"), "new"), ContainsSubstring("Not a directory"));
   }
 }

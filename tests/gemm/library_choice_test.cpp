@@ -104,7 +104,7 @@ TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are re
   }
 }
 
-TEST_CASE("the plan of a library's choice has its slices; a kernel without a plan is named") {
+TEST_CASE("the plan of a library's choice has its slices, and a kernel without a plan is named") {
   const GemmInputs inputs{.a = drawn(Format::bf16, 8, 4096), .b = drawn(Format::bf16, 4096, 64)};
   LibraryCall call = call_of(inputs);
   CHECK(call == LibraryCall{.a = Format::bf16, .b = Format::bf16, .m = 8, .n = 64, .k = 4096});

@@ -226,7 +226,7 @@ TEST_CASE("of several files those before a failure are written, and the one that
   const Ended ended = run(folder, fmt::format("gpu run '{}' -o '{}'", folder.path("in"), folder.path("out")),
                           {{"FAKE_CUDA_FAIL", "cuLaunchKernel:2:719"}});
   CHECK(ended.code == 2);
-  CHECK_THAT(ended.err, ContainsSubstring(fmt::format("1 of 3 files done; not {}:\nerror: GPU: cuLaunchKernel",
+  CHECK_THAT(ended.err, ContainsSubstring(fmt::format("1 of 3 files done; not done: {}:\nerror: GPU: cuLaunchKernel",
                                                       folder.path("in/b.safetensors"))));
   CHECK(std::filesystem::exists(folder.path("out/a.safetensors")));
   CHECK(std::ranges::distance(std::filesystem::directory_iterator(folder.path("out"))) == 1);
@@ -253,7 +253,7 @@ TEST_CASE("errors without names and texts, and PTX that is refused with a log, w
              ContainsSubstring("error: GPU: cuInit = an error without a name (12345): must be success; nvidia-smi"));
 
   const Environment refused{{"FAKE_CUDA_FAIL", "cuModuleLoadDataEx:1:218"}};
-  const std::string kernel = "the kernel is that of wgmma.mma_async";
+  const std::string kernel = "the kernel was made for wgmma.mma_async";
   CHECK_THAT(run(folder, file, refused).err,
              ContainsSubstring("GPU: cuModuleLoadDataEx = CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed, "
                                "without a log: must be success; ") &&

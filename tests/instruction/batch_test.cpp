@@ -284,8 +284,8 @@ TEST_CASE("what a batch refuses is named, and D stays as it was") {
   BatchOperands operands = of_dense.operands();
   operands.scale_a = operands.a, operands.metadata = operands.b;
   const std::string surplus = refused(dense, Target::sm_80, 1, operands);
-  CHECK_THAT(surplus, ContainsSubstring("scale_a = given: must be none: "));
-  CHECK_THAT(surplus, ContainsSubstring("metadata = given: must be none: A of "));
+  CHECK_THAT(surplus, ContainsSubstring("scale_a = given: must be absent: "));
+  CHECK_THAT(surplus, ContainsSubstring("metadata = given: must be absent: A of "));
 
   operands = of_scaled.operands(), operands.scale_b = {};
   CHECK_THAT(refused(scaled, Target::sm_120a, 1, operands),

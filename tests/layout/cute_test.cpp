@@ -64,7 +64,7 @@ TEST_CASE("layouts as CuTe prints them: pointers, offsets, static integers, any 
   const CuteLayout offset = parse_cute("Sw<3,3,3> o _0 o (_8,_64):(_64,_1)", 16);
   CHECK(offset.swizzle.id == Swizzle::b128);
   REQUIRE(offset.remarks.size() == 1);
-  CHECK(offset.remarks[0] == "Swizzle<3,3,3> counts elements of 16 bits: Swizzle<3,4,3> on byte addresses");
+  CHECK(offset.remarks[0] == "Swizzle<3,3,3> counts elements of 16 bits; on byte addresses it is Swizzle<3,4,3>");
   CHECK(parse_cute("Swizzle<3,5,3> o (8,256):(256,1)", 4).swizzle.id == Swizzle::b128);
   CHECK(parse_cute("Swizzle<3,7,3> o (8,1024):(1024,1)", 1).swizzle.id == Swizzle::b128);
   CHECK(parse_cute("Swizzle<2,5,2> o (32,4):(1,32)", 4).swizzle.id == Swizzle::b128_atom32);

@@ -11,12 +11,14 @@ import pytest
 import bitmma
 from bitmma import _arrays
 from bitmma._types import TargetName
+from conftest import ROOT
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 TMEM_LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32"
 A, B = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
 X = np.ones(3, np.float32)
+CAPTURE = ROOT / "data" / "captures" / "tiny_experts"
 ITSELF: dict = {}
 ITSELF["plan"] = ITSELF
 
@@ -62,7 +64,8 @@ def good_arguments() -> dict:
         "layout.ldmatrix": {}, "layout.scales": dict(rows=2, blocks=2), "layout.cute": dict(text="(8,16):(16,1)"),
         "layout.algebra": dict(operation="coalesce", first="(2,3):(1,4)"), "layout.bank_conflicts": dict(addresses=[0, 4]),
         "layout.offsets": dict(text="(2,3):(1,4)"), "layout.tma": dict(rows=8, cols=64),
-        "explain_product": dict(a=a, b=b),
+        "explain_product": dict(a=a, b=b), "replay": dict(capture=str(CAPTURE), rows=1),
+        "compare_captures": dict(first=str(CAPTURE), second=str(CAPTURE)),
         "quantize": dict(x=np.ones((2, 32), np.float32), recipe="ocp_mxfp4"), "quantize_recipes": {},
         "tensor_map": dict(array=np.zeros((8, 64), np.float16), box=(8, 64)),
         "kernel": dict(ptx=".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }"),

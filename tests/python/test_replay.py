@@ -232,6 +232,63 @@ def test_a_weight_is_checked_by_its_hash(tmp_path):
     assert any("SHA-256" in one.why for one in found.verdicts if one.op == MM)
 
 
+def written(path, **tensors):
+    """A safetensors file of bfloat16."""
+    header, data = {}, b""
+    for name, one in tensors.items():
+        header[name.replace("__", ".")] = {"dtype": "BF16", "shape": list(one.shape), "data_offsets": [len(data), len(data) + one.nbytes]}
+        data += one.tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def test_a_given_weight_must_be_the_captured_one(tmp_path):
+    capture = Capture(folder / "tiny_llama")
+    number = next(number for number, one in capture.tensors.items() if one.get("name") == "lm_head.weight")
+    weight = capture.weight(number).array
+    right = bitmma.replay(folder / "tiny_llama", weights=written(tmp_path / "right.safetensors", lm_head__weight=weight))
+    assert right.same and right.trusted["weights that no given file has"] == 21
+    wrong = bitmma.replay(folder / "tiny_llama", weights=[written(tmp_path / "wrong.safetensors", lm_head__weight=one_bit(weight.copy()))])
+    assert not wrong.same and "lm_head.weight is not the captured one" in wrong.first.why
+
+
+def test_the_command_ends_with_what_it_found(tmp_path, capsys):
+    from bitmma._replay_command import main
+    capture = str(folder / "tiny_experts")
+    assert main([capture, "--rows", "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["same"]
+    assert main([capture, "--against", capture]) == 0 and main([str(tmp_path)]) == 2
+    at = operator("tiny_experts", MM, -3, "layers.1.mlp.experts.")
+    served = str(Server("tiny_experts", at, swapped_expert).serve(tmp_path / "served"))
+    assert main([served, "--no-explain"]) == 1 and main([capture, "--against", served]) == 1
+    assert main([str(edited(tmp_path, lambda graph: graph.update(operators=[])))]) == 2  # nothing was compared
+    with pytest.raises(SystemExit):
+        main([capture, "--against", capture, "--rows", "2"])
+
+
+def test_results_that_are_not_stored_are_not_checked(tmp_path):
+    def change(graph):
+        for one in graph["operators"]:
+            if one["op"] == MM:
+                for number in one["outputs"]:
+                    graph["tensors"]["not " + number] = {name: value for name, value in graph["tensors"][number].items() if name != "sampled"}
+                one["outputs"] = ["not " + number for number in one["outputs"]]
+    with pytest.raises(bitmma.Error, match="results of operators before it"):
+        bitmma.replay(edited(tmp_path, change))
+
+
+def test_an_operator_whose_outputs_are_not_stored_is_counted(tmp_path):
+    def change(graph):
+        last = graph["operators"][operator("tiny_llama", MM, -1)]
+        graph["tensors"][last["outputs"][0]].pop("sampled", None)
+        graph["tensors"]["unstored"] = graph["tensors"][last["outputs"][0]]
+        at = graph["operators"].index(last)
+        del graph["operators"][at + 1:]
+        last["outputs"] = ["unstored"]
+    found = bitmma.replay(edited(tmp_path, change))
+    assert found.verdicts[-1].status == "cannot say" and "stores no output" in found.verdicts[-1].why
+
+
 def test_unknown_operators_and_kernels_are_named(tmp_path):
     def change(graph):
         graph["operators"][operator("tiny_llama", "aten.silu.default")]["op"] = "vendor.silu.default"

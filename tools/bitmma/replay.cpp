@@ -23,6 +23,7 @@ struct ReplayFlags {
 // Exit code 1 means that an output differs; Python's own errors must not end with it.
 constexpr const char* python_program =
     "import sys\n"
+    "sys.path.pop(0)\n"  // the current folder, which may be a stranger's capture
     "try:\n"
     "  from bitmma._replay_command import main\n"
     "except ImportError as error:\n"
