@@ -64,6 +64,9 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
                                            bool saturate) {
   if (model.quad_pairs || model.scaling != Scaling::none || (m != 8 && m != cols) || k < 1) return std::nullopt;
   if (model.step_order == StepOrder::byte_pairs && k % 4 != 0) return std::nullopt;
+  for (const Format format : {a, b, model.output}) {
+    if (info(format).bits > 32) return std::nullopt;  // f64
+  }
   WarpProduct product(model, a, b, m, k, saturate);
   if (product.places_ > most_places) return std::nullopt;
   const auto is_integer = [](Format format) { return info(format).bits <= 8 && format != Format::b1; };
