@@ -459,7 +459,7 @@ def test_the_program_on_a_worker(client, tmp_path):
     first = report.units["gpu mma.sync seed 5 outputs 1000000 unit 2"]["first"]
     assert report.table == {"wgmma on a GPU": bitmma.Comparison(36, 3006, 1, 1, first)}
     assert "--seed 5 --first-unit 2" in report.total.first and "seconds" not in str(report.units)
-    with pytest.raises(bitmma.Error, match="command line program"):
+    with pytest.raises(bitmma.Error, match="program on PATH"):
         bd.gpu_campaign(program=str(tmp_path / "none"), client=client)
 
 
