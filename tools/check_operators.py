@@ -215,7 +215,11 @@ def main():
         key = (call.get("api") or call["op"], kernel_of(about))
         row = rows.setdefault(key, [0, 0, 0, 0, 0])
         row[0] += 1
-        found = computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
+        try:
+            found = computed(call, int(about["seed"]), tensors, json.loads(about["kernel"]))
+        except bitmma.Error as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            found = None
         if found is None:
             row[1] += 1
             continue

@@ -29,6 +29,14 @@ _stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 class CannotSay(Exception):
     """Why an operator is not recomputed."""
 
+    code = "not recomputed"
+
+
+class NoRule(CannotSay):
+    """No rule tells how the operator is computed."""
+
+    code = "no rule"
+
 
 class OtherWeight(Exception):
     """A weight of the caller's files that is not the captured one."""
@@ -99,8 +107,9 @@ def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
-    if stored is None or not isinstance(order, list) or {*map(str, order)} != {*map(str, range(len(shape)))} or len(order) != len(shape) or type(leading) is not int:
+    if stored is None or not isinstance(order, list) or any(type(one) is not int for one in [*order, leading]) or sorted(order) != [*range(len(shape))]:
         return False
+    assert isinstance(leading, int)
     count = math.prod(shape[at] for at in order[:leading])
     return (0 < leading < len(shape) and isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
             and list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)])

@@ -22,7 +22,7 @@ class LibraryChoice(NamedTuple):
     slices: int
     """Of K; 0: one."""
     exact: bool
-    """This shape was recorded."""
+    """This shape was recorded, or the recorded M below and above it take the same kernel."""
     shape: tuple[int, int, int]
     """The recorded M, N and K."""
     output: str

@@ -16,7 +16,7 @@ import numpy as np
 from . import _replay_rules as rules
 from . import operators
 from ._arguments import path_of, public, unchecked
-from ._captured import CannotSay, Capture, OtherWeight, Tensor, Value, tensors_in
+from ._captured import CannotSay, Capture, NoRule, OtherWeight, Tensor, Value, tensors_in
 from ._errors import Error, count_of, flag_of, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
 
@@ -28,7 +28,7 @@ class Verdict:
     index: int
     op: str
     status: str
-    """"same", "differs", "cannot say", or "moves": an operator that only moves elements or whose outputs are not stored."""
+    """"same", "differs", "cannot say", or "moves": an operator that moves elements, and of whose outputs the capture stores none."""
     outputs: int
     """The number of outputs compared."""
     differ: int
@@ -37,6 +37,8 @@ class Verdict:
     why: str = ""
     """What explains a difference, or why nothing can be said."""
     kernels: tuple[str, ...] = ()
+    code: str = ""
+    """Of "cannot say": "no rule", or "not recomputed" for any other reason."""
 
     def __str__(self) -> str:
         text = {"same": f"same bits ({self.outputs} outputs)", "differs": f"{self.differ} of {self.outputs} outputs differ", "cannot say": "cannot say",
@@ -89,7 +91,7 @@ class Replay(NamedTuple):
             if one.status == "cannot say":
                 reasons.setdefault(f"{one.op}: {one.why}", []).append(one)
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
-        if "no rule for this operator" in {one.why for one in self.verdicts}:
+        if any(one.code == NoRule.code for one in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
         lines += [f"taken from the capture without a check: {count} {what}" for what, count in self.trusted.items() if count]
         if not c["outputs"]:
@@ -200,7 +202,7 @@ class _Run:
             return [Value(arrays, masks)]
         rule = rules.pointwise.get(op) or rules.of_rows.get(op) or rules.others.get(op)
         if rule is None:
-            raise CannotSay("no rule for this operator")
+            raise NoRule("no rule for this operator")
         call = rules.Call(outputs, [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None, one.get("slices", 0), self.capture.machine,
                     self.rows, self.threads, one.get("generator"))
         made = rule(call, *args, **options)
@@ -230,11 +232,12 @@ class _Run:
             return Verdict(index, op, "differs", 1, 1, flops, why=str(error), kernels=kernels)
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
+            code = error.code if isinstance(error, CannotSay) else CannotSay.code
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = f"its arguments are not those that the rule expects: {shown(str(error))}"
+            reason, code = f"its arguments are not those that the rule expects: {shown(str(error))}", CannotSay.code
         if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
-            return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels)
+            return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels, code=code)
         compared, differ, where, why = 0, 0, "", ""
         stored = False
         for number, about, value in zip(one["outputs"], outputs, made):
@@ -246,6 +249,8 @@ class _Run:
             recorded = capture.recorded(number, self.rows)
             if recorded is not None:
                 stored = True
+                if not self.end_to_end:
+                    self.values[number] = recorded
                 count, places = _compared(value, recorded)
                 compared, differ = compared + count, differ + len(places)
                 if len(places) and not where:
@@ -258,9 +263,9 @@ class _Run:
             return Verdict(index, op, "differs", compared, differ, flops, where, why, kernels)
         if not stored:
             return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels) if op in rules.views else \
-                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels)
+                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels, code=CannotSay.code)
         if not compared and any(one is not None and one.array.size for one in made):
-            return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels)
+            return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels, code=CannotSay.code)
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
 
     def cause(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:

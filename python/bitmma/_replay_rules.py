@@ -98,19 +98,22 @@ _moves: dict[str, Callable[..., Any]] = {
 views |= {f"aten.{name}": move for name, move in _moves.items()}
 
 
+def _joined(join: Callable[..., np.ndarray], parts: list[Value], dim: int) -> Value:
+    known = None if all(one.known is None for one in parts) else join([one.mask() for one in parts], dim)
+    return Value(join([one.array for one in parts], dim), known)
+
+
 @_rule(others, "aten.cat.default")
 def _cat(call: Call, parts: list[Value], dim: int = 0) -> Value:
     taken = [one for one in parts if one.array.ndim > 1 or one.array.size] or parts[:1]  # torch skips empty vectors
     if len({one.array.dtype for one in taken}) > 1:
         raise CannotSay("cat of several types")
-    known = None if all(one.known is None for one in taken) else np.concatenate([one.mask() for one in taken], dim)
-    return Value(np.concatenate([one.array for one in taken], dim), known)
+    return _joined(np.concatenate, taken, dim)
 
 
 @_rule(others, "aten.stack.default")
 def _stack(call: Call, parts: list[Value], dim: int = 0) -> Value:
-    known = None if all(one.known is None for one in parts) else np.stack([one.mask() for one in parts], dim)
-    return Value(np.stack([one.array for one in parts], dim), known)
+    return _joined(np.stack, parts, dim)
 
 
 @_rule(others, "aten.embedding.default")
@@ -137,39 +140,37 @@ def _gather(call: Call, x: Value, dim: int, at: Value, sparse_grad: bool = False
     return Value(np.take_along_axis(x.array[part], where, dim), None if x.known is None else np.take_along_axis(x.known[part], where, dim))
 
 
+def _written(x: Value, where: tuple[Any, ...], values: Value, what: str) -> Value:
+    """`x` with `values` at the places `where`."""
+    places = np.arange(x.array.size).reshape(x.array.shape)[where]
+    if len(np.unique(places)) != places.size:
+        raise CannotSay(f"{what} writes a place several times: no order of them is fixed")
+    array, known = x.array.copy(), x.mask().copy()
+    array[where], known[where] = values.array, values.mask()
+    return Value(array, known)
+
+
+def _along(x: Value, dim: int, at: Value) -> tuple[Any, ...]:
+    return (slice(None),) * (dim % x.array.ndim) + (at.whole("the index"),)
+
+
 @_rule(others, "aten.index_put_.default", "aten.index_put.default", "aten._unsafe_index_put.default")
 def _index_put(call: Call, x: Value, at: list[Value | None], values: Value, accumulate: bool = False) -> Value:
     if accumulate:
         raise CannotSay("index_put adds by atomics: no order of them is fixed")
-    where = tuple(slice(None) if one is None else one.whole("an index") for one in at)
-    places = np.arange(x.array.size).reshape(x.array.shape)[where]
-    if len(np.unique(places)) != places.size:
-        raise CannotSay("index_put writes a place several times: no order of them is fixed")
-    array, known = x.array.copy(), x.mask().copy()
-    array[where], known[where] = values.array, values.mask()
-    return Value(array, known)
+    return _written(x, tuple(slice(None) if one is None else one.whole("an index") for one in at), values, "index_put")
 
 
 @_rule(others, "aten.index_copy_.default", "aten.index_copy.default")
 def _index_copy(call: Call, x: Value, dim: int, at: Value, values: Value) -> Value:
-    index = at.whole("the index")
-    where = (slice(None),) * (dim % x.array.ndim) + (index,)
-    if len(np.unique(index)) != index.size:
-        raise CannotSay("index_copy writes a place several times: no order of them is fixed")
-    array, known = x.array.copy(), x.mask().copy()
-    array[where], known[where] = values.array, values.mask()
-    return Value(array, known)
+    return _written(x, _along(x, dim, at), values, "index_copy")
 
 
 @_rule(others, "aten.index_add_.default", "aten.index_add.default")
 def _index_add(call: Call, x: Value, dim: int, at: Value, values: Value, alpha: int = 1) -> Value:
-    rows = at.whole("the index")
-    if len(np.unique(rows)) != len(rows) or alpha != 1 or dim % x.array.ndim:
-        raise CannotSay("index_add_ adds several values to a row: no order of them is fixed")
-    array, known = x.array.copy(), x.mask().copy()
-    sums = _arithmetic(call._replace(outputs=[Tensor(array.dtype, values.array.shape)]), "add", Value(array[rows], known[rows]), values)
-    array[rows], known[rows] = sums.array, sums.mask()
-    return Value(array, known)
+    where = _along(x, dim, at)
+    sums = _binary("add")(call._replace(outputs=[Tensor(x.array.dtype, values.array.shape)]), Value(x.array[where], x.mask()[where]), values, alpha)
+    return _written(x, where, sums, "index_add")
 
 
 @_rule(others, "aten.copy_.default", "aten._to_copy.default", "aten.to.dtype")

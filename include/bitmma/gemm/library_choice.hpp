@@ -39,8 +39,8 @@ struct LibraryChoice {
   std::string kernel = {};  // names of the call's kernels; `*` stands for what decides no bit, such as tiles of nvjet
   int slices = 0;           // of K; 0: one
   Format d = Format::bf16;
-  bool exact = false;                                          // the shape was recorded
-  int64_t m = 0, n = 0, k = 0;                                 // the recorded shape
+  bool exact = false;           // the shape was recorded, or the recorded M below and above it take the same kernel
+  int64_t m = 0, n = 0, k = 0;  // the recorded shape
   std::string library = {}, gpu = {}, kind = {}, layout = {};  // "cublas 13.1", "H100", "bf16 bias", "nt"
 
   bool operator==(const LibraryChoice&) const = default;
