@@ -12,18 +12,27 @@ if(NOT BITMMA_UNITY)
   return()
 endif()
 set_target_properties(bitmma_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-# These two warn of what a neighbour has; builds with tests show a file's own.
-target_compile_options(bitmma_objects PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
+# These two warn of what a neighbour has; builds with tests show a file's own. Linked last, so that they follow -Wshadow.
+add_library(bitmma_unity_settings INTERFACE)
+target_compile_options(bitmma_unity_settings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
+target_link_libraries(bitmma_objects PRIVATE bitmma_unity_settings)
 # Files by themselves, since a neighbour has one of their names for something else.
 set(alone core/target_names.cpp files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
-          instruction/text/operands.cpp)
+          instruction/confirmed.cpp instruction/evidence_rows.cpp instruction/support_instruction.cpp
+          instruction/text/operands.cpp kernel/ptx_module.cpp layout/canonical.cpp operators/norms.cpp
+          operators/recipes.cpp)
+file(GLOB opcodes RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/kernel/ops_*.cpp)
+list(APPEND alone ${opcodes})
 foreach(family mma_sync tcgen05 tmem_move wgmma)
   list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/text.cpp)
 endforeach()
 set(most_in_group 8)
-foreach(folder analysis c_api core files gemm hardware instruction/mma_sync instruction/tcgen05 instruction/text
-               instruction/tmem_move instruction/wgmma memory stimulus survey)
+foreach(folder analysis c_api core files gemm hardware instruction instruction/mma_sync instruction/tcgen05 instruction/text
+               instruction/tmem_move instruction/wgmma kernel layout memory operators stimulus survey)
   file(GLOB_RECURSE paths RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
+  if(folder STREQUAL instruction)  # those of its folders have groups of their own
+    list(FILTER paths EXCLUDE REGEX "instruction/.*/")
+  endif()
   list(REMOVE_ITEM paths ${alone})
   string(MAKE_C_IDENTIFIER ${folder} name)
   set(count 0)

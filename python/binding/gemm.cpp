@@ -264,7 +264,7 @@ nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
 }
 
 /// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; adds the type of D if the chain has another type.
-std::string repr_of(const BoundPlan& one) {
+std::string repr_of_plan(const BoundPlan& one) {
   const GemmPlan& plan = one.plan;
   std::string chain = "fma.rn.f32";
   Format d = Format::f32;
@@ -342,7 +342,7 @@ void bind_gemm(nb::module_& module) {
       .def_prop_ro(
           "fields", [](const BoundPlan& one) { return nb::cast<nb::dict>(from_json(print_json(one.plan))); },
           "The plan as a dictionary.")
-      .def("__repr__", repr_of)
+      .def("__repr__", repr_of_plan)
       .def("__str__", [](const BoundPlan& one) { return print_plan(one.plan); })
       .def(
           "__eq__",

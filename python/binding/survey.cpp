@@ -29,8 +29,8 @@ nb::object read_survey_file(const std::string& path, bool search, int threads) {
   return said;
 }
 
-void run(const std::string& path, const std::vector<std::string>& command, uint64_t seed, double seconds,
-         double unit_seconds, int jobs, const std::string& only, bool retry, nb::object progress) {
+void run_units(const std::string& path, const std::vector<std::string>& command, uint64_t seed, double seconds,
+               double unit_seconds, int jobs, const std::string& only, bool retry, nb::object progress) {
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<bool> interrupted = false;
   const nb::gil_scoped_release release;
@@ -92,8 +92,8 @@ void run_sealed_unit(const std::string& point, const std::string& path, const st
 }  // namespace
 
 void bind_survey(nb::module_& module) {
-  module.def("run_survey", run, "path"_a, "command"_a, "seed"_a, "seconds"_a, "unit_seconds"_a, "jobs"_a, "only"_a,
-             "retry"_a, "progress"_a.none());
+  module.def("run_survey", run_units, "path"_a, "command"_a, "seed"_a, "seconds"_a, "unit_seconds"_a, "jobs"_a,
+             "only"_a, "retry"_a, "progress"_a.none());
   module.def("end_with_survey", end_with_survey);
   module.def("run_survey_unit", run_unit, "unit"_a, "path"_a, "seed"_a, "device"_a, "rehearse"_a.none());
   module.def("run_sealed", run_sealed_prediction, "path"_a, "command"_a, "unit_seconds"_a, "jobs"_a, "out"_a);

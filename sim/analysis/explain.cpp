@@ -191,10 +191,10 @@ class Explainer {
   std::vector<ExplainedStep> steps() const {
     if (model_.arithmetic == Arithmetic::fma_chain || model_.arithmetic == Arithmetic::fma_pairs) return operations();
     std::vector<ExplainedStep> steps;
-    product_by_steps(model_, one_, [&](const Operands& operands, const KStep& step) {
+    static_cast<void>(product_by_steps(model_, one_, [&](const Operands& operands, const KStep& step) {
       steps.push_back(explain_step(operands, step, steps.empty() && !model_.c_last));
       return code_of_d(steps.back().d);
-    });
+    }));
     if (model_.c_last && one_.c) steps.push_back(c_at_last(steps.back().d));
     return steps;
   }

@@ -23,10 +23,8 @@ std::optional<std::string> plain_digits(std::string_view text) {
     if (!is_separator) digits += low;
   }
   for (const std::string_view suffix : {"ull", "llu", "ul", "lu", "ll", "u", "l"}) {
-    if (digits.size() > suffix.size() && digits.ends_with(suffix)) {
-      digits.resize(digits.size() - suffix.size());
-      break;
-    }
+    if (digits.size() > suffix.size() && digits.ends_with(suffix))
+      return digits.substr(0, digits.size() - suffix.size());
   }
   return digits;
 }

@@ -90,7 +90,7 @@ Report describe_ptx(std::string_view text, std::optional<Target> target = {});
 /// The tensor-core statements of a PTX file: {"file", "version", "target", "instructions", "counts", "legal",
 /// "illegal", "not_read"}. An illegal or unknown instruction has "violations". Without `target`, the file's .target
 /// applies.
-struct PtxFileReport {
+struct [[nodiscard]] PtxFileReport {
   Report report = {};
   int64_t legal = 0, illegal = 0, not_read = 0;  // numbers of instructions
   int64_t described = 0;                         // statements, or instructions of a SASS listing, that were described

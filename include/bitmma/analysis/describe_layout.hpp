@@ -22,7 +22,7 @@ namespace bitmma {
 Report describe(const CuteLayout& cute, Target target, const DescriptorAnswer& answer, int max_lines = 32);
 
 /// Whether a descriptor reads the elements from where a layout stores them.
-struct LayoutComparison {
+struct [[nodiscard]] LayoutComparison {
   bool is_same = false;  // true too if each instruction reads the same bytes
   Report report = {};
 };
@@ -47,7 +47,7 @@ TmemNeeds tmem_needs_of(const Tcgen05Mma& instruction);
 /// Whether a kernel that issues several instructions along K keeps more than this. Accumulators alone do not grow.
 bool grows_along_k(const TmemNeeds& needs);
 
-struct TmemPlanReport {
+struct [[nodiscard]] TmemPlanReport {
   bool fits = false;
   Report report = {};
   Picture picture = {};  // shows all CTAs

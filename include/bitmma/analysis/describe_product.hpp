@@ -13,7 +13,7 @@
 namespace bitmma {
 
 /// A computed product, and the D with which it is compared.
-struct ProductResult {
+struct [[nodiscard]] ProductResult {
   GemmPlan plan = {};
   int64_t k = 0;
   Matrix d = {};

@@ -49,7 +49,7 @@ struct Finding {
   bool explains_all = false;       // the faults reproduce every output of every searched case
 };
 
-struct Diagnosis {
+struct [[nodiscard]] Diagnosis {
   int64_t cases = 0, outputs = 0, wrong = 0;    // of the comparison
   int64_t wrong_cases = 0, searched_cases = 0;  // the search uses only some of the wrong cases
   int64_t searched_wrong = 0;                   // wrong outputs in the searched cases

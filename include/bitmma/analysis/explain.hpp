@@ -137,7 +137,7 @@ struct Alternative {
   std::optional<double> error_ulp = {};
 };
 
-struct Explanation {
+struct [[nodiscard]] Explanation {
   std::string instruction = {}, rule = {};
   Target target = Target::sm_90a;
   Evidence evidence = Evidence::model_choice;

@@ -61,7 +61,7 @@ struct RuleFact {
   bool operator==(const RuleFact&) const = default;
 };
 
-struct FoundRule {
+struct [[nodiscard]] FoundRule {
   /// A rule that reproduces every bit: the target's row if it does, else the rule nearest to it. Nothing if none does.
   std::optional<AccumulatorModel> rule = {};
   /// All rules that reproduce every bit, those nearest to the target's row first; at most max_survivors.

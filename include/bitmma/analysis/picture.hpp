@@ -26,7 +26,7 @@ struct PictureArrow {
   std::string text = {};
 };
 
-struct Picture {
+struct [[nodiscard]] Picture {
   std::string title = {};
   std::vector<std::string> notes = {};  // lines below the title: CuTe notation, orientation, source
   std::string corner = {};              // heading of the row heads

@@ -30,7 +30,7 @@ enum class Tone : uint8_t { plain, good, warning, bad };
 struct ReportMember;
 
 /// A null, a boolean, a number, a text, a list, or an object with ordered members; each may have lines of text.
-struct Report {
+struct [[nodiscard]] Report {
   using List = std::vector<Report>;
   using Members = std::vector<ReportMember>;
   using Value = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, List, Members>;

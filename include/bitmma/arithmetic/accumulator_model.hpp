@@ -69,7 +69,7 @@ struct Overrides {
   bool operator==(const Overrides&) const = default;
 };
 
-struct AccumulatorModel {
+struct [[nodiscard]] AccumulatorModel {
   TargetSet targets = {};  // that add by this row; other targets add like one of them (core/target.hpp)
   Family family = Family::wgmma;
   FormatSet inputs = {};  // A and B may be any two of these

@@ -124,7 +124,7 @@ constexpr int k_code_of(MmaKind kind, bool sparse, int k) {
 /// The code of a K. Throws Error with the kind's legal K values if this one is not legal.
 int require_k_code(MmaKind kind, bool sparse, int k);
 
-struct InstructionDescriptor {
+struct [[nodiscard]] InstructionDescriptor {
   MmaKind kind = MmaKind::f16;
   int m = 128, n = 8;
   Format d = Format::f32, a = Format::f16, b = Format::f16;

@@ -25,7 +25,7 @@
 namespace bitmma {
 
 /// A descriptor with its byte quantities decoded.
-struct SmemDescriptor {
+struct [[nodiscard]] SmemDescriptor {
   Target target = Target::sm_90a;
   int64_t start_address_bytes = 0;
   Strides strides = {};

@@ -22,7 +22,7 @@
 
 namespace bitmma {
 
-struct ZeroColumnMask {
+struct [[nodiscard]] ZeroColumnMask {
   std::array<int, 4> start_count{};  // columns of the pattern to skip before each sub-mask
   std::array<int, 4> first_span{};   // 1: the pattern starts with the zeroed run
   bool non_zero_mask = false;        // false: every column is used, whatever the other fields

@@ -28,7 +28,7 @@ struct Mismatch {
 /// "case 3, row 17, col 5 (thread 38, register 3, bit 0): expected 0x3f800000 (1), actual 0x3f800001 (1.0000001)".
 std::string print(const Mismatch& mismatch);
 
-struct Comparison {
+struct [[nodiscard]] Comparison {
   int64_t cases = 0;
   int64_t outputs = 0;
   int64_t mismatches = 0;  // outputs, and cells outside D
@@ -78,7 +78,7 @@ void require_same_cases(const std::string& path, const std::string& name, int64_
 Comparison compare(const VectorFile& expected, const VectorFile& actual);
 
 /// An input that differs between two files.
-struct InputDifference {
+struct [[nodiscard]] InputDifference {
   std::string name;   // A, B, C, "scales of A", ...; of what moves data the tensor
   int64_t cases = 0;  // number of cases in which it differs
 

@@ -29,7 +29,7 @@ struct RecordedArgument {
   std::optional<int64_t> scratch = {};  // size of a zeroed scratch buffer, which verify does not compare
 };
 
-struct RecordedLaunch {
+struct [[nodiscard]] RecordedLaunch {
   std::string entry = {}, label = {};
   int module = 0;  // index of the tensor ptx.MODULE
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
@@ -40,7 +40,7 @@ struct RecordedLaunch {
   int memories = 0;  // number of tensors before.LAUNCH.0 and so on
 };
 
-struct LaunchFile {
+struct [[nodiscard]] LaunchFile {
   TensorFile file = {};
   Target target = Target::sm_90a;
   std::vector<RecordedLaunch> launches = {};
@@ -53,7 +53,7 @@ bool has_launches(const TensorFile& file);
 LaunchFile as_launch_file(TensorFile file);
 
 /// The result of running a launch again.
-struct LaunchComparison {
+struct [[nodiscard]] LaunchComparison {
   int64_t changed_bytes = 0;    // in all its memories, changed by the GPU
   int64_t differing_bytes = 0;  // that differ between the GPU and bitmma
   struct First {

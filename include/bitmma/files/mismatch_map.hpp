@@ -16,7 +16,7 @@ namespace bitmma {
 
 /// How often each output of the compared cases differs. Empty if nothing differs, or if the shapes of D differ between
 /// cases.
-struct MismatchMap {
+struct [[nodiscard]] MismatchMap {
   int rows = 0, cols = 0;
   std::vector<int64_t> counts = {};  // by row, then column
   int64_t cases = 0;                 // cases with a difference
@@ -40,7 +40,7 @@ bool has_pattern(const MismatchMap& map, const Instruction& instruction);
 
 /// The map as at most 16 lines of at most 64 characters. A character covers a block of rows and columns in all
 /// differing cases: '.' nothing differs, '+' something, '#' everything.
-struct DrawnMap {
+struct [[nodiscard]] DrawnMap {
   int rows_per_line = 1, cols_per_character = 1;
   std::vector<std::string> lines = {};
 };

@@ -38,7 +38,7 @@ std::vector<OperatorTensor> read_operands(const std::vector<std::string>& paths,
 TensorFile operator_file(std::string_view name, const std::vector<OperatorTensor>& results);
 
 /// A result and what was recorded of it.
-struct OperatorComparison {
+struct [[nodiscard]] OperatorComparison {
   std::string name = {};
   int64_t outputs = 0, differing = 0;
   std::vector<int64_t> first = {};  // the place of the first difference, an index for each axis

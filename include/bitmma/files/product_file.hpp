@@ -18,7 +18,7 @@
 
 namespace bitmma {
 
-struct ProductFile {
+struct [[nodiscard]] ProductFile {
   TensorFile file = {};
   GemmInputs inputs = {};
   std::optional<Matrix> d = {};

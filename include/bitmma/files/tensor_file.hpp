@@ -54,7 +54,7 @@ class TensorBytes {
   size_t size_ = 0;
 };
 
-struct Tensor {
+struct [[nodiscard]] Tensor {
   std::string name = {};
   std::string dtype = {};  // as in the header: U8, F16, F8_E4M3, ...
   std::vector<int64_t> shape = {};
@@ -70,7 +70,7 @@ std::string print_shape(std::span<const int64_t> shape);
 /// Bytes per element of a known dtype; 0 for an unknown one.
 int dtype_bytes(std::string_view dtype);
 
-struct TensorFile {
+struct [[nodiscard]] TensorFile {
   std::string path = {};  // the path from which it was read, for messages
   std::vector<std::pair<std::string, std::string>> metadata = {};
   std::vector<Tensor> tensors = {};

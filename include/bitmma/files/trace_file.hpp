@@ -34,7 +34,7 @@ void write_trace_file(const std::string& path, const std::vector<TraceRow>& rows
 std::vector<TraceRow> read_trace_file(const std::string& path);
 
 /// The first pair of rows that differ; one of them is absent if its file ends earlier.
-struct TraceDifference {
+struct [[nodiscard]] TraceDifference {
   std::optional<TraceRow> expected = {}, actual = {};
   size_t rows_before = 0;
 };

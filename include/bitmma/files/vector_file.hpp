@@ -43,7 +43,7 @@ struct TensorRule {
 std::vector<TensorRule> tensor_rules(const Instruction& instruction, bool has_state);
 
 /// A checked file: the instruction is legal and every tensor it needs has the right dtype and shape.
-struct VectorFile {
+struct [[nodiscard]] VectorFile {
   TensorFile file = {};
   Instruction instruction = Wgmma{};  // with the immediates of case 0
   Target target = Target::sm_90a;

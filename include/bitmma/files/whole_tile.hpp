@@ -14,7 +14,7 @@
 
 namespace bitmma {
 
-struct WholeTile {
+struct [[nodiscard]] WholeTile {
   TensorFile file = {};
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;

@@ -268,7 +268,7 @@ std::vector<FormatInfo> rows_of(const FormatSet& set);
 enum class NumberClass : uint8_t { finite, infinity, nan };
 
 /// A decoded floating-point code. `significand` and `exponent` are meaningful only if `number` is finite.
-struct Decoded {
+struct [[nodiscard]] Decoded {
   NumberClass number = NumberClass::finite;
   bool negative = false;
   uint64_t significand = 0;  // at most mantissa_bits + 1 bits; 0 for a zero

@@ -33,7 +33,7 @@ struct UnfilledAllocator : std::allocator<T> {
   }
 };
 
-class Matrix {
+class [[nodiscard]] Matrix {
  public:
   Matrix() = default;
   /// rows x cols codes, all bits zero. Throws Error if an extent is negative.

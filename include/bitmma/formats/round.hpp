@@ -22,7 +22,7 @@ enum class Overflow : uint8_t {
 };
 
 /// +-magnitude * 2^exponent, exactly. A zero keeps its sign. Unsigned formats (the scales) use only the magnitude.
-struct Exact {
+struct [[nodiscard]] Exact {
   bool negative = false;
   uint64_t magnitude = 0;
   int exponent = 0;

@@ -9,7 +9,7 @@
 namespace bitmma {
 
 /// Errors in ulps of D's format at the exact value; a subnormal has the ulp of the smallest normal number.
-struct Accuracy {
+struct [[nodiscard]] Accuracy {
   int64_t outputs = 0;     // number of compared outputs
   int64_t not_finite = 0;  // number of outputs left out: the output or an operand is NaN or infinite
   double max_ulp = 0;

@@ -58,7 +58,7 @@ struct PlanFamily {
 /// Why a search ended.
 enum class SearchEnd : uint8_t { complete, timeout, max_plans, stopped };
 
-struct PlanSearch {
+struct [[nodiscard]] PlanSearch {
   /// The plans that match all bits: those with measured evidence first, then published ones, then others; the simplest
   /// first within each group. Several if D cannot distinguish them.
   std::vector<GemmPlan> all_bits = {};

@@ -35,7 +35,7 @@ struct LibraryCall {
   bool operator==(const LibraryCall&) const = default;
 };
 
-struct LibraryChoice {
+struct [[nodiscard]] LibraryChoice {
   std::string kernel = {};  // names of the call's kernels; `*` stands for what decides no bit, such as tiles of nvjet
   int slices = 0;           // of K; 0: one
   Format d = Format::bf16;

@@ -133,7 +133,7 @@ struct CudaCoreChain {
 inline constexpr FormatSet plan_outputs{Format::f16, Format::bf16, Format::tf32, Format::f32,
                                         Format::f64, Format::e4m3, Format::e5m2, Format::s32};
 
-struct GemmPlan {
+struct [[nodiscard]] GemmPlan {
   std::string name = {};
   Target target = Target::sm_90a;
   std::variant<TensorCoreChain, CudaCoreChain> chain = TensorCoreChain{};

@@ -64,7 +64,7 @@ struct TraceStep {
   bool operator==(const TraceStep&) const = default;
 };
 
-struct ProductTrace {
+struct [[nodiscard]] ProductTrace {
   GemmPlan plan = {};
   int row = 0, col = 0;
   int64_t k = 0;

@@ -59,7 +59,7 @@ struct CampaignNotSaved {
   std::string reason = {};  // "Read-only file system"
 };
 
-struct CampaignReport {
+struct [[nodiscard]] CampaignReport {
   std::map<std::string, CampaignRow> rows = {};
   CampaignRow total = {};
   int64_t next_unit = 0;  // where to resume: every unit before it is done

@@ -77,7 +77,7 @@ struct WordCampaignRow {
   std::optional<WordDifference> first = {};  // the one of the lowest place
 };
 
-struct WordCampaignReport {
+struct [[nodiscard]] WordCampaignReport {
   std::vector<WordCampaignRow> rows = {};
   bool stopped = false;
 };

@@ -13,13 +13,13 @@
 namespace bitmma {
 
 /// Plain matrices: A m x k, B k x n, C and D m x n, scales of A m x count, of B count x n.
-struct LogicalMatrices {
+struct [[nodiscard]] LogicalMatrices {
   std::optional<Matrix> a = {}, b = {}, c = {}, d = {}, scale_a = {}, scale_b = {};
 
   bool operator==(const LogicalMatrices&) const = default;
 };
 
-struct Case {
+struct [[nodiscard]] Case {
   Instruction instruction = Wgmma{};
   Target target = Target::sm_90a;
   State before = {};

@@ -99,7 +99,7 @@ const EvidenceRow* find_evidence(const Instruction& instruction, Target target);
 /// The level of the strongest source; model_choice if an arithmetic choice can affect results.
 Evidence evidence_of(const Instruction& instruction, Target target);
 /// A level, with the names of the instructions of a form that have it: "e4m3 x e4m3", ".sp", "4X ue8m0".
-struct FormEvidence {
+struct [[nodiscard]] FormEvidence {
   Evidence level = Evidence::model_choice;
   bool is_plain = true;  // covers dense instructions of cta_group::1 without .ws and .satfinite
   std::vector<std::string> of = {};

@@ -52,7 +52,7 @@ struct LegalScales {
   bool operator==(const LegalScales&) const = default;
 };
 
-struct Form {
+struct [[nodiscard]] Form {
   Family family = Family::wgmma;
   std::string_view name = {};  // "wgmma.mma_async", "tcgen05.mma kind::f16", "tcgen05.cp"
   TargetSet targets = {};

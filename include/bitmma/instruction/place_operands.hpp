@@ -45,7 +45,7 @@ Strides strides_of(const OperandLayout& layout, int element_bits, int rows, int 
 using StateNumbers = std::vector<std::pair<Field, uint64_t>>;
 
 /// The placement of all operands. Instructions that read nothing from shared memory ignore the layouts.
-struct Placement {
+struct [[nodiscard]] Placement {
   OperandLayout a = {}, b = {};
   std::optional<uint64_t> zero_column_mask = {};  // for tcgen05.mma.ws: B starts at its column shift
   /// For moves: random addresses are multiples of the columns that a move with one repetition accesses. No source says

@@ -30,7 +30,7 @@ struct PtxStatement {
   bool operator==(const PtxStatement&) const = default;
 };
 
-struct PtxFile {
+struct [[nodiscard]] PtxFile {
   std::string version = {};  // of the first .version directive: "8.7"; empty in a file without one
   std::string target = {};   // of the first .target directive: "sm_90a"
   std::vector<PtxStatement> statements = {};

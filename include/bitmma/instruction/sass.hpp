@@ -36,7 +36,7 @@ struct SassInstruction {
   std::vector<std::string> types = {};  // of D, then of A and B, as far as the name gives them
 };
 
-struct SassListing {
+struct [[nodiscard]] SassListing {
   std::string arch = {};         // "sm_90a", if the listing has it
   std::size_t instructions = 0;  // instructions of all kinds
   std::vector<SassInstruction> found = {};

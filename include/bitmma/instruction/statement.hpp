@@ -39,7 +39,7 @@ struct StatementOperand {
 };
 
 /// A mnemonic with its operands. The immediates are also in `instruction`.
-struct Statement {
+struct [[nodiscard]] Statement {
   std::string guard = {};  // "@p" or "@!p", or empty
   Instruction instruction = Wgmma{};
   std::vector<StatementOperand> operands = {};

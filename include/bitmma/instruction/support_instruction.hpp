@@ -46,7 +46,7 @@ std::span<const SupportInstructionInfo> support_instructions();
 const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic);
 
 /// A statement of a row, or its mnemonic alone.
-struct SupportInstruction {
+struct [[nodiscard]] SupportInstruction {
   std::string guard = {};  // "@p", "@!p" or empty
   const SupportInstructionInfo* info = nullptr;
   std::string mnemonic = {};

@@ -139,7 +139,7 @@ struct Launch {
   const ThreadTrace* trace = nullptr;       // traces one thread
 };
 
-struct LaunchReport {
+struct [[nodiscard]] LaunchReport {
   uint64_t thread_instructions = 0;
   bool was_stopped = false;  // by ThreadTrace::step
   /// Undefined PTX that ptxas repairs: the first read of an accumulator before wgmma.wait_group.

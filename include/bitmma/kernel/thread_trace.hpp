@@ -29,7 +29,7 @@ struct ThreadStep {
   const Case* product = nullptr;             // for an mma: the state before it, of the whole warp, warpgroup or block
 };
 
-struct ThreadTrace {
+struct [[nodiscard]] ThreadTrace {
   std::array<int64_t, 3> block{}, thread{};
   /// Called after each instruction; returning false ends the launch. Blocks run in ascending order, on one host thread.
   /// The step's names and product are valid only during the call.

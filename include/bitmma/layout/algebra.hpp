@@ -40,7 +40,7 @@ struct OffsetSwizzle {
 };
 
 /// A layout, or a CuTe tiler, which may also be a tuple of tilers for the modes of a layout, or `_`.
-struct AlgebraLayout {
+struct [[nodiscard]] AlgebraLayout {
   enum class Kind : uint8_t { layout, by_mode, unchanged } kind = Kind::layout;
   NestedMode mode = {};                                 // for a layout
   std::optional<OffsetSwizzle> swizzle = std::nullopt;  // for a layout

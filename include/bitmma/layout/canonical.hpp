@@ -28,7 +28,7 @@ enum class Major : uint8_t { k, mn };
 constexpr std::string_view print(Major major) { return major == Major::k ? "k-major" : "mn-major"; }
 
 /// The two byte strides of a descriptor, decoded.
-struct Strides {
+struct [[nodiscard]] Strides {
   int64_t leading_dim_byte_offset = 0;
   int64_t stride_dim_byte_offset = 0;
 

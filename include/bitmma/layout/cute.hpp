@@ -26,7 +26,7 @@
 
 namespace bitmma {
 
-struct CuteLayout {
+struct [[nodiscard]] CuteLayout {
   SwizzleInfo
       swizzle;  // base counts bytes, whatever the text's unit; `id` and `name` are set only if it is one of the modes
   Layout layout = {};

@@ -31,7 +31,7 @@ int64_t offset_of(const LayoutMode& mode, int64_t index);
 /// Offsets of coordinates 0 to count - 1.
 std::vector<int64_t> offsets_of(const LayoutMode& mode, int64_t count);
 
-struct Layout {
+struct [[nodiscard]] Layout {
   LayoutMode row = {};  // M or N
   LayoutMode col = {};  // K
 

@@ -18,7 +18,7 @@
 namespace bitmma {
 
 /// A matrix of `rows` x `blocks` scales, padded to whole tiles.
-struct ScaleImage {
+struct [[nodiscard]] ScaleImage {
   int64_t rows = 0, blocks = 0;
 
   int64_t row_tiles() const { return (rows + 127) / 128; }

@@ -48,7 +48,7 @@ enum class CvtRounding : uint8_t {
   // clang-format on
 };
 
-struct CvtInstruction {
+struct [[nodiscard]] CvtInstruction {
   CvtType to = CvtType::f32, from = CvtType::f32;
   int lanes = 1;  // of the result: 1, 2 or 4
   CvtRounding rounding = CvtRounding::none;
@@ -99,7 +99,7 @@ std::string cvt_statement(const CvtInstruction& instruction);
 uint64_t compute(const CvtInstruction& instruction, const CvtOperands& operands);
 
 /// The computation of one lane of a result.
-struct CvtLane {
+struct [[nodiscard]] CvtLane {
   std::string_view operand = {};  // "a"; of a packed source all lanes are those of a
   uint64_t source = 0;            // its code
   int scale_exponent = 0;         // the value is first multiplied by 2^this

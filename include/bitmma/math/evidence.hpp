@@ -45,7 +45,7 @@ constexpr std::string_view print(WordEvidence level) {
   return word_evidence_levels[static_cast<std::size_t>(level)].name;
 }
 
-struct EvidenceOfWords {
+struct [[nodiscard]] EvidenceOfWords {
   WordEvidence level = WordEvidence::assumed;
   std::string source = {};  // "all 2^32 words of an H100 and an H200"
 

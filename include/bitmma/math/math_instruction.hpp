@@ -33,7 +33,7 @@ enum class MathAccuracy : uint8_t {
   full,     // .full, only for div
 };
 
-struct MathInstruction {
+struct [[nodiscard]] MathInstruction {
   MathOperation operation = MathOperation::add;
   MathAccuracy accuracy = MathAccuracy::rounded;
   Rounding rounding = Rounding::nearest_even;  // for rounded instructions

@@ -20,7 +20,7 @@
 
 namespace bitmma {
 
-struct BankUse {
+struct [[nodiscard]] BankUse {
   int requests = 0;  // wavefronts without conflicts
   int wavefronts = 0;
   std::array<int, 32> words = {};  // distinct words per bank, in the request whose maximum is largest
@@ -31,7 +31,7 @@ struct BankUse {
 BankUse bank_use(std::span<const int64_t> addresses, int bytes);
 
 /// One matrix of ldmatrix or stmatrix: 8 rows of 16 bytes of a map of shared memory.
-struct MatrixBankUse {
+struct [[nodiscard]] MatrixBankUse {
   int64_t row = 0, col = 0;  // coordinates of its first element
   BankUse use = {};
 };

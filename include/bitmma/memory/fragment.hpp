@@ -36,7 +36,7 @@ enum class FragmentRole : uint8_t {
 };
 
 /// A rows x cols matrix distributed over the registers of a group of threads.
-struct Fragment {
+struct [[nodiscard]] Fragment {
   FragmentRole role = FragmentRole::d;
   int rows = 64;
   int cols = 0;

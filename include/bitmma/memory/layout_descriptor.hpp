@@ -36,7 +36,7 @@ struct DescriptorStep {
 
 /// The descriptors of a layout. `m` and `k` count the canonical layout's patterns along rows and columns, k as in PTX:
 /// T 2 columns in K-major, those of an atom in MN-major.
-struct LayoutDescriptor {
+struct [[nodiscard]] LayoutDescriptor {
   Major major = Major::k;
   SmemDescriptor first = {};
   int64_t t = 0, m = 0, k = 0;
@@ -46,7 +46,7 @@ struct LayoutDescriptor {
 
 /// The descriptors, or the reasons why there are none. Warnings concern a layout with descriptors: elements that share
 /// bytes, or a form that no instruction reads.
-struct DescriptorAnswer {
+struct [[nodiscard]] DescriptorAnswer {
   std::optional<LayoutDescriptor> found = {};
   std::vector<Violation> reasons = {}, warnings = {};
 };
@@ -56,7 +56,7 @@ struct DescriptorAnswer {
 DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest& request = {});
 
 /// Whether an instruction can read elements of this width and major-ness from shared memory under a swizzle.
-struct SwizzleUse {
+struct [[nodiscard]] SwizzleUse {
   std::string_view instruction = {};  // "wgmma", "tcgen05.mma"
   Target target = Target::sm_90a;
   int element_bits = 16;  // of the container

@@ -67,7 +67,7 @@ struct MapArrow {
   int64_t row = 0, col = 0;
 };
 
-struct Map {
+struct [[nodiscard]] Map {
   std::string title = {};
   std::vector<std::string> notes = {};
   std::string cute = {};  // the layout in CuTe's notation, if it has one

@@ -41,7 +41,7 @@ constexpr const SparsePattern& sparse_pattern(int container_bits, int sparsity_v
 }
 
 /// The metadata registers of wgmma.sp and mma.sp: a warp's registers cover sixteen rows. One rule covers all types.
-struct MetadataLayout {
+struct [[nodiscard]] MetadataLayout {
   SparsePattern pattern;
   int stored_k = 0;        // stored elements per row of A
   int field_bits = 0;      // bits of metadata per stored unit
@@ -62,7 +62,7 @@ inline MetadataLayout metadata_layout(int element_bits) {
 /// The place of the field of stored element `stored` of `row`: thread of the warpgroup or warp, register 0, lowest bit.
 RegisterPlace metadata_place_of(const MetadataLayout& layout, int row, int stored, int selector);
 
-struct Selection {
+struct [[nodiscard]] Selection {
   std::vector<uint16_t> k = {};       // entry row * stored_k + stored: the row of B that a stored element multiplies
   std::vector<MixedTerm> mixed = {};  // by row, then stored: elements that multiply two halves instead
   int64_t undefined_chunks = 0;       // chunks whose metadata PTX does not define

@@ -42,7 +42,7 @@ struct TmemPiece {
   bool operator==(const TmemPiece&) const = default;
 };
 
-struct TmemPlan {
+struct [[nodiscard]] TmemPlan {
   std::vector<TmemPiece> pieces = {};
   int columns = 0;     // up to the end of the last piece
   int allocation = 0;  // for tcgen05.alloc; 0 if the pieces do not fit

@@ -70,7 +70,7 @@ struct AttentionPlan {
   bool operator==(const AttentionPlan&) const = default;
 };
 
-struct Attention {
+struct [[nodiscard]] Attention {
   Matrix out;  // heads * queries x head_size, of the type of Q
   Matrix lse;  // heads x queries, f32: the logarithm of the sum of exp(score * scale)
 

@@ -157,7 +157,7 @@ bool depends_on_device(const QuantizeRecipe& recipe);
 /// if the recipe does not depend on the device.
 TorchDevice torch_device_of(const QuantizeRecipe& recipe, std::optional<std::string_view> name);
 
-struct Quantized {
+struct [[nodiscard]] Quantized {
   Matrix codes;                             // the shape of x
   Matrix scales;                            // blocks of rows x blocks of columns, in recipe.scale_format
   std::optional<Matrix> tensor_scale = {};  // 1 x 1, f32

@@ -31,7 +31,7 @@ struct OperatorStep {
   bool operator==(const OperatorStep&) const = default;
 };
 
-struct OperatorTrace {
+struct [[nodiscard]] OperatorTrace {
   std::string name = {};         // "softmax"
   std::vector<int> output = {};  // row and column; of attention head, query and column; of a reduction its number
   std::vector<std::pair<std::string, std::string>> plan = {};  // "kernel", "threads": what the library chose

@@ -97,7 +97,7 @@ enum class SealedVerdict : uint8_t {
 /// "as predicted", "another answer", ...
 std::string_view print(SealedVerdict verdict);
 
-struct SealedFinding {
+struct [[nodiscard]] SealedFinding {
   std::string point = {};
   SealedVerdict verdict = SealedVerdict::not_answered;
   std::string found = {};    // the answer that matches every case, or what happened
@@ -110,7 +110,7 @@ struct SealedFinding {
 SealedFinding finding_of(const SealedPoint& point, const SealedRecord& record);
 
 /// A GPU's answers to a whole file.
-struct SealedAnswers {
+struct [[nodiscard]] SealedAnswers {
   std::string gpu = {}, driver = {}, cuda = {}, date = {}, version = {};
   Target target = Target::sm_100a;
   std::string sha256 = {};  // of the file with the prediction
@@ -139,7 +139,7 @@ struct SealedOptions {
 SealedAnswers run_sealed_point(std::string_view point, const std::string& path, const SurveyDevice& device);
 
 /// A prediction, and the GPU's answers.
-struct SealedRun {
+struct [[nodiscard]] SealedRun {
   SealedFile file = {};
   SealedAnswers answers = {};
 

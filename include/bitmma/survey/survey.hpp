@@ -82,7 +82,7 @@ struct SurveyRecord {
 };
 
 /// The survey of one GPU.
-struct SurveyReport {
+struct [[nodiscard]] SurveyReport {
   std::string gpu = {};  // "NVIDIA H200", or rehearsal_gpu
   Target target = Target::sm_90a;
   std::string driver = {}, cuda = {}, date = {};  // of its start: "2026-11-23"
@@ -127,7 +127,7 @@ enum class SurveyVerdict : uint8_t {
 /// "confirmed", "refuted", ...
 std::string_view print(SurveyVerdict verdict);
 
-struct SurveyFinding {
+struct [[nodiscard]] SurveyFinding {
   std::string unit = {};
   SurveyAsk ask = SurveyAsk::rule;
   SurveyVerdict verdict = SurveyVerdict::not_run;
