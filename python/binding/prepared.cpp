@@ -7,6 +7,7 @@
 #include <array>
 
 #include "binding.hpp"
+#include "bitmma/core/text.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "borrowed_state.hpp"
 
@@ -48,6 +49,25 @@ class Registers {
   Buffer buffer_;
 };
 
+/// Refuses what no parameter takes; nanobind itself would raise TypeError, without a Violation.
+void require_none(const nb::args& more, const nb::kwargs& others, std::string_view legal) {
+  std::vector<Violation> found;
+  if (more.size() > 0) {
+    found.push_back({.field = "arguments",
+                     .seen = counted(static_cast<int64_t>(more.size()), "more argument"),
+                     .expected = fmt::format("at most {}", legal)});
+  }
+  for (const auto& [name, value] : others) {
+    found.push_back({.code = ViolationCode::unknown_name,
+                     .field = nb::cast<std::string>(name),
+                     .seen = "given",
+                     .expected = fmt::format("one of {}", legal)});
+  }
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+std::string type_of(nb::handle value) { return nb::cast<std::string>(nb::str(value.type().attr("__name__"))); }
+
 class Bound {
  public:
   Bound(const BoundInstruction& instruction, Target target)
@@ -69,7 +89,12 @@ class Bound {
   std::string target() const { return std::string(print(prepared_.target())); }
 
   nb::object call(nb::handle a_regs, nb::handle b_regs, nb::handle c_regs, nb::handle metadata, nb::handle scale_a,
-                  nb::handle scale_b, nb::handle out, bool chain) const {
+                  nb::handle scale_b, nb::handle out, nb::handle is_chain, const nb::args& more,
+                  const nb::kwargs& others) const {
+    require_none(more, others, "a_regs, b_regs, c_regs, metadata, scale_a, scale_b, out and chain");
+    if (!PyBool_Check(is_chain.ptr()))
+      throw Error({.field = "chain", .seen = type_of(is_chain), .expected = "True or False"});
+    const bool chain = is_chain.ptr() == Py_True;
     const WarpWords& words = prepared_.words();
     if (words.d == 0) {
       throw Error({.field = "instruction",
@@ -137,7 +162,11 @@ class Bound {
   }
 
   /// The written buffers by their names after the instruction; they replace those of the state, in place if possible.
-  nb::dict execute(nb::dict state) const {
+  nb::dict execute(nb::handle given, const nb::args& more, const nb::kwargs& others) const {
+    require_none(more, others, "state");
+    if (!PyDict_Check(given.ptr()))
+      throw Error({.field = "state", .seen = type_of(given), .expected = "a dict of arrays and numbers"});
+    auto state = nb::borrow<nb::dict>(given);
     BorrowedState borrowed(state);
     {
       const nb::gil_scoped_release release;
@@ -200,15 +229,16 @@ void bind_prepared(nb::module_& module) {
       module, "Bound",
       "An instruction that is checked for a target and then runs on registers or states: bitmma.bind.");
   bound.def(
-      "__call__", &Bound::call, "a_regs"_a.none(), "b_regs"_a.none(), "c_regs"_a.none(),
-      "metadata"_a.none() = nb::none(), "scale_a"_a.none() = nb::none(), "scale_b"_a.none() = nb::none(),
-      "out"_a.none() = nb::none(), "chain"_a = false,
+      "__call__", &Bound::call, "a_regs"_a.none() = nb::none(), "b_regs"_a.none() = nb::none(),
+      "c_regs"_a.none() = nb::none(), "metadata"_a.none() = nb::none(), "scale_a"_a.none() = nb::none(),
+      "scale_b"_a.none() = nb::none(), "out"_a.none() = nb::none(), "chain"_a.none() = false, "args"_a, "kwargs"_a,
       nb::sig("def __call__(self, a_regs: numpy.ndarray, b_regs: numpy.ndarray, c_regs: numpy.ndarray, metadata: "
               "numpy.ndarray | None = None, scale_a: numpy.ndarray | None = None, scale_b: numpy.ndarray | None = "
               "None, out: numpy.ndarray | None = None, chain: bool = False) -> numpy.ndarray"),
       "D of the registers of a warp, [32, registers], or of a batch, [products, 32, registers]; bitmma.bind "
       "describes the arguments.");
-  bound.def("execute", &Bound::execute, "state"_a, nb::sig("def execute(self, state: dict) -> dict"),
+  bound.def("execute", &Bound::execute, "state"_a.none() = nb::none(), "args"_a, "kwargs"_a,
+            nb::sig("def execute(self, state: dict) -> dict"),
             "Runs the instruction on a state like bitmma.execute, which describes it, without checking the instruction "
             "again. Arrays have their whole shape and no immediates beside them; a batch takes several calls.");
   bound.def_prop_ro(

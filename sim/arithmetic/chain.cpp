@@ -9,6 +9,7 @@
 #include "../formats/matrix_inside.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "budget.hpp"
+#include "fma.hpp"
 #include "kernels/kernels.hpp"
 #include "steps.hpp"
 
@@ -279,6 +280,7 @@ Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, 
 
 Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
              std::optional<Matrix> c) {
+  if (std::optional<Matrix> d = chain_of_f64(model, block, updates, k, c)) return std::move(*d);
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
   thread_local Workspace workspace;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Chains of IEEE operations: f64, and m8n8k4 of f16 on targets where ptxas emits FFMA and FADD for it. Computes one
-// output after another.
+// Chains of IEEE operations: f64, and m8n8k4 of f16 on targets where ptxas emits FFMA and FADD for it. fma_steps
+// computes one output after another; products take the loops of fma_loops.hpp, except for NaN words of f64.
 #include "fma.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "../formats/matrix_inside.hpp"
 #include "bitmma/formats/ieee.hpp"
+#include "fma_loops.hpp"
 #include "product.hpp"
 
 namespace bitmma {
@@ -85,12 +87,111 @@ std::vector<FmaStep> fma_steps(const AccumulatorModel& model, const Operands& op
   return steps;
 }
 
-Matrix fma_product(const AccumulatorModel& model, const Operands& operands) {
+namespace {
+
+uint64_t result_at(const AccumulatorModel& model, const Operands& operands, int row, int col) {
+  return fma_steps(model, operands, row, col).back().result;
+}
+
+bool is_f64_chain(const AccumulatorModel& model) {
+  return model.arithmetic == Arithmetic::fma_chain && model.output == Format::f64;
+}
+
+/// Replaces every NaN of D by result(row, col).
+template <typename Result>
+void replace_nans(Matrix& d, bool has_nan, const Result& result) {
+  for (int row = 0; row < d.rows() && has_nan; ++row) {
+    for (int col = 0; col < d.cols(); ++col) {
+      if (is_nan_of_f64(d.code(row, col))) d.set_code(row, col, result(row, col));
+    }
+  }
+}
+
+std::optional<Matrix> product_by_loop(const AccumulatorModel& model, const Operands& operands) {
+  const Matrix &a = operands.a, &b = operands.b;
+  if (!has_fma_loops(operands.rounding)) return std::nullopt;
+  const bool negate = operands.negate_a != operands.negate_b;
+  if (is_f64_chain(model) && operands.selected_k.empty()) {
+    Matrix d = operands.c ? *operands.c : Matrix(model.output, a.rows(), b.cols());
+    const bool has_nan = add_products({.a = a.words().data(),
+                                       .b = b.words().data(),
+                                       .d = d.words().data(),
+                                       .a_stride = a.cols(),
+                                       .b_stride = b.cols(),
+                                       .d_stride = b.cols(),
+                                       .rows = a.rows(),
+                                       .cols = b.cols(),
+                                       .terms = a.cols(),
+                                       .negate = negate,
+                                       .rounding = operands.rounding});
+    replace_nans(d, has_nan, [&](int row, int col) { return result_at(model, operands, row, col); });
+    return d;
+  }
+  if (model.arithmetic != Arithmetic::fma_pairs || (model.output != Format::f32 && model.output != Format::f16))
+    return std::nullopt;
+  Matrix d = unfilled_matrix(model.output, a.rows(), b.cols());
+  multiply({.a = a.words().data(),
+            .b = b.words().data(),
+            .c = operands.c ? operands.c->words().data() : nullptr,
+            .d = d.words().data(),
+            .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+            .rows = a.rows(),
+            .cols = b.cols(),
+            .negate = negate,
+            .c_is_f16 = operands.c && operands.c->format() == Format::f16,
+            .d_is_f16 = model.output == Format::f16});
+  return d;
+}
+
+}  // namespace
+
+Matrix fma_product_by_steps(const AccumulatorModel& model, const Operands& operands) {
   Matrix d = unfilled_matrix(model.output, operands.a.rows(), operands.b.cols());
   for (int row = 0; row < d.rows(); ++row) {
-    for (int col = 0; col < d.cols(); ++col) d.set_code(row, col, fma_steps(model, operands, row, col).back().result);
+    for (int col = 0; col < d.cols(); ++col) d.set_code(row, col, result_at(model, operands, row, col));
   }
   return d;
+}
+
+std::optional<Matrix> chain_of_f64(const AccumulatorModel& model, const ChainBlock& block,
+                                   std::span<const ChainUpdate> updates, int k, const std::optional<Matrix>& c) {
+  if (!is_f64_chain(model) || !has_fma_loops(Rounding::nearest_even)) return std::nullopt;
+  Matrix d = c ? *c : Matrix(model.output, block.rows, block.cols);
+  F64Chains job{.d = d.words().data(), .d_stride = block.cols, .rows = block.rows, .cols = block.cols};
+  const std::vector<uint64_t> zeros(static_cast<size_t>(block.cols));
+  const auto code_at = [](const Matrix& matrix, int row, int64_t col) {
+    return matrix.words().data() + 2 * (int64_t{row} * matrix.cols() + col);
+  };
+  bool has_nan = false;
+  for (size_t i = 0; i < updates.size();) {
+    // Full updates that follow each other along K are one sum.
+    const auto first = static_cast<int>(updates[i].first);
+    int terms = updates[i].count;
+    bool is_full = terms == k;
+    for (++i; i < updates.size() && is_full && updates[i].first == first + terms; ++i)
+      terms += updates[i].count, is_full = updates[i].count == k;
+    job.a = code_at(block.a, block.row, first), job.a_stride = block.a.cols();
+    job.b = code_at(block.b, first, block.col), job.b_stride = block.b.cols();
+    job.terms = terms;
+    has_nan |= add_products(job);
+    if (is_full) continue;
+    // The rest of the instruction is zero: +0 is added, which makes +0 of -0.
+    job.a = job.b = zeros.data(), job.a_stride = job.b_stride = 0, job.terms = 1;
+    has_nan |= add_products(job);
+  }
+  replace_nans(d, has_nan, [&](int row, int col) {
+    std::optional<Matrix> of_c;
+    if (c) of_c = block_of(*c, row, 1, col, 1);
+    const ChainBlock one{
+        .a = block.a, .b = block.b, .row = block.row + row, .rows = 1, .col = block.col + col, .cols = 1};
+    return chain_by_updates(model, one, updates, k, std::move(of_c)).code(0, 0);
+  });
+  return d;
+}
+
+Matrix fma_product(const AccumulatorModel& model, const Operands& operands) {
+  std::optional<Matrix> d = product_by_loop(model, operands);
+  return d ? std::move(*d) : fma_product_by_steps(model, operands);
 }
 
 }  // namespace bitmma

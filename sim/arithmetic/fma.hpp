@@ -10,10 +10,13 @@
 // and 13.5.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/arithmetic/operands.hpp"
+#include "chain.hpp"
 
 namespace bitmma {
 
@@ -28,5 +31,12 @@ struct FmaStep {
 
 /// The operations that compute output (row, col); the result of the last one is D.
 std::vector<FmaStep> fma_steps(const AccumulatorModel& model, const Operands& operands, int row, int col);
+
+/// chain() for f64, without a product for every update. nullopt for other models, and if the processor lacks the loops.
+std::optional<Matrix> chain_of_f64(const AccumulatorModel& model, const ChainBlock& block,
+                                   std::span<const ChainUpdate> updates, int k, const std::optional<Matrix>& c);
+
+/// The product with every output by fma_steps. Tests compare the loops with it.
+Matrix fma_product_by_steps(const AccumulatorModel& model, const Operands& operands);
 
 }  // namespace bitmma

@@ -6,7 +6,7 @@
 
 #include "../formats/matrix_inside.hpp"
 #include "../formats/sixteen_bits.hpp"
-#include "../math/f32.hpp"
+#include "../math/ieee_environment.hpp"
 #include "budget.hpp"
 #include "steps.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // f32 words to and from codes of f16 and bf16, for loops: without branches, so that compilers make vectors of them. The
-// caller's environment rounds to nearest even and keeps subnormal numbers (math/f32.hpp, IeeeEnvironment).
+// caller's environment rounds to nearest even and keeps subnormal numbers (math/ieee_environment.hpp).
 #pragma once
 
 #include <bit>

@@ -1,37 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Words of f32 with the operations of GPU code. Each is one IEEE 754 operation to nearest even on the host. It flushes
 // subnormal numbers where the GPU's code does, and takes a note if `Flush` asks for one. Use it only inside an
-// IeeeEnvironment: a host program may have set its processor to flush or to round otherwise. NaN payloads are the
-// host's until `canonical`.
+// IeeeEnvironment (ieee_environment.hpp). NaN payloads are the host's until `canonical`.
 #pragma once
 
 #include <bit>
-#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
 
+#include "ieee_environment.hpp"
 #include "mufu.hpp"
 
 namespace bitmma::math {
-
-/// Sets rounding to nearest, gradual underflow and no traps; the destructor restores the caller's settings. Code in
-/// between must not be inlined into the function that makes it: compilers do not model such environments.
-class IeeeEnvironment {
- public:
-  IeeeEnvironment() {
-    std::fegetenv(&callers_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~IeeeEnvironment() { std::fesetenv(&callers_); }
-  IeeeEnvironment(const IeeeEnvironment&) = delete;
-  IeeeEnvironment& operator=(const IeeeEnvironment&) = delete;
-
- private:
-  std::fenv_t callers_;
-};
 
 /// Which operations read and write subnormal numbers as zeros of the same sign (.ftz).
 struct Flush {

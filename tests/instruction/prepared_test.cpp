@@ -105,8 +105,11 @@ TEST_CASE("A prepared mma.sync gives the same bits on every instruction set", "[
   struct BestAgain {
     ~BestAgain() { use_cpu_target(cpu_targets().front()); }
   } best_again;
-  for (const std::string_view name : {"f32.f16.f16.f32", "f16.f16.f16.f16"}) {
-    const Instruction instruction = parse_instruction(fmt::format("mma.sync.aligned.m16n8k16.row.col.{}", name));
+  for (const std::string_view name :
+       {"m16n8k16.row.col.f32.f16.f16.f32", "m16n8k16.row.col.f16.f16.f16.f16", "m8n8k4.row.col.f64.f64.f64.f64",
+        "m16n8k16.row.col.f64.f64.f64.f64.rm", "m8n8k4.col.row.f32.f16.f16.f16", "m8n8k4.row.col.f16.f16.f16.f16",
+        "m16n8k32.row.col.f32.e4m3.e5m2.f32"}) {
+    const Instruction instruction = parse_instruction(fmt::format("mma.sync.aligned.{}", name));
     for (const Target target : targets_with_rules(instruction)) {
       const Prepared prepared(instruction, target);
       for (const State& state : states_of(instruction, target)) {

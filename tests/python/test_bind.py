@@ -85,6 +85,14 @@ def test_it_refuses_what_it_cannot_run():
         bound(a, b, c, metadata=np.zeros((32, 1), np.uint32))
     with pytest.raises(bitmma.Error, match="b_regs = 3 products"):
         bound(np.zeros((2, 32, 4), np.uint32), np.zeros((3, 32, 2), np.uint32), c)
+    for arguments, words, named in [((), {}, "a_regs"), ((a, b), {}, "c_regs"), ((a, b, c, *[None] * 6), {}, "arguments = 1 more argument"),
+                                    ((a, b, c), {"d_regs": c}, "d_regs = given"), ((a, b, c), {"chain": "yes"}, "chain = str")]:
+        with pytest.raises(bitmma.Error, match=named):
+            bound(*arguments, **words)
+    for arguments, words, named in [((), {}, "state = NoneType"), ((7,), {}, "state = int"), (({}, {}), {}, "arguments = 1 more"),
+                                    (({},), {"target": "sm_90a"}, "target = given")]:
+        with pytest.raises(bitmma.Error, match=named):
+            bound.execute(*arguments, **words)
     for out in (np.zeros((2, 32, 4), np.uint32), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32).tobytes()):
         with pytest.raises(bitmma.Error, match="out"):
             bound(a, b, c, out=out)

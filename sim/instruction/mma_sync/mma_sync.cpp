@@ -319,6 +319,7 @@ WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel&
             .d = static_cast<int>(d.words())};
   if (instruction.sparse || instruction.has_scales()) return;
   product_ = WarpProduct::of(model, instruction.a, instruction.b, instruction.m, instruction.k, instruction.saturate);
+  if (!product_) chain_ = WarpChain::of(instruction, model);
   if (!product_) return;
   const auto place = [&](int k) { return product_->place(k); };
   const auto column = [](int n) { return n; };
@@ -332,7 +333,9 @@ WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel&
 }
 
 void WarpExecution::execute(const WarpRegisters& registers, uint32_t* d) const {
-  if (!product_ || !multiply(registers, d)) execute_as_state(registers, d);
+  if (product_ && multiply(registers, d)) return;
+  if (chain_ && chain_->execute(registers, d)) return;
+  execute_as_state(registers, d);
 }
 
 /// Returns false, and writes nothing, if the product needs the slow path.

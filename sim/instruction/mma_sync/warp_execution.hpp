@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One mma.sync as Prepared and kernels execute it: from the registers of a warp to those of D. Dense products without
-// scales take WarpProduct; the others, and products with NaN or infinity, take the way of execute().
+// scales take WarpProduct or WarpChain; the others, and products with NaN or infinity, take the way of execute().
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "../../arithmetic/warp_product.hpp"
 #include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/state.hpp"
+#include "warp_chain.hpp"
 #include "warp_registers.hpp"
 
 namespace bitmma::family {
@@ -30,6 +31,7 @@ class WarpExecution {
   WarpWords words_ = {};
   bool may_count_padding_a_ = false, may_count_padding_b_ = false;
   std::optional<WarpProduct> product_ = {};
+  std::optional<WarpChain> chain_ = {};
   TransposedRegisters a_ = {}, c_ = {}, d_ = {};
   BRegisters b_ = {};
 };

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include "fma_loops.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "../core/cpu_level.hpp"
+#include "../core/words.hpp"
+#include "../formats/sixteen_bits.hpp"
+#include "../math/ieee_environment.hpp"
+
+namespace bitmma {
+namespace {
+
+/// `count` codes from code `at` on.
+template <int count>
+BITMMA_INLINE void load_codes(double (&numbers)[count], const void* codes, std::ptrdiff_t at) {
+  std::memcpy(numbers, static_cast<const char*>(codes) + at * 8, sizeof numbers);
+}
+
+template <int rows, int cols>
+BITMMA_INLINE bool add_block(const F64Chains& job, int row, int col) {
+  const auto place = [](int line, int stride) { return static_cast<std::ptrdiff_t>(line) * stride; };
+  double sums[rows][cols];
+  for (int r = 0; r < rows; ++r) load_codes(sums[r], job.d, place(row + r, job.d_stride) + col);
+  for (int k = 0; k < job.terms; ++k) {
+    double of_b[cols];
+    load_codes(of_b, job.b, place(k, job.b_stride) + col);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      double of_a[1];
+      load_codes(of_a, job.a, place(row + r, job.a_stride) + k);
+      const double factor = job.negate ? -of_a[0] : of_a[0];
+#pragma GCC unroll 1
+      for (int i = 0; i < cols; ++i) sums[r][i] = __builtin_fma(factor, of_b[i], sums[r][i]);
+    }
+  }
+  bool has_nan = false;
+  for (int r = 0; r < rows; ++r) {
+    for (int i = 0; i < cols; ++i) has_nan |= sums[r][i] != sums[r][i];
+    std::memcpy(static_cast<char*>(job.d) + (place(row + r, job.d_stride) + col) * 8, sums[r], sizeof sums[r]);
+  }
+  return has_nan;
+}
+
+template <int rows>
+BITMMA_INLINE bool add_rows(const F64Chains& job, int row) {
+  bool has_nan = false;
+  int col = 0;
+  for (; col + 8 <= job.cols; col += 8) has_nan |= add_block<rows, 8>(job, row, col);
+  for (; col < job.cols; ++col) has_nan |= add_block<rows, 1>(job, row, col);
+  return has_nan;
+}
+
+BITMMA_INLINE bool add_all(const F64Chains& given) {
+  const F64Chains job = given;  // a copy that the stores cannot change
+  bool has_nan = false;
+  int row = 0;
+  for (; row + 4 <= job.rows; row += 4) has_nan |= add_rows<4>(job, row);
+  for (; row < job.rows; ++row) has_nan |= add_rows<1>(job, row);
+  return has_nan;
+}
+
+BITMMA_INLINE uint32_t f32_word(float x) { return x != x ? 0x7FFFFFFF : std::bit_cast<uint32_t>(x); }
+
+/// Converts `count` codes.
+template <bool is_f16, int count>
+BITMMA_INLINE void load_floats(float (&numbers)[count], const uint32_t* codes) {
+  uint32_t words[count];
+  std::memcpy(words, codes, sizeof words);
+#pragma GCC unroll 1
+  for (int i = 0; i < count; ++i) numbers[i] = std::bit_cast<float>(is_f16 ? f32_of_f16(words[i]) : words[i]);
+}
+
+/// Columns col ... col + cols - 1. Rows that select the same rows of B follow each other.
+template <bool has_c, bool c_is_f16, bool d_is_f16, int cols>
+BITMMA_INLINE void multiply_cols(const F16Quads& job, int col) {
+  const auto place = [&](int row) { return static_cast<std::ptrdiff_t>(row) * job.cols + col; };
+  constexpr uint16_t ascending[4]{0, 1, 2, 3};
+  const uint16_t* selected = nullptr;
+  float y[4][cols];
+  for (int row = 0; row < job.rows; ++row) {
+    const uint16_t* const k = job.selected_k ? job.selected_k + std::ptrdiff_t{4} * row : ascending;
+    if (!selected || std::memcmp(selected, k, sizeof ascending) != 0) {
+      for (int j = 0; j < 4; ++j) load_floats<true>(y[j], job.b + place(k[j]));
+      selected = k;
+    }
+    float x[4], c[cols];
+    load_floats<true>(x, job.a + std::ptrdiff_t{4} * row);
+    for (float& factor : x) factor = job.negate ? -factor : factor;
+    if constexpr (has_c) load_floats<c_is_f16>(c, job.c + place(row));
+    uint32_t d[cols];
+#pragma GCC unroll 1
+    for (int i = 0; i < cols; ++i) {
+      if constexpr (d_is_f16) {
+        const float first = __builtin_fmaf(x[1], y[1][i], x[0] * y[0][i]),
+                    second = __builtin_fmaf(x[3], y[3][i], x[2] * y[2][i]);
+        d[i] = f16_code(f32_word((has_c ? c[i] + first : first) + second));
+      } else {
+        float sum = 0;
+        for (int j = 0; j < 4; ++j) sum = __builtin_fmaf(x[j], y[j][i], sum);
+        d[i] = f32_word(has_c ? c[i] + sum : sum);
+      }
+    }
+    std::memcpy(job.d + place(row), d, sizeof d);
+  }
+}
+
+template <bool has_c, bool c_is_f16, bool d_is_f16>
+BITMMA_INLINE void multiply_quads(const F16Quads& given) {
+  const F16Quads job = given;
+  int col = 0;
+  for (; col + 8 <= job.cols; col += 8) multiply_cols<has_c, c_is_f16, d_is_f16, 8>(job, col);
+  for (; col < job.cols; ++col) multiply_cols<has_c, c_is_f16, d_is_f16, 1>(job, col);
+}
+
+BITMMA_INLINE void multiply_all(const F16Quads& job) {
+  if (job.d_is_f16) return job.c ? multiply_quads<true, true, true>(job) : multiply_quads<false, true, true>(job);
+  if (!job.c) return multiply_quads<false, false, false>(job);
+  return job.c_is_f16 ? multiply_quads<true, true, false>(job) : multiply_quads<true, false, false>(job);
+}
+
+struct Loops {
+  bool (*f64)(const F64Chains&) = nullptr;
+  void (*f16)(const F16Quads&) = nullptr;
+};
+
+// Not inlined: no operation may leave the IeeeEnvironment of its caller.
+#define BITMMA_FMA_LOOPS(space, target)                                            \
+  namespace space {                                                                \
+  [[gnu::noinline]] target bool f64(const F64Chains& job) { return add_all(job); } \
+  [[gnu::noinline]] target void f16(const F16Quads& job) { multiply_all(job); }    \
+  constexpr Loops loops{f64, f16};                                                 \
+  }
+
+#if defined(__x86_64__)
+BITMMA_FMA_LOOPS(v4, [[gnu::target("arch=x86-64-v4")]])
+BITMMA_FMA_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
+namespace baseline {
+constexpr Loops loops{};  // x86-64 has no fused multiply-add
+}
+#else
+BITMMA_FMA_LOOPS(baseline, )
+#endif
+
+Loops loops_in_use() {
+#if defined(__x86_64__)
+  if (cpu_level() == CpuLevel::v4) return v4::loops;
+  if (cpu_level() == CpuLevel::v3) return v3::loops;
+#endif
+  return baseline::loops;
+}
+
+}  // namespace
+
+bool has_fma_loops(Rounding rounding) { return loops_in_use().f64 != nullptr && math::IeeeEnvironment::has(rounding); }
+
+bool add_products(const F64Chains& job) {
+  const math::IeeeEnvironment environment(job.rounding);
+  return loops_in_use().f64(job);
+}
+
+void multiply(const F16Quads& job) {
+  const math::IeeeEnvironment environment;
+  loops_in_use().f16(job);
+}
+
+}  // namespace bitmma
