@@ -9,6 +9,7 @@
 #include "../formats/sixteen_bits.hpp"
 #include "../math/ieee_environment.hpp"
 #include "budget.hpp"
+#include "exact_steps.hpp"
 #include "steps.hpp"
 
 namespace bitmma {
@@ -112,6 +113,7 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
   product.a_.normal = becomes_normal(a), product.b_.normal = becomes_normal(b);
   product.b_.shift = budget->a_shift + widening(b), product.a_.shift = budget->b_shift + widening(a);
   product.terms_per_part_ = budget->terms_per_part;
+  product.may_be_exact_ = may_have_exact_steps(model, a, b, k);
   return product;
 }
 
@@ -160,6 +162,16 @@ void WarpProduct::sum_integers(Codes& codes) const {
 }
 
 bool WarpProduct::sum_floats(Codes& codes) const {
+  if (may_be_exact_ && sum_exactly({.a_format = a_.format,
+                                    .b_format = b_.format,
+                                    .a = codes.a.data(),
+                                    .b = codes.b.data(),
+                                    .terms = places_,
+                                    .fraction_bits = model_.fraction_bits,
+                                    .d = codes.d.data()})) {
+    add_c_last(model_.output, codes.c, codes.d);
+    return true;
+  }
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;
   alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;
