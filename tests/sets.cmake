@@ -18,7 +18,7 @@ if(BITMMA_TEST_SET STREQUAL threads)
       ${bitmma_support})
 elseif(BITMMA_TEST_SET STREQUAL platform)
   set(bitmma_test_sources
-      arithmetic/accumulator_model_test.cpp arithmetic/fma_test.cpp arithmetic/multiply_accumulate_test.cpp
+      arithmetic/accumulator_model_test.cpp arithmetic/exact_steps_test.cpp arithmetic/fma_test.cpp arithmetic/multiply_accumulate_test.cpp
       arithmetic/published_words_test.cpp arithmetic/vector_test.cpp
       core/bits_test.cpp core/random_test.cpp
       descriptor/instruction_descriptor_test.cpp descriptor/smem_descriptor_test.cpp

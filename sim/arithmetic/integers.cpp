@@ -74,6 +74,7 @@ Matrix integer_product(const Operands& operands) {
                                    .rows = rows,
                                    .cols = cols,
                                    .terms = terms,
+                                   .pairs = false,
                                    .c = accumulator.c(),
                                    .saturate = operands.saturate,
                                    .d = accumulator.d(),

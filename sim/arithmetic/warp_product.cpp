@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "../core/words.hpp"
 #include "../formats/matrix_inside.hpp"
 #include "../formats/sixteen_bits.hpp"
 #include "../math/ieee_environment.hpp"
 #include "budget.hpp"
+#include "exact_steps.hpp"
 #include "steps.hpp"
 
 namespace bitmma {
@@ -30,12 +32,34 @@ struct DecodedSide {
   }
 };
 
-void take_values(Format format, const uint32_t* codes, int count, int32_t* values) {
-  const int unused_bits = 32 - info(format).bits;
-  if (info(format).is_signed) {
-    for (int i = 0; i < count; ++i) values[i] = static_cast<int32_t>(codes[i] << unused_bits) >> unused_bits;
-  } else {
-    for (int i = 0; i < count; ++i) values[i] = static_cast<int32_t>(codes[i] << unused_bits >> unused_bits);
+using SignedWords [[gnu::vector_size(16)]] = int32_t;
+
+/// Four pairs of integers of up to 8 bits, one in each half.
+template <bool is_signed>
+Words pairs_of(const Words& low, const Words& high, int unused_bits) {
+  if (!is_signed) return low | high << 16;
+  const auto left = [unused_bits](const Words& codes) { return reinterpret_cast<SignedWords>(codes << unused_bits); };
+  const auto in_low = reinterpret_cast<Words>(left(low) >> unused_bits),
+             in_high = reinterpret_cast<Words>(left(high) >> (unused_bits - 16));
+  return (in_low & 0xFFFF) | (in_high & 0xFFFF0000);
+}
+
+/// Codes of k = 2 i and 2 i + 1 become pair i: in A^T they are in two rows, in B^T side by side.
+template <bool is_signed>
+void pair_rows(int unused_bits, const uint32_t* codes, int pairs, int32_t* to) {
+  constexpr int cols = WarpProduct::cols;
+  for (int i = 0; i < pairs; ++i, codes += 2 * cols, to += cols) {
+    for (int col = 0; col < cols; col += 4)
+      store(pairs_of<is_signed>(load<Words>(codes + col), load<Words>(codes + cols + col), unused_bits), to + col);
+  }
+}
+template <bool is_signed>
+void pair_neighbours(int unused_bits, const uint32_t* codes, int pairs, int32_t* to) {
+  for (int i = 0; i < pairs; i += 4) {
+    const auto first = load<Words>(codes + 2 * i), second = load<Words>(codes + 2 * i + 4);
+    store(pairs_of<is_signed>(__builtin_shufflevector(first, second, 0, 2, 4, 6),
+                              __builtin_shufflevector(first, second, 1, 3, 5, 7), unused_bits),
+          to + i);
   }
 }
 
@@ -89,6 +113,7 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
   product.a_.normal = becomes_normal(a), product.b_.normal = becomes_normal(b);
   product.b_.shift = budget->a_shift + widening(b), product.a_.shift = budget->b_shift + widening(a);
   product.terms_per_part_ = budget->terms_per_part;
+  product.may_be_exact_ = may_have_exact_steps(model, a, b, k);
   return product;
 }
 
@@ -114,17 +139,22 @@ bool WarpProduct::multiply(Codes& codes) const {
 }
 
 void WarpProduct::sum_integers(Codes& codes) const {
-  alignas(64) std::array<int32_t, most_places * cols> of_a;
-  alignas(64) std::array<int32_t, rows * most_places> of_b;
-  take_values(a_.format, codes.a.data(), places_ * cols, of_a.data());
-  take_values(b_.format, codes.b.data(), rows * places_, of_b.data());
+  constexpr int most_pairs = most_places / 2;
+  alignas(64) std::array<int32_t, most_pairs * cols> of_a;
+  alignas(64) std::array<int32_t, rows * most_pairs> of_b;
+  const int pairs = places_ / 2;
+  const FormatInfo &a = info(a_.format), &b = info(b_.format);
+  (a.is_signed ? pair_rows<true> : pair_rows<false>)(32 - a.bits, codes.a.data(), pairs, of_a.data());
+  (b.is_signed ? pair_neighbours<true> : pair_neighbours<false>)(32 - b.bits, codes.b.data(), rows * pairs,
+                                                                 of_b.data());
   kernels::kernels().sum_integers({.a = of_b.data(),
                                    .b = of_a.data(),
                                    .b_stride = cols,
                                    .selected_k = nullptr,
                                    .rows = rows,
                                    .cols = cols,
-                                   .terms = places_,
+                                   .terms = pairs,
+                                   .pairs = true,
                                    .c = codes.c.data(),
                                    .saturate = saturate_,
                                    .d = codes.d.data(),
@@ -132,6 +162,16 @@ void WarpProduct::sum_integers(Codes& codes) const {
 }
 
 bool WarpProduct::sum_floats(Codes& codes) const {
+  if (may_be_exact_ && sum_exactly({.a_format = a_.format,
+                                    .b_format = b_.format,
+                                    .a = codes.a.data(),
+                                    .b = codes.b.data(),
+                                    .terms = places_,
+                                    .fraction_bits = model_.fraction_bits,
+                                    .d = codes.d.data()})) {
+    add_c_last(model_.output, codes.c, codes.d);
+    return true;
+  }
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;
   alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;

@@ -63,7 +63,7 @@ class WarpProduct {
   AccumulatorModel model_;
   Side a_, b_;
   int m_;
-  bool saturate_;
+  bool saturate_, may_be_exact_ = false;
   int places_ = 0, terms_per_part_ = 0;
   std::vector<int> places_of_k_ = {};
   std::vector<Step> steps_ = {};

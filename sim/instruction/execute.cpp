@@ -7,6 +7,7 @@
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
+#include "mma_sync/warp_execution.hpp"
 
 namespace bitmma {
 namespace {
@@ -38,6 +39,9 @@ void require_runnable(const Instruction& instruction, Target target, const State
 /// Reads and multiplies everything before writing anything.
 template <typename I>
 void run(const I& instruction, const AccumulatorModel& model, State& state) {
+  if constexpr (requires { family::execute_again(instruction, model, state); }) {
+    if (family::execute_again(instruction, model, state)) return;
+  }
   const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
   if (tiles.size() == 1) {
     family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);

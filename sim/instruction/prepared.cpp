@@ -51,6 +51,7 @@ const WarpWords& Prepared::words() const { return inside_->words; }
 void Prepared::execute(State& state) const {
   const Inside& one = *inside_;
   family::require_readable(one.instruction, one.target, one.rules, state);
+  if (one.of_warp && one.of_warp->is_fast()) return one.of_warp->execute(state);
   family::run(one.instruction, one.model, state);
 }
 

@@ -24,26 +24,50 @@ BITMMA_INLINE void finish_integers(const typename Vectors<bytes>::I32& sum, cons
   store(saturate ? clamped : wrapped, d);
 }
 
-template <int bytes>
-BITMMA_INLINE void sum_integers(const IntegerSum& given) {
-  const IntegerSum job = given;
+/// The sums of some rows; dense rows use the same rows of B.
+template <int bytes, bool pairs, int rows>
+BITMMA_INLINE void sum_rows(const IntegerSum& job, int row, int first) {
   using I32 = typename Vectors<bytes>::I32;
-  constexpr int lanes = bytes / 4;
-  for (int first = 0; first < job.cols; first += lanes) {
-    for (int row = 0; row < job.rows; ++row) {
-      const int32_t* const a = job.a + static_cast<size_t>(row) * job.terms;
-      const uint16_t* const selected_k =
-          job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
-      I32 sum{};
-      for (int term = 0; term < job.terms; ++term) {
-        I32 b;
-        load(b, job.b + static_cast<size_t>(selected_k ? selected_k[term] : term) * job.b_stride + first);
-        sum += b * a[term];
+  const int32_t* const a = job.a + static_cast<size_t>(row) * job.terms;
+  const uint16_t* const selected_k = job.selected_k ? job.selected_k + static_cast<size_t>(row) * job.terms : nullptr;
+  I32 sums[rows]{};
+  for (int term = 0; term < job.terms; ++term) {
+    I32 b;
+    load(b, job.b + static_cast<size_t>(selected_k ? selected_k[term] : term) * job.b_stride + first);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      const int32_t factor = a[static_cast<size_t>(r) * job.terms + term];
+      if constexpr (pairs) {
+        I32 products;
+        multiply_pairs<bytes>(b, I32{} + factor, products);
+        sums[r] += products;
+      } else {
+        sums[r] += b * factor;
       }
-      const size_t at = static_cast<size_t>(row) * job.d_stride + first;
-      finish_integers<bytes>(sum, job.c ? job.c + at : nullptr, job.saturate, job.d + at);
     }
   }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    const size_t at = static_cast<size_t>(row + r) * job.d_stride + first;
+    finish_integers<bytes>(sums[r], job.c ? job.c + at : nullptr, job.saturate, job.d + at);
+  }
+}
+
+template <int bytes, bool pairs>
+BITMMA_INLINE void sum_terms(const IntegerSum& given) {
+  const IntegerSum job = given;
+  constexpr int lanes = bytes / 4;
+  for (int first = 0; first < job.cols; first += lanes) {
+    int row = 0;
+    for (; row + 4 <= job.rows && !job.selected_k; row += 4) sum_rows<bytes, pairs, 4>(job, row, first);
+    for (; row < job.rows; ++row) sum_rows<bytes, pairs, 1>(job, row, first);
+  }
+}
+
+template <int bytes>
+BITMMA_INLINE void sum_integers(const IntegerSum& job) {
+  if (job.pairs) sum_terms<bytes, true>(job);
+  else sum_terms<bytes, false>(job);
 }
 
 template <int bytes>

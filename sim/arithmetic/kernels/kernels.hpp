@@ -276,6 +276,7 @@ struct IntegerSum {
   int b_stride;
   const uint16_t* selected_k;  // rows x terms, or nullptr
   int rows, cols, terms;
+  bool pairs;  // a term is two, of 16 bits each: k = 2 * term in the lower halves
   const uint32_t* c;
   bool saturate;
   uint32_t* d;

@@ -20,6 +20,9 @@ class WarpExecution {
   const WarpWords& words() const { return words_; }
   /// Strides are not read. D may be the memory of C.
   void execute(const WarpRegisters& registers, uint32_t* d) const;
+  /// True if a dense product without NaN takes a shorter way than that of execute(). Only then does a State gain.
+  bool is_fast() const { return product_ || chain_; }
+  void execute(State& state) const;
 
  private:
   bool multiply(const WarpRegisters& registers, uint32_t* d) const;
@@ -35,5 +38,9 @@ class WarpExecution {
   TransposedRegisters a_ = {}, c_ = {}, d_ = {};
   BRegisters b_ = {};
 };
+
+/// Executes an instruction that this thread executed before with nothing in between, which is then prepared: a program
+/// executes few instructions many times. Returns false, and does nothing, for others.
+bool execute_again(const MmaSync& instruction, const AccumulatorModel& model, State& state);
 
 }  // namespace bitmma::family
