@@ -45,20 +45,21 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
       .a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min<int64_t>(per_part, terms))};
 }
 
-/// The same for loops over bytes (kernels/byte_chain.hpp): |a| fits in 8 bits, b in 8 bits with its sign, and an
-/// aligned product plus 1 in 16 bits with its sign.
-constexpr std::optional<Budget> find_byte_budget(int fraction_bits, Format a, Format b, int terms) {
-  const int a_bits = info(a).mantissa_bits + 1, b_bits = info(b).mantissa_bits + 1;
-  const int shift = fraction_bits - (a_bits - 1) - (b_bits - 1);
-  if (shift < 0 || a_bits > 8 || b_bits > 7) return std::nullopt;
-  const int a_shift = std::min(shift, 8 - a_bits), b_shift = shift - a_shift;
-  if (b_bits + b_shift > 7) return std::nullopt;
-  const int64_t product = ((int64_t{1} << a_bits) - 1) * ((int64_t{1} << b_bits) - 1) << shift;
-  if (product >= std::numeric_limits<int16_t>::max() || terms > 1024) return std::nullopt;
-  return Budget{.a_shift = a_shift, .b_shift = b_shift, .terms_per_part = terms};
+/// True if exponents of products fit in 8 bits with room for zeros, as fma_chain.hpp needs them.
+constexpr bool have_small_exponents(Format a, Format b) {
+  const auto is_small = [](Format format) {
+    return info(format).min_exponent() >= -14 &&
+           static_cast<int>(info(format).exponent_mask()) - info(format).bias <= 16;
+  };
+  return is_small(a) && is_small(b);
 }
-static_assert(find_byte_budget(13, Format::e4m3, Format::e5m2, 32) &&
-              !find_byte_budget(25, Format::e4m3, Format::e4m3, 32));
+
+/// True if products with small exponents can be summed in floats there: in units of 2^(e_max - F), the sum is below
+/// 2^22, and a significand of B has room for the bits that make truncation toward zero of a floor.
+constexpr bool fits_floats(int fraction_bits, int output_fraction_bits, Format b, int terms) {
+  return fraction_bits <= 13 && output_fraction_bits <= 20 && info(b).mantissa_bits <= 3 && terms <= 32;
+}
+static_assert(have_small_exponents(Format::f16, Format::e5m2) && !have_small_exponents(Format::bf16, Format::f16));
 
 /// Rows with Scaling::exact_groups have 16 terms per group. A product of e2m1 is in quarters and a scale of ue4m3 in
 /// eighths, so a group times both scales is an integer below 2^group_bits in units of 2^-group_fraction_bits.

@@ -16,9 +16,6 @@
 namespace bitmma {
 namespace {
 
-/// Number of k to decode at a time: a strip of B stays in the L1 cache.
-constexpr int chunk_terms = 256;
-
 /// True if a step of zeros leaves the previous result unchanged because alignment drops none of its bits. The loops
 /// then skip such steps.
 bool zeros_change_nothing(const AccumulatorModel& model) {
@@ -52,8 +49,7 @@ int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updat
 
 /// One operand, for some steps.
 struct DecodedSide {
-  kernels::Array<kernels::Pair> pair;
-  kernels::Array<int32_t> exponent;
+  kernels::Array<int32_t> number, exponent;
   kernels::Array<uint32_t> negative;
   kernels::Array<uint32_t> special;  // for all steps so far
   kernels::ExponentRange range{4096, -4096};
@@ -63,7 +59,7 @@ struct DecodedSide {
     range = {4096, -4096};
   }
   void resize(size_t numbers, size_t exponents, size_t words) {
-    pair.resize(numbers), exponent.resize(exponents), negative.resize(words);
+    number.resize(numbers), exponent.resize(exponents), negative.resize(words);
   }
 };
 
@@ -77,21 +73,15 @@ struct Workspace {
 
 class FusedChain {
  public:
-  FusedChain(const AccumulatorModel& model, const ChainBlock& block, const kernels::ChainLoops& loops, bool in_bytes,
+  FusedChain(const AccumulatorModel& model, const ChainBlock& block, int strip, const kernels::ChainLoop& loop,
              const Budget& budget, Workspace& workspace)
-      : model_(model),
-        block_(block),
-        loops_(loops),
-        loop_(in_bytes ? *loops.bytes : loops.pairs),
-        in_bytes_(in_bytes),
-        budget_(budget),
-        at_(workspace) {
+      : model_(model), block_(block), strip_(strip), loop_(loop), budget_(budget), at_(workspace) {
     rows_ = kernels::round_up(block.rows, kernels::chain_rows);
-    stride_ = kernels::round_up(block.cols, loops.strip);
+    stride_ = kernels::round_up(block.cols, strip);
     groups_ = rows_ / kernels::chain_rows;
     at_.a.begin(rows_), at_.b.begin(stride_);
     at_.d.resize(static_cast<size_t>(rows_) * stride_);
-    at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / loops.strip), 0);
+    at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / strip), 0);
   }
 
   /// Reads C, if there is one.
@@ -102,11 +92,12 @@ class FusedChain {
       std::ranges::fill(at_.d, 0u);
       for (int row = 0; row < block_.rows; ++row) std::ranges::copy(c->row(row), d_row(row));
     }
+    const int most = kernels::most_chain_terms / loop_.number_words;
     for (size_t first = 0; first < at_.steps.size();) {
       int terms = 0;
       size_t end = first;
-      for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= chunk_terms); ++end)
-        at_.steps[end].at = terms, terms += kernels::round_up(at_.steps[end].terms, in_bytes_ ? 2 : 1);
+      for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= most); ++end)
+        at_.steps[end].at = terms, terms += at_.steps[end].terms;
       run_chunk(std::span(at_.steps).subspan(first, end - first), terms);
       first = end;
     }
@@ -129,9 +120,8 @@ class FusedChain {
     }
     for (size_t i = 0; i < at_.special.size(); ++i) {
       if (at_.special[i] == 0) continue;
-      const int row = static_cast<int>(i) % groups_ * kernels::chain_rows,
-                col = static_cast<int>(i) / groups_ * loops_.strip;
-      redo(row, std::min(kernels::chain_rows, block_.rows - row), col, std::min(loops_.strip, block_.cols - col));
+      const int row = static_cast<int>(i) % groups_ * kernels::chain_rows, col = static_cast<int>(i) / groups_ * strip_;
+      redo(row, std::min(kernels::chain_rows, block_.rows - row), col, std::min(strip_, block_.cols - col));
     }
   }
 
@@ -140,19 +130,19 @@ class FusedChain {
 
   /// Number of words of a strip of B.
   struct Words {
-    size_t pair, exponent, negative;
+    size_t number, exponent, negative;
   };
   Words words_of_strip(size_t steps, int stride) const {
-    const auto strip = static_cast<size_t>(loops_.strip), numbers = strip * static_cast<size_t>(stride);
-    return {.pair = in_bytes_ ? numbers / 2 : numbers,
+    const auto strip = static_cast<size_t>(strip_), numbers = strip * static_cast<size_t>(stride);
+    return {.number = numbers * static_cast<size_t>(loop_.number_words),
             .exponent = numbers / 2,
-            .negative = strip * steps * (in_bytes_ ? 2 : 1)};
+            .negative = strip * steps * static_cast<size_t>(loop_.sign_words)};
   }
 
   void decode_b(std::span<const kernels::ChainStep> steps, int stride) {
-    const auto strips = static_cast<size_t>(stride_ / loops_.strip);
+    const auto strips = static_cast<size_t>(stride_ / strip_);
     const Words words = words_of_strip(steps.size(), stride);
-    at_.b.resize(strips * words.pair, strips * words.exponent, strips * words.negative);
+    at_.b.resize(strips * words.number, strips * words.exponent, strips * words.negative);
     loop_.decode_b({.format = kernels::DecodeConstants(info(block_.b.format())),
                     .codes = block_.b.words().data() + block_.col,
                     .codes_stride = static_cast<size_t>(block_.b.cols()),
@@ -160,18 +150,18 @@ class FusedChain {
                     .steps = steps,
                     .shift = budget_.b_shift,
                     .stride = stride,
-                    .pair = at_.b.pair.data(),
+                    .number = at_.b.number.data(),
                     .exponent = at_.b.exponent.data(),
                     .negative = at_.b.negative.data(),
                     .special = at_.b.special.data(),
                     .range = &at_.b.range});
   }
 
-  /// Pads rows with zeros, and reserves room after the last row for whole-vector writes.
+  /// Every row has room for whole vectors after its last number.
   void decode_a(std::span<const kernels::ChainStep> steps, int stride) {
-    const auto numbers = static_cast<size_t>(rows_) * static_cast<size_t>(stride),
-               filled = static_cast<size_t>(block_.rows) * static_cast<size_t>(stride);
-    at_.a.resize(numbers, numbers, static_cast<size_t>(rows_) * steps.size());
+    const auto rows = static_cast<size_t>(rows_), numbers = rows * static_cast<size_t>(stride);
+    at_.a.resize(numbers * static_cast<size_t>(loop_.number_words), numbers,
+                 rows * steps.size() * static_cast<size_t>(loop_.sign_words));
     loop_.decode_a(
         {.format = kernels::DecodeConstants(info(block_.a.format())),
          .codes = block_.a.words().data() + static_cast<size_t>(block_.row) * static_cast<size_t>(block_.a.cols()),
@@ -180,16 +170,11 @@ class FusedChain {
          .steps = steps,
          .shift = budget_.a_shift,
          .stride = stride,
-         .pair = at_.a.pair.data(),
+         .number = at_.a.number.data(),
          .exponent = at_.a.exponent.data(),
          .negative = at_.a.negative.data(),
          .special = at_.a.special.data(),
          .range = &at_.a.range});
-    constexpr int32_t zero = (kernels::exponent_of_zero & 0xFFFF) | kernels::exponent_of_zero * 0x10000;
-    std::fill(at_.a.pair.data() + filled, at_.a.pair.data() + numbers, 0);
-    std::fill(at_.a.exponent.data() + filled, at_.a.exponent.data() + numbers, zero);
-    std::fill(at_.a.negative.data() + static_cast<size_t>(block_.rows) * steps.size(),
-              at_.a.negative.data() + at_.a.negative.size(), 0u);
   }
 
   /// If this holds, results are normal or zero: a result is a multiple of 2^(e_max - F), and the sum of all terms is
@@ -203,22 +188,22 @@ class FusedChain {
 
   void run_chunk(std::span<const kernels::ChainStep> steps, int terms) {
     const int a_stride = kernels::round_up(terms, 16) + 16;
-    const int b_stride = terms + (in_bytes_ ? 2 : 1);
+    const int b_stride = terms + 1;
     decode_b(steps, b_stride);
     decode_a(steps, a_stride);
     plain_ = plain_ && stays_plain(terms);
     int most = 0;
     for (const kernels::ChainStep& step : steps) most = std::max(most, step.terms);
-    const auto strip = static_cast<size_t>(loops_.strip);
+    const auto strip = static_cast<size_t>(strip_);
     const Words words = words_of_strip(steps.size(), b_stride);
     const kernels::SumChain sum = loop_.sum[kernels::loop_of(model_)];
-    for (int i = 0; i < stride_ / loops_.strip; ++i) {
+    for (int i = 0; i < stride_ / strip_; ++i) {
       const auto at = static_cast<size_t>(i);
-      sum({.a_pair = at_.a.pair.data(),
+      sum({.a_number = at_.a.number.data(),
            .a_exponent = at_.a.exponent.data(),
            .a_negative = at_.a.negative.data(),
            .a_stride = a_stride,
-           .b_pair = at_.b.pair.data() + at * words.pair,
+           .b_number = at_.b.number.data() + at * words.number,
            .b_exponent = at_.b.exponent.data() + at * words.exponent,
            .b_negative = at_.b.negative.data() + at * words.negative,
            .steps = steps,
@@ -239,9 +224,8 @@ class FusedChain {
 
   const AccumulatorModel& model_;
   const ChainBlock& block_;
-  const kernels::ChainLoops& loops_;
+  int strip_;
   const kernels::ChainLoop& loop_;
-  bool in_bytes_;
   Budget budget_;
   Workspace& at_;
   int rows_ = 0, stride_ = 0, groups_ = 0;
@@ -287,13 +271,14 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const int most = chain_loop_of(model) == kernels::LoopId::none ? 0 : find_steps(model, updates, workspace.steps);
   if (most == 0 || most > kernels::most_dense_terms) return chain_by_updates(model, block, updates, k, std::move(c));
   const Format of_a = block.a.format(), of_b = block.b.format();
-  std::optional<Budget> budget;
-  if (loops.bytes) budget = find_byte_budget(model.fraction_bits, of_a, of_b, most);
-  const bool in_bytes = budget.has_value();
-  if (!budget) budget = find_budget(model.fraction_bits, of_a, of_b, most);
+  const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, most);
   if (!budget) return chain_by_updates(model, block, updates, k, std::move(c));
+  const kernels::ChainLoop& loop = !have_small_exponents(of_a, of_b) ? loops.any
+                                   : !fits_floats(model.fraction_bits, model.output_fraction_bits, of_b, most)
+                                       ? loops.small
+                                       : loops.few_bits;
 
-  FusedChain fused(model, block, loops, in_bytes, *budget, workspace);
+  FusedChain fused(model, block, loops.strip, loop, *budget, workspace);
   fused.run(c);
   Matrix d = fused.d();
   const uint32_t nan = static_cast<uint32_t>(*info(model.output).canonical_nan());

@@ -27,10 +27,10 @@ TEST_CASE("verify, gemm and bench compute with the loops of --cpu-target") {
   static const kernels::Kernels& baseline = *kernels::supported_kernels().back();
   kernels::Kernels counting = baseline;
   counting.sum_fused.f32 = [](const kernels::FusedSum& job) { return ++calls, baseline.sum_fused.f32(job); };
-  counting.chain.pairs.sum.f32 = [](const kernels::ChainSum& job) { ++calls, baseline.chain.pairs.sum.f32(job); };
-  counting.narrow_chain.pairs.sum.f32 = [](const kernels::ChainSum& job) {
-    ++calls, baseline.narrow_chain.pairs.sum.f32(job);
-  };
+  kernels::ChainLoops &wide = counting.chain, &narrow = counting.narrow_chain;
+  for (kernels::ChainLoop* const loop :
+       {&wide.any, &wide.small, &wide.few_bits, &narrow.any, &narrow.small, &narrow.few_bits})
+    loop->sum.f32 = [](const kernels::ChainSum& job) { ++calls, baseline.chain.any.sum.f32(job); };
   const KernelsInUse restored;
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"verify", one_golden, "--json"},

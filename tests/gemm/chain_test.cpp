@@ -2,6 +2,11 @@
 // tails, all distributions, instruction sets.
 #include "arithmetic/chain.hpp"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include <cfenv>
 #include <set>
 #include <tuple>
 
@@ -271,5 +276,97 @@ TEST_CASE("sums that overflow on their way stay infinite, those that become subn
         word = (random.word() & 0x807F) | (exponent - static_cast<uint32_t>(random.between(0, 6))) << 7;
     }
     CHECK(gemm(plan, inputs) == gemm(plan, inputs, ChainBy::updates));
+  }
+}
+
+namespace {
+
+/// Plans whose chains have different loops: exponents of 8 and more bits, sums of 25 and 13 fraction bits.
+std::vector<GemmPlan> plans_of_loops() {
+  return {flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32),
+          flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32),
+          flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f16),
+          flat_plan(Target::sm_100a, Format::e4m3, Format::e5m2, Format::f32),
+          flat_plan(Target::sm_90a, Format::e4m3, Format::e5m2, Format::f32),
+          flat_plan(Target::sm_90a, Format::e5m2, Format::e4m3, Format::f16)};
+}
+
+}  // namespace
+
+TEST_CASE("chains start with a C of any size, zeros and NaN among them") {
+  const CpuTarget restored;
+  RandomStream random(79, 0);
+  for (GemmPlan plan : plans_of_loops()) {
+    plan.tensor().start_with_c = true;
+    const Mma mma = mma_of(plan.tensor().instruction);
+    const FormatInfo& d = info(mma.d);
+    // A column per exponent field; the first rows have only zeros as products, of both signs.
+    const int rows = 11, k = 70, cols = static_cast<int>(d.exponent_mask()) + 1;
+    GemmInputs inputs{.a = Matrix(mma.a, rows, k), .b = Matrix(mma.b, k, cols), .c = Matrix(mma.d, rows, cols)};
+    for (Matrix* matrix : {&inputs.a, &inputs.b}) {
+      const FormatInfo& format = info(matrix->format());
+      for (uint32_t& word : matrix->words()) {
+        const uint32_t field = static_cast<uint32_t>(format.bias + random.between(-5, 5));
+        word = (random.word() & static_cast<uint32_t>(format.sign_bit() | format.mantissa_mask())) |
+               field << format.mantissa_bits;
+        if (random.one_in(6)) word &= static_cast<uint32_t>(format.sign_bit());
+      }
+    }
+    for (int row = 0; row < 4; ++row) {
+      for (uint32_t& word : inputs.a.row(row)) word &= static_cast<uint32_t>(info(mma.a).sign_bit());
+    }
+    for (int row = 0; row < rows; ++row) {
+      for (int col = 0; col < cols; ++col) {
+        const uint32_t mantissa = random.one_in(3) ? 0 : random.word() & static_cast<uint32_t>(d.mantissa_mask());
+        (*inputs.c)(row, col) = (random.one_in(2) ? static_cast<uint32_t>(d.sign_bit()) : 0) |
+                                static_cast<uint32_t>(col) << d.mantissa_bits | mantissa;
+      }
+    }
+    INFO(print_json(plan));
+    const Matrix expected = gemm(plan, inputs, ChainBy::updates);
+    for (const std::string_view target : cpu_targets()) {
+      use_cpu_target(target);
+      INFO(target);
+      CHECK(count_differing(gemm(plan, inputs), expected) == 0);
+    }
+  }
+}
+
+TEST_CASE("chains do not depend on the caller's floating-point environment, and leave it as it was") {
+  const CpuTarget restored;
+  for (const GemmPlan& plan : plans_of_loops()) {
+    const Instruction& instruction = plan.tensor().instruction;
+    const Mma mma = mma_of(instruction);
+    const cli::BenchCase one{.name = "", .instruction = instruction, .target = plan.target};
+    const GemmInputs inputs = random_inputs(one, Distribution::normal, 3, 9, 70, 150);
+    const std::vector<ChainUpdate> updates{{0, mma.k}, {mma.k, mma.k}, {2 * mma.k, 1}};
+    const ChainBlock block{.a = inputs.a, .b = inputs.b, .row = 0, .rows = 9, .col = 0, .cols = 70};
+    const AccumulatorModel& model = model_for(instruction, plan.target);
+    const Matrix expected = chain(model, block, updates, mma.k, inputs.c);
+    for (const std::string_view target : cpu_targets()) {
+      use_cpu_target(target);
+      INFO(target << " " << print_json(plan));
+      for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+        std::fenv_t before;
+        std::fegetenv(&before);
+        std::fesetround(rounding);
+#if defined(__x86_64__)
+        constexpr uint32_t settings = 0xFFC0, to_zero = 0x8040;  // of MXCSR; FTZ and DAZ
+        _mm_setcsr(_mm_getcsr() | to_zero);
+        const uint32_t set = _mm_getcsr();
+#endif
+        const Matrix d = chain(model, block, updates, mma.k, inputs.c);
+        const int left = std::fegetround();
+#if defined(__x86_64__)
+        const bool is_same = ((_mm_getcsr() ^ set) & settings) == 0;
+#else
+        const bool is_same = true;
+#endif
+        std::fesetenv(&before);
+        CHECK(is_same);
+        CHECK(left == rounding);
+        CHECK(count_differing(d, expected) == 0);
+      }
+    }
   }
 }

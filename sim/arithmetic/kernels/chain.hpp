@@ -64,26 +64,41 @@ BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t
   load(word, codes.data());
 }
 
-/// Decodes all rows of A. `Layout` stores numbers of some terms in the job's arrays, and signs of a step in a word.
+/// Bits [first, first + count) of a row of them, at most 32.
+inline uint32_t bits_at(const uint64_t* bits, int first, int count) {
+  const uint64_t low = bits[first / 64] >> first % 64, high = bits[first / 64 + 1] << 1 << (63 - first % 64);
+  return static_cast<uint32_t>((low | high) & ((uint64_t{1} << count) - 1));
+}
+
+/// Decodes all rows of A, followed by rows of zeros up to a multiple of chain_rows. Steps that follow each other in K
+/// are decoded together. `Layout` stores numbers of some terms, and signs of a step, in the job's arrays.
 template <int bytes, typename Layout>
 BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4;
+  constexpr std::array<uint32_t, lanes> zeros{};
   ChainNumbers<bytes> numbers;
-  for (int row = 0; row < job.lines; ++row) {
+  for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
     const uint32_t* const codes = job.codes + static_cast<size_t>(row) * job.codes_stride;
-    uint32_t* negative = job.negative + static_cast<size_t>(row) * job.steps.size();
     numbers.special = typename Vectors<bytes>::I32{};
-    for (const ChainStep& step : job.steps) {
-      uint32_t signs = 0;
-      for (int term = 0; term < step.terms; term += lanes) {
+    for (size_t step = 0; step < job.steps.size();) {
+      const ChainStep& first = job.steps[step];
+      size_t end = step + 1;
+      int terms = first.terms;
+      for (; end < job.steps.size() && job.steps[end].first == first.first + terms; ++end)
+        terms += job.steps[end].terms;
+      std::array<uint64_t, most_chain_terms / 64 + 1> negative{};
+      for (int term = 0; term < terms; term += lanes) {
         typename Vectors<bytes>::U32 word;
-        load_codes<bytes>(word, codes + step.first + term, step.terms - term);
+        load_codes<bytes>(word, row < job.lines ? codes + first.first + term : zeros.data(), terms - term);
         numbers.take(job.format, word, job.shift);
-        Layout::put(job, static_cast<size_t>(row) * job.stride, static_cast<size_t>(step.at + term), numbers);
-        signs |= sign_bits<bytes>(numbers.sign) << term;
+        Layout::put(job, row, static_cast<size_t>(first.at + term), numbers);
+        negative[static_cast<size_t>(term / 64)] |= uint64_t{sign_bits<bytes>(numbers.sign)} << term % 64;
       }
-      *negative++ = Layout::signs_of_step(signs, step.terms);
+      for (; step < end; ++step) {
+        const ChainStep& one = job.steps[step];
+        Layout::put_signs(job, row, step, bits_at(negative.data(), one.at - first.at, one.terms));
+      }
     }
     std::array<int32_t, lanes> special;
     store(numbers.special, special.data());
@@ -94,12 +109,14 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
 
 template <int bytes>
 struct PairsOfA {
-  BITMMA_INLINE static void put(const ChainDecoding& job, size_t row, size_t to, const ChainNumbers<bytes>& numbers) {
-    store(numbers.pair, job.pair + row + to);
-    store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + row + to);
+  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at, const ChainNumbers<bytes>& numbers) {
+    const size_t to = static_cast<size_t>(row) * job.stride + at;
+    store(numbers.pair, job.number + to);
+    store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + to);
   }
-  BITMMA_INLINE static uint32_t signs_of_step(uint32_t signs, int terms) {
-    return terms <= 16 ? signs * 0x10001u : signs;
+  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, size_t step, uint32_t signs) {
+    job.negative[static_cast<size_t>(row) * job.steps.size() + step] =
+        job.steps[step].terms <= 16 ? signs * 0x10001u : signs;
   }
 };
 
@@ -133,7 +150,7 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
           load(numbers[v].special, job.special + first + v * lanes);
           numbers[v].take(job.format, word, job.shift);
           store(numbers[v].special, job.special + first + v * lanes);
-          store(numbers[v].pair, job.pair + 2 * to + v * lanes);
+          store(numbers[v].pair, job.number + 2 * to + v * lanes);
           signs[v] = I32{};
           if (term > 0) load(signs[v], negative + v * lanes);
           signs[v] |= numbers[v].sign & static_cast<int32_t>(1u << term);
@@ -293,9 +310,9 @@ struct ChainSteps {
                                          const I16 (&max_exponent_plus_1)[rows], U32 (&sum)[rows][2]) {
     const size_t at_a = static_cast<size_t>(row) * job.a_stride + step.at;
     const int32_t* const a_exponent = job.a_exponent + at_a;
-    const Pair* const a_pair = job.a_pair + at_a;
+    const Pair* const a_pair = job.a_number + at_a;
     const int32_t* const b_exponent = job.b_exponent + static_cast<size_t>(step.at) * lanes;
-    const Pair* const b_pair = job.b_pair + static_cast<size_t>(step.at) * strip;
+    const Pair* const b_pair = job.b_number + static_cast<size_t>(step.at) * strip;
     const int a_stride = job.a_stride;
     for (int term = begin; term < end; ++term) {
       I16 exponent;

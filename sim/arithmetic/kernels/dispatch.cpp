@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // One table of loops per instruction set, all compiled from one source, and the table in use. Only this file includes
-// the bodies (byte_chain.hpp, chain.hpp, decode.hpp, fused.hpp, groups.hpp, integers.hpp), which are therefore in an
+// the bodies (chain.hpp, decode.hpp, fma_chain.hpp, fused.hpp, groups.hpp, integers.hpp), which are therefore in an
 // unnamed namespace.
 #include <algorithm>
 #include <atomic>
 #include <vector>
 
 #include "../../core/cpu_level.hpp"
-#include "byte_chain.hpp"
 #include "chain.hpp"
 #include "decode.hpp"
+#include "fma_chain.hpp"
 #include "fused.hpp"
 #include "groups.hpp"
 #include "integers.hpp"
@@ -18,32 +18,47 @@
 namespace bitmma::kernels {
 namespace {
 
-#define BITMMA_CHAIN_LOOPS(space, target, bytes, of_bytes)                                   \
-  namespace space {                                                                          \
-  target void decode_a(const ChainDecoding& job) { decode_chain_a<bytes>(job); }             \
-  target void decode_b(const ChainDecoding& job) { decode_chain_b<bytes>(job); }             \
-  target void sum_f32(const ChainSum& job) { sum_chain<bytes, Format::f32>(job); }           \
-  target void sum_f16(const ChainSum& job) { sum_chain<bytes, Format::f16>(job); }           \
-  constexpr ChainLoops loops{bytes / 2, {decode_a, decode_b, {sum_f32, sum_f16}}, of_bytes}; \
+#define BITMMA_CHAIN_LOOPS(space, target, bytes)                                   \
+  namespace space {                                                                \
+  target void decode_a(const ChainDecoding& job) { decode_chain_a<bytes>(job); }   \
+  target void decode_b(const ChainDecoding& job) { decode_chain_b<bytes>(job); }   \
+  target void sum_f32(const ChainSum& job) { sum_chain<bytes, Format::f32>(job); } \
+  target void sum_f16(const ChainSum& job) { sum_chain<bytes, Format::f16>(job); } \
+  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, 1, 1};          \
+  constexpr ChainLoops loops{bytes / 2, loop, loop, loop};                         \
   }
 
 #if defined(BITMMA_X86_BUILTINS)
-// Only AVX-512 can shift 16-bit numbers by a count per lane.
+// Only AVX-512 has operations with their own rounding.
+#define BITMMA_FMA_LOOP(space, target, Number, narrow)                                                           \
+  namespace space {                                                                                              \
+  target void decode_a(const ChainDecoding& job) { decode_fma_chain_a<Number, narrow>(job); }                    \
+  target void decode_b(const ChainDecoding& job) { decode_fma_chain_b<Number, narrow>(job); }                    \
+  target [[gnu::noinline]] void in_f32(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f32>(job); } \
+  target [[gnu::noinline]] void in_f16(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f16>(job); } \
+  void sum_f32(const ChainSum& job) {                                                                            \
+    const FmaEnvironment environment;                                                                            \
+    in_f32(job);                                                                                                 \
+  }                                                                                                              \
+  void sum_f16(const ChainSum& job) {                                                                            \
+    const FmaEnvironment environment;                                                                            \
+    in_f16(job);                                                                                                 \
+  }                                                                                                              \
+  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};      \
+  }
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
-namespace byte_chain {
-BITMMA_V4 void decode_a(const ChainDecoding& job) { decode_byte_chain_a<64>(job); }
-BITMMA_V4 void decode_b(const ChainDecoding& job) { decode_byte_chain_b<64>(job); }
-BITMMA_V4 void sum_f32(const ChainSum& job) { sum_byte_chain<64, Format::f32>(job); }
-BITMMA_V4 void sum_f16(const ChainSum& job) { sum_byte_chain<64, Format::f16>(job); }
-constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}};
-}  // namespace byte_chain
-constexpr const ChainLoop* bytes_of_v4 = &byte_chain::loop;
-#else
-constexpr const ChainLoop* bytes_of_v4 = nullptr;
+namespace v4_chain {
+BITMMA_FMA_LOOP(any, BITMMA_V4, double, false)
+BITMMA_FMA_LOOP(small, BITMMA_V4, double, true)
+BITMMA_FMA_LOOP(few_bits, BITMMA_V4, float, true)
+constexpr ChainLoops loops{32, any::loop, small::loop, few_bits::loop};
+}  // namespace v4_chain
+#elif defined(__x86_64__)
+BITMMA_CHAIN_LOOPS(v4_chain, [[gnu::target("arch=x86-64-v4")]], 64)
 #endif
 
 // The table of one instruction set: compiles every body again in functions that may use the set.
-#define BITMMA_KERNELS(space, name, target, bytes, of_bytes, narrow)                            \
+#define BITMMA_KERNELS(space, name, target, bytes, chain, narrow)                               \
   namespace space {                                                                             \
   target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }               \
   target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); } \
@@ -57,7 +72,6 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
   target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                     \
     kernels::pack_row<bytes>(codes, count, words);                                              \
   }                                                                                             \
-  BITMMA_CHAIN_LOOPS(chain, target, bytes, of_bytes)                                            \
   constexpr Kernels table{name,         decode,       {sum_fused_f32, sum_fused_f16},           \
                           sum_groups,   sum_integers, sum_popcounts,                            \
                           pack_bits,    pack_row,     chain::loops,                             \
@@ -65,11 +79,13 @@ constexpr const ChainLoop* bytes_of_v4 = nullptr;
   }
 
 #if defined(__x86_64__)
-BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32, nullptr)
-BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, bytes_of_v4, v4_narrow_chain)
-BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, nullptr, chain)
+BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v4_narrow_chain)
+BITMMA_CHAIN_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, v3_chain, v3_chain)
 #endif
-BITMMA_KERNELS(baseline, "baseline", , 16, nullptr, chain)
+BITMMA_CHAIN_LOOPS(baseline_chain, , 16)
+BITMMA_KERNELS(baseline, "baseline", , 16, baseline_chain, baseline_chain)
 
 std::atomic<const Kernels*>& in_use() {
   static std::atomic<const Kernels*> table{supported_kernels().front()};

@@ -172,6 +172,8 @@ struct ChainStep {
   int64_t first;
   int terms, at;
 };
+/// Most terms of all steps of one decoding: a strip of B stays in the L1 cache.
+inline constexpr int most_chain_terms = 256;
 /// Number of rows of A that pass through a chain together.
 inline constexpr int chain_rows = 4;
 
@@ -180,23 +182,23 @@ struct ExponentRange {
   int32_t lowest, highest;
 };
 
-/// Converts codes of A or B to pairs, exponents and signs for some steps.
+/// Converts codes of A or B to numbers, exponents and signs for some steps.
 struct ChainDecoding {
   DecodeConstants format;
   const uint32_t* codes;  // the first row of A, or the first column of B
   size_t codes_stride;
   int lines;  // rows of A, columns of B
   std::span<const ChainStep> steps;
-  int shift;
-  // A: rows of `stride`; an exponent in both halves of its word; a word of signs per step and row.
-  // In loops over bytes A has 16-bit numbers: first a row of magnitudes with 1 in the upper byte, then as many signs
-  // (1 or -1), and 16-bit exponents.
+  int shift;  // of pairs
+  // A: rows of `stride`, and rows of zeros up to a multiple of chain_rows; an exponent in both halves of its word; a
+  // word of signs per step and row.
   // B: strips of columns with `stride` terms each, one more than needed, so that strips do not compete for a cache set.
   // A word has the exponent of the left half of a strip in its lower half, and that of the right half in its
-  // upper half.
-  // There are two words of signs per step and word of exponents.
+  // upper half. As many words of signs per step as a strip has columns.
+  // fma_chain.hpp has numbers of number_words and more words of signs, sign_words times as many; loops with exponents
+  // of 8 bits keep those of two rows in one word.
   int stride;
-  Pair* pair;
+  int32_t* number;  // pairs, or the bits of numbers
   int32_t* exponent;
   uint32_t* negative;
   uint32_t* special;  // a line's word becomes non-zero if it has a NaN or infinity
@@ -206,11 +208,11 @@ using DecodeChain = void (*)(const ChainDecoding& job);
 
 /// D of one strip of columns after some steps; D of a step is C of the next. Rows are a multiple of chain_rows.
 struct ChainSum {
-  const Pair* a_pair;
+  const int32_t* a_number;
   const int32_t* a_exponent;
   const uint32_t* a_negative;
   int a_stride;
-  const Pair* b_pair;
+  const int32_t* b_number;
   const int32_t* b_exponent;
   const uint32_t* b_negative;
   std::span<const ChainStep> steps;
@@ -231,13 +233,14 @@ using SumChain = void (*)(const ChainSum& job);
 struct ChainLoop {
   DecodeChain decode_a, decode_b;
   LoopsById<SumChain> sum;
+  int number_words, sign_words;
 };
 
-/// Loops for strips of one width.
+/// Loops for strips of one width: for any sum within the budget, for small exponents (have_small_exponents), and for
+/// small exponents and few bits (fits_floats). They are all the same one where an instruction set has nothing better.
 struct ChainLoops {
   int strip;  // in columns
-  ChainLoop pairs;
-  const ChainLoop* bytes;  // for 8-bit types with few fraction bits; nullptr if the instruction set has none
+  ChainLoop any, small, few_bits;
 };
 
 /// A scale as a power of two times a multiple of 2^-3. A zero has exponent_of_zero.

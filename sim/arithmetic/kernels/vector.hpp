@@ -40,7 +40,8 @@ struct Vectors {
   using U32 [[gnu::vector_size(bytes)]] = uint32_t;
   using I64 [[gnu::vector_size(bytes)]] = long long;  // the element type of the builtins
   using U64 [[gnu::vector_size(bytes)]] = unsigned long long;
-  using F32 [[gnu::vector_size(bytes)]] = float;  // the element type of some builtins; nothing computes with it
+  using F32 [[gnu::vector_size(bytes)]] = float;  // only fma_chain.hpp computes with these two
+  using F64 [[gnu::vector_size(bytes)]] = double;
   using Half16 [[gnu::vector_size(bytes / 2)]] = int16_t;
   using Half32 [[gnu::vector_size(bytes / 2)]] = int32_t;
 };
@@ -214,23 +215,6 @@ BITMMA_INLINE uint32_t sign_bits(const typename Vectors<bytes>::I32& numbers) {
 }
 
 #if BITMMA_X86_BUILTINS
-/// Sums of two products of 8-bit numbers, in 16 bits; the numbers of x are unsigned. Only for AVX-512.
-template <int bytes>
-BITMMA_INLINE void multiply_bytes(const typename Vectors<bytes>::I32& x, const typename Vectors<bytes>::I32& y,
-                                  typename Vectors<bytes>::I16& sums) {
-  static_assert(bytes == 64);
-  using I8 = typename Vectors<bytes>::I8;
-  sums = __builtin_ia32_pmaddubsw512_mask(reinterpret_cast<I8>(x), reinterpret_cast<I8>(y),
-                                          typename Vectors<bytes>::I16{}, ~uint32_t{0});
-}
-
-/// Shifts 16-bit numbers right arithmetically, by counts of 0 or more. Only for AVX-512.
-template <int bytes>
-BITMMA_INLINE void shift_right(typename Vectors<bytes>::I16& numbers, const typename Vectors<bytes>::I16& counts) {
-  static_assert(bytes == 64);
-  numbers = __builtin_ia32_psrav32hi_mask(numbers, counts, numbers, ~uint32_t{0});
-}
-
 /// Replaces every byte below 16 by its number of set bits.
 template <int bytes>
 BITMMA_INLINE void look_up_nibbles(typename Vectors<bytes>::U32& words) {

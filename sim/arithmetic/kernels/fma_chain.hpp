@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: MIT
+// Chains of fused sums in which one IEEE operation multiplies, aligns, truncates and adds a term. AVX-512 only.
+//
+// Let E be the largest exponent of a sum, F its fraction bits and u = 2^(E - F) its unit. An accumulator starts at
+// M = 1.5 * 2^52 * u and stays in [2^52 u, 2^53 u), where neighbouring doubles are u apart. Rounded toward minus
+// infinity, therefore,
+//
+//   fma(a, b, accumulator) = accumulator + u * floor(a * b / u)
+//
+//   F = 2, E = 0: u = 1/4; a * b = 0.8 adds 3 u, a * b = -0.8 adds -4 u
+//
+// Truncation toward zero is not floor, but both differ by the same number for all negative products if b is stored a
+// little larger: b * (1 + d), where d is at most 2^-40. A product has at most 22 bits, so it is at least 2^-22 of
+// itself away from any multiple of u that it is not equal to, and d moves it across none; a negative product that is a
+// multiple of u falls below it. Now each negative product adds one u less than its truncation does. Their number is
+// counted from signs, and added to the accumulator's bits as an integer, for the lowest bit is u. Zeros count as well:
+// they are numbers far below every unit, with a sign.
+//
+// C is the first term, as fma(C, 1 + 2^-27, M), and one more is added if it is negative. The accumulator minus M is the
+// exact sum, which is rounded and is C of the next step. If F is at most 13, all of this fits floats: M = 1.5 * 2^23 u,
+// d = 2^-19, twice as many numbers per vector.
+//
+// The budget: a sum of T products and C is below 2^(F + 2) u * (T + 1). This must be below 2^51 u, or below 2^22 u.
+//
+// The search for E needs no arithmetic on numbers: vectors of exponents of 16 bits, or of 8 bits for two rows at a
+// time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <type_traits>
+
+#include "chain.hpp"
+
+#if BITMMA_X86_BUILTINS
+namespace bitmma::kernels {
+namespace {
+
+/// What differs between accumulators of doubles and of floats.
+template <typename Number>
+struct FmaFormat;
+template <>
+struct FmaFormat<double> {
+  using V = Vectors<64>::F64;
+  using Bits = Vectors<64>::U64;
+  static constexpr int mantissa_bits = 52, bias = 1023, exponent_in_word = 4;  // of the upper 16 bits of a number
+  static constexpr int above = 40, above_c = 27;                               // the logarithms of the factors over 1
+  static constexpr int tiny_exponent = -600, lowest_floor = -300;
+};
+template <>
+struct FmaFormat<float> {
+  using V = Vectors<64>::F32;
+  using Bits = Vectors<64>::U32;
+  static constexpr int mantissa_bits = 23, bias = 127, exponent_in_word = 7;
+  static constexpr int above = 19, above_c = 19;
+  static constexpr int tiny_exponent = -120, lowest_floor = -64;
+};
+
+constexpr double power_of_two(int exponent) {
+  double power = 1;
+  for (; exponent > 0; --exponent) power *= 2;
+  for (; exponent < 0; ++exponent) power /= 2;
+  return power;
+}
+
+// The operations that GNU vectors cannot express.
+BITMMA_INLINE void multiply_add_down(const Vectors<64>::F64& x, const Vectors<64>::F64& y, Vectors<64>::F64& sum) {
+  sum = __builtin_ia32_vfmaddpd512_mask(x, y, sum, static_cast<uint8_t>(~0), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+BITMMA_INLINE void multiply_add_down(const Vectors<64>::F32& x, const Vectors<64>::F32& y, Vectors<64>::F32& sum) {
+  sum =
+      __builtin_ia32_vfmaddps512_mask(x, y, sum, static_cast<uint16_t>(~0), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+BITMMA_INLINE void add_toward_zero(Vectors<64>::F64& sum, const Vectors<64>::F64& x) {
+  sum = __builtin_ia32_addpd512_mask(sum, x, sum, static_cast<uint8_t>(~0), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+BITMMA_INLINE void add_toward_zero(Vectors<64>::F32& sum, const Vectors<64>::F32& x) {
+  sum = __builtin_ia32_addps512_mask(sum, x, sum, static_cast<uint16_t>(~0), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+/// The number of larger magnitude, without a sign or with that of `number`.
+enum class Sign : uint8_t { none = 0b1011, of_number = 0b0011 };
+template <Sign sign>
+BITMMA_INLINE void raise_magnitude(Vectors<64>::F64& number, const Vectors<64>::F64& other) {
+  number = __builtin_ia32_rangepd512_mask(number, other, static_cast<int>(sign), number, static_cast<uint8_t>(~0),
+                                          _MM_FROUND_CUR_DIRECTION);
+}
+template <Sign sign>
+BITMMA_INLINE void raise_magnitude(Vectors<64>::F32& number, const Vectors<64>::F32& other) {
+  number = __builtin_ia32_rangeps512_mask(number, other, static_cast<int>(sign), number, static_cast<uint16_t>(~0),
+                                          _MM_FROUND_CUR_DIRECTION);
+}
+/// Bytes of `from` by their indices within 16 bytes; an index below 0 makes a zero.
+BITMMA_INLINE void pick_bytes(const Vectors<64>::I8& from, const std::array<char, 64>& indices,
+                              Vectors<64>::I8& bytes) {
+  Vectors<64>::I8 of;
+  load(of, indices.data());
+  bytes = __builtin_ia32_pshufb512_mask(from, of, from, ~uint64_t{0});
+}
+BITMMA_INLINE void bits_of_f16(const Vectors<64>::F32& numbers, Vectors<64>::I32& codes) {
+  widen<64>(__builtin_ia32_vcvtps2ph512_mask(numbers, _MM_FROUND_TO_NEAREST_INT, Vectors<32>::I16{},
+                                             static_cast<uint16_t>(~0)),
+            codes);
+  codes &= 0xFFFF;
+}
+BITMMA_INLINE void f16_of_bits(const Vectors<64>::I32& codes, Vectors<64>::F32& numbers) {
+  numbers = __builtin_ia32_vcvtph2ps512_mask(__builtin_convertvector(codes, Vectors<32>::I16), Vectors<64>::F32{},
+                                             static_cast<uint16_t>(~0), _MM_FROUND_CUR_DIRECTION);
+}
+
+/// How a strip of 32 columns is kept. Vectors of numbers: `halves` of the strip, each 16 columns, take one vector of
+/// floats, or two of doubles, because the second half of a word's bits follows the first in the same 16 bytes. Column
+/// j of a half has the 16-bit word 2 j + half of exponents.
+template <typename Number>
+struct FmaLayout : FmaFormat<Number> {
+  using Format = FmaFormat<Number>;
+  using typename Format::Bits;
+  using typename Format::V;
+  using I8 = Vectors<64>::I8;
+  using I32 = Vectors<64>::I32;
+  static constexpr int bytes_of_number = sizeof(Number), lanes = 64 / bytes_of_number,
+                       vectors_of_half = bytes_of_number / 4, vectors = 2 * vectors_of_half, strip = 32;
+
+  /// The indices for pick_bytes that take byte `byte` of every column's word to byte `to` of its number.
+  using Indices = std::array<char, 64>;
+  static constexpr void take_byte(int vector, int byte, int to, Indices& indices) {
+    for (int i = to; i < 64; i += bytes_of_number) {
+      const int col = i % 16 / bytes_of_number + vector % vectors_of_half * (16 / bytes_of_number);
+      indices[static_cast<size_t>(i)] = static_cast<char>(4 * col + 2 * (vector / vectors_of_half) + byte);
+    }
+  }
+  static constexpr Indices no_bytes() {
+    Indices none;
+    none.fill(-1);
+    return none;
+  }
+  /// A word becomes the upper 16 bits of a number.
+  alignas(64) static constexpr auto to_upper_bits = [] {
+    std::array<Indices, vectors> indices;
+    for (int v = 0; v < vectors; ++v) {
+      Indices& of = indices[static_cast<size_t>(v)] = no_bytes();
+      take_byte(v, 0, bytes_of_number - 2, of);
+      take_byte(v, 1, bytes_of_number - 1, of);
+    }
+    return indices;
+  }();
+  /// The byte of one of two rows becomes the lowest one of a number.
+  alignas(64) static constexpr auto to_lowest_byte = [] {
+    std::array<std::array<Indices, vectors>, 2> indices;
+    for (int r = 0; r < 2; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        Indices& of = indices[static_cast<size_t>(r)][static_cast<size_t>(v)] = no_bytes();
+        take_byte(v, r, 0, of);
+      }
+    }
+    return indices;
+  }();
+
+  /// Numbers of 16 columns -> vectors, and back.
+  BITMMA_INLINE static void split(const Vectors<64>::F32& half, V* numbers) {
+    if constexpr (bytes_of_number == 4) {
+      numbers[0] = half;
+    } else {
+      const Vectors<64>::F32 pairs =
+          __builtin_shufflevector(half, half, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+      numbers[0] = __builtin_convertvector(__builtin_shufflevector(pairs, pairs, 0, 1, 2, 3, 4, 5, 6, 7), V);
+      numbers[1] = __builtin_convertvector(__builtin_shufflevector(pairs, pairs, 8, 9, 10, 11, 12, 13, 14, 15), V);
+    }
+  }
+  BITMMA_INLINE static void join(const V* numbers, Vectors<64>::F32& half) {
+    if constexpr (bytes_of_number == 4) {
+      half = numbers[0];
+    } else {
+      using Half = Vectors<32>::F32;
+      half =
+          __builtin_shufflevector(__builtin_convertvector(numbers[0], Half), __builtin_convertvector(numbers[1], Half),
+                                  0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+    }
+  }
+
+  /// Decoded codes as numbers with magnitudes d larger. `natural`: 16 numbers in order, as A needs; otherwise as the
+  /// columns of a half.
+  template <bool natural>
+  BITMMA_INLINE static void put(const DecodedNumbers<64>& from, int significand_bits, bool enlarge, int32_t* to) {
+    I32 significand = from.whole, exponent = from.exponent - significand_bits;
+    raise_to<I32>(significand, I32{} + 1);
+    raise_to<I32>(exponent, I32{} + Format::tiny_exponent);
+    const I32 normal = reinterpret_cast<I32>(__builtin_convertvector(significand, Vectors<64>::F32)),
+              sign = from.sign & std::numeric_limits<int32_t>::min();
+    const int d = enlarge ? 1 << (Format::mantissa_bits - Format::above) : 0;
+    if constexpr (bytes_of_number == 4) {
+      store((normal + (exponent << 23) + d) | sign, to);
+    } else {
+      const I32 high = ((normal >> 3) + ((exponent + (Format::bias - 127)) << 20)) | sign, low = I32{} + d;
+      if constexpr (natural) {
+        store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), to);
+        store(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+              to + 16);
+      } else {
+        store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29), to);
+        store(__builtin_shufflevector(low, high, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31), to + 16);
+      }
+    }
+  }
+};
+
+/// Exponents for the search: in 16 bits as they are in a number's upper 16 bits, or in 8 bits, of two rows.
+/// The sum with an exponent of zero is below every floor.
+template <typename Number, bool narrow>
+struct FmaExponents {
+  using I32 = Vectors<64>::I32;
+  using Format = FmaFormat<Number>;
+  static constexpr int zero = narrow ? -64 : -1000, no_sum = -40, unit = 1 << Format::exponent_in_word;
+  static constexpr int rows = narrow ? 2 : 1;  // of A that share a word
+  static_assert(!narrow || 2 * -14 > no_sum);  // see fits_narrow
+  static_assert(narrow || zero + Format::bias + 127 < Format::lowest_floor + Format::bias);
+
+  BITMMA_INLINE static void clamp(I32& exponent) { raise_to<I32>(exponent, I32{} + zero); }
+  BITMMA_INLINE static void of_a(I32& exponent) {
+    clamp(exponent);
+    if constexpr (narrow) exponent = (exponent & 0xFF) * 0x10001;
+    else exponent = ((exponent + Format::bias) * unit & 0xFFFF) * 0x10001;
+  }
+  BITMMA_INLINE static void of_b(I32& exponent) {
+    clamp(exponent);
+    exponent = narrow ? (exponent & 0xFF) * 0x101 : exponent * unit & 0xFFFF;
+  }
+};
+
+/// Words of signs per step, for two rows of A or two columns of B: four terms each.
+inline constexpr int fma_sign_words = most_dense_terms / 4;
+
+template <typename Number, bool narrow>
+struct NumbersOfA {
+  using Exponents = FmaExponents<Number, narrow>;
+  using I32 = Vectors<64>::I32;
+
+  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at, const ChainNumbers<64>& numbers) {
+    FmaLayout<Number>::template put<true>(
+        numbers, job.format.mantissa_bits, false,
+        job.number + (static_cast<size_t>(row) * static_cast<size_t>(job.stride) + at) * (sizeof(Number) / 4));
+    I32 exponent = numbers.exponent;
+    Exponents::of_a(exponent);
+    int32_t* const to =
+        job.exponent + static_cast<size_t>(row / Exponents::rows) * static_cast<size_t>(job.stride) + at;
+    if (row % Exponents::rows == 1) {
+      I32 other;
+      load(other, to);
+      exponent = exponent << 8 | (other & 0x00FF00FF);
+    }
+    store(exponent, to);
+  }
+  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, size_t step, uint32_t signs) {
+    uint32_t* const to = job.negative + (static_cast<size_t>(row / 2) * job.steps.size() + step) * fma_sign_words;
+    for (int term = 0; term < job.steps[step].terms; term += 8) {
+      const uint64_t fours = __builtin_ia32_pdep_di(signs >> term, 0x0000000F'0000000F) * 0x10001;
+      uint64_t two = fours;
+      if (row % 2 == 1) {
+        std::memcpy(&two, to + term / 4, sizeof two);
+        two |= fours << 8;
+      }
+      std::memcpy(to + term / 4, &two, sizeof two);
+    }
+  }
+};
+
+template <typename Number, bool narrow>
+BITMMA_INLINE void decode_fma_chain_a(const ChainDecoding& job) {
+  decode_rows_of_a<64, NumbersOfA<Number, narrow>>(job);
+}
+
+/// Decodes all strips of four rows of B at a time, which share a word of signs.
+template <typename Number, bool narrow>
+BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
+  using Layout = FmaLayout<Number>;
+  using I32 = Vectors<64>::I32;
+  const ChainDecoding job = given;
+  constexpr int lanes = 16, strip = Layout::strip;
+  constexpr size_t words = strip * sizeof(Number) / 4;
+  ChainNumbers<64> numbers[2];
+  for (size_t number = 0; number < job.steps.size(); ++number) {
+    const ChainStep step = job.steps[number];
+    for (int begin = 0; begin < step.terms; begin += 4) {
+      const int end = std::min(begin + 4, step.terms);
+      const uint32_t* const codes = job.codes + static_cast<size_t>(step.first + begin) * job.codes_stride;
+      for (int first = 0; first < job.lines; first += strip) {
+        const auto i = static_cast<size_t>(first / strip);
+        I32 signs[2]{};
+        for (int v = 0; v < 2; ++v) load(numbers[v].special, job.special + first + v * lanes);
+        for (int term = begin; term < end; ++term) {
+          const uint32_t* const from = codes + static_cast<size_t>(term - begin) * job.codes_stride + first;
+          const size_t to = i * static_cast<size_t>(job.stride) + static_cast<size_t>(step.at + term);
+          I32 exponent[2];
+#pragma GCC unroll 2
+          for (int v = 0; v < 2; ++v) {
+            Vectors<64>::U32 word;
+            load_codes<64>(word, from + v * lanes, job.lines - first - v * lanes);
+            numbers[v].take(job.format, word, 0);
+            Layout::template put<false>(numbers[v], job.format.mantissa_bits, true,
+                                        job.number + to * words + static_cast<size_t>(v) * words / 2);
+            exponent[v] = numbers[v].exponent;
+            FmaExponents<Number, narrow>::of_b(exponent[v]);
+            signs[v] |= numbers[v].sign & static_cast<int32_t>(1u << (term - begin));
+          }
+          store(exponent[0] | exponent[1] << 16, job.exponent + to * lanes);
+        }
+        for (int v = 0; v < 2; ++v) store(numbers[v].special, job.special + first + v * lanes);
+        store(
+            (signs[0] | signs[1] << 16) * 0x101,
+            job.negative + ((i * job.steps.size() + number) * fma_sign_words + static_cast<size_t>(begin / 4)) * lanes);
+      }
+    }
+  }
+  numbers[0].report(*job.range);
+  numbers[1].report(*job.range);
+}
+
+/// Runs the steps for four rows of a strip. `plain` as in ChainState; otherwise C and results may also be infinite or
+/// subnormal.
+template <typename Number, bool narrow, bool plain, Format output>
+struct FmaSteps {
+  using Layout = FmaLayout<Number>;
+  using Exponents = FmaExponents<Number, narrow>;
+  using V = typename Layout::V;
+  using Bits = typename Layout::Bits;
+  using I8 = Vectors<64>::I8;
+  using I16 = Vectors<64>::I16;
+  using I32 = Vectors<64>::I32;
+  using U32 = Vectors<64>::U32;
+  using F32 = Vectors<64>::F32;
+  static constexpr int rows = 4, vectors = Layout::vectors, strip = Layout::strip, lanes = 16;
+  static_assert(rows == chain_rows);
+  static constexpr bool is_float = std::is_same_v<Number, float>;
+  using Bit = std::conditional_t<is_float, uint32_t, uint64_t>;
+  static constexpr Bit sign_bit = Bit{1} << (8 * sizeof(Number) - 1),
+                       exponent_bits = sign_bit - (Bit{1} << Layout::mantissa_bits);
+  /// From here on C is infinite; for floats, too large or too small for an accumulator.
+  static constexpr Number too_large = static_cast<Number>(power_of_two(output == Format::f16 ? 16
+                                                                       : is_float            ? 100
+                                                                                             : 128)),
+                          too_small = static_cast<Number>(
+                              is_float && output == Format::f32 ? power_of_two(Layout::lowest_floor) : 0.0);
+
+  struct State {
+    V c[rows][vectors];
+  };
+
+  BITMMA_INLINE static void read(const ChainSum& job, int row, State& state) {
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        I32 code{};
+        if (job.from_c) load(code, job.d + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
+        F32 number;
+        if constexpr (output == Format::f16) {
+          f16_of_bits(code, number);
+        } else {
+          // Floats have no room for bits of C that are below every unit.
+          if constexpr (!plain && is_float) code &= static_cast<int32_t>(~0u << (23 - job.fraction_bits));
+          number = reinterpret_cast<F32>(code);
+        }
+        V* const c = state.c[r] + half * Layout::vectors_of_half;
+        Layout::split(number, c);
+        if constexpr (!plain) {
+          for (int v = 0; v < Layout::vectors_of_half; ++v) {
+            c[v] += V{};                                       // -0 becomes 0
+            c[v] = c[v] == c[v] ? c[v] : V{} + 2 * too_large;  // NaN is replaced like infinity
+          }
+        }
+      }
+    }
+  }
+
+  BITMMA_INLINE static void write(const ChainSum& job, int row, const State& state) {
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        F32 number;
+        Layout::join(state.c[r] + half * Layout::vectors_of_half, number);
+        I32 code;
+        if constexpr (output == Format::f16) bits_of_f16(number, code);
+        else code = reinterpret_cast<I32>(number);
+        store(code, job.d + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
+      }
+    }
+  }
+
+  /// The largest exponent of the products of every output, or the floor, as a word of a number.
+  BITMMA_INLINE static void find_largest(const ChainSum& job, int row, const ChainStep& step, I16 (&largest)[rows]) {
+    const int32_t* const a =
+        job.a_exponent + static_cast<size_t>(row / Exponents::rows) * static_cast<size_t>(job.a_stride) + step.at;
+    const int32_t* const b = job.b_exponent + static_cast<size_t>(step.at) * lanes;
+    const int a_stride = job.a_stride, terms = step.terms;
+    const int32_t floor = (std::max(job.floor_exponent, Layout::lowest_floor) + Layout::bias) * Exponents::unit;
+    const I16 lowest = reinterpret_cast<I16>(I32{} + twice(floor));
+    if constexpr (narrow) {
+      I8 most[rows / 2];
+#pragma GCC unroll 2
+      for (int r = 0; r < rows / 2; ++r) most[r] = reinterpret_cast<I8>(I32{} + static_cast<int32_t>(0x80808080));
+      for (int term = 0; term < terms; ++term) {
+        I8 of_b;
+        load(of_b, b + static_cast<size_t>(term) * lanes);
+#pragma GCC unroll 2
+        for (int r = 0; r < rows / 2; ++r)
+          raise_to<I8>(most[r], of_b + reinterpret_cast<I8>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
+      }
+      const I16 none = reinterpret_cast<I16>(I32{} + twice((Exponents::no_sum + Layout::bias) * Exponents::unit));
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const I16 both = reinterpret_cast<I16>(most[r / 2]);
+        const I16 one = (r % 2 == 0 ? both << 8 : reinterpret_cast<I16>(reinterpret_cast<U32>(both) & 0xFF00FF00u)) >>
+                        (8 - Layout::exponent_in_word);
+        const I16 word = one + reinterpret_cast<I16>(I32{} + twice(Layout::bias * Exponents::unit));
+        largest[r] = word < none ? lowest : word;
+        raise_to<I16>(largest[r], lowest);
+      }
+    } else {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) largest[r] = lowest;
+      for (int term = 0; term < terms; ++term) {
+        I16 of_b;
+        load(of_b, b + static_cast<size_t>(term) * lanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; ++r)
+          raise_to<I16>(largest[r], of_b + reinterpret_cast<I16>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
+      }
+    }
+  }
+
+  /// Counts the negative products, two rows at a time.
+  BITMMA_INLINE static void count_negative(const uint32_t* a, size_t a_stride, const uint32_t* b, int terms,
+                                           U32 (&count)[rows / 2]) {
+#pragma GCC unroll 2
+    for (int r = 0; r < rows / 2; ++r) count[r] = U32{};
+    for (int word = 0; word < (terms + 3) / 4; ++word) {
+      U32 of_b;
+      load(of_b, b + word * lanes);
+#pragma GCC unroll 2
+      for (int r = 0; r < rows / 2; ++r) {
+        U32 signs = of_b ^ a[static_cast<size_t>(r) * a_stride + static_cast<size_t>(word)];
+        look_up_nibbles<64>(signs);
+        count[r] += signs;
+      }
+    }
+  }
+
+  /// M, and the accumulator with C and the correction for all negative terms.
+  BITMMA_INLINE static void begin(const ChainSum& job, int vector, int row, const V& c, const I16& largest,
+                                  const U32& count, V& middle, V& sum, V& largest_c) {
+    I8 picked;
+    pick_bytes(reinterpret_cast<I8>(largest), Layout::to_upper_bits[static_cast<size_t>(vector)], picked);
+    const V power = reinterpret_cast<V>(picked);
+    V most = c;
+    if constexpr (!plain) {
+      const V none{}, smallest = none + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
+      V checked = c;
+      if constexpr (too_small > 0) {
+        V magnitude = c;
+        raise_magnitude<Sign::none>(magnitude, none);
+        checked = c == 0 ? none : magnitude < none + too_small ? none + too_large : c;
+      }
+      raise_magnitude<Sign::none>(largest_c, checked);
+      raise_magnitude<Sign::none>(most, smallest);
+      most = c == 0 ? none : most;
+    }
+    raise_magnitude<Sign::none>(most, power);
+    middle =
+        reinterpret_cast<V>(reinterpret_cast<Bits>(most) & exponent_bits) *
+        static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-job.fraction_bits));
+    sum = middle;
+    multiply_add_down(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
+    pick_bytes(reinterpret_cast<I8>(count),
+               Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
+    sum = reinterpret_cast<V>(reinterpret_cast<Bits>(sum) + reinterpret_cast<Bits>(picked) +
+                              (reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1)));
+  }
+
+  static double power_of_two_at_runtime(int exponent) {
+    return std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
+  }
+
+  /// The rounded sum.
+  BITMMA_INLINE static void finish(const ChainSum& job, const V& sum, const V& middle, V& c) {
+    const V exact = sum - middle;
+    if constexpr (plain) {
+      const Bit kept = is_float ? static_cast<Bit>(job.output.kept_mask)
+                                : static_cast<Bit>(static_cast<int64_t>(static_cast<int32_t>(job.output.kept_mask)))
+                                      << (Layout::mantissa_bits - 23);
+      c = reinterpret_cast<V>(reinterpret_cast<Bits>(exact) & kept);
+    } else {
+      // Adds a number of the same sign of which the lowest bit is the result's, and subtracts it.
+      constexpr int mantissa_bits = info(output).mantissa_bits;
+      const int kept_bits = mantissa_bits - std::countr_zero(job.output.kept_mask);
+      const V smallest = V{} + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
+      V more = exact;
+      raise_magnitude<Sign::of_number>(more, smallest);
+      more = reinterpret_cast<V>(reinterpret_cast<Bits>(more) & (exponent_bits | sign_bit)) *
+             static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-kept_bits));
+      c = exact;
+      if constexpr (output == Format::f16) c += more;
+      else add_toward_zero(c, more);
+      c -= more;
+    }
+  }
+
+  BITMMA_INLINE static void add_products(const ChainSum& job, int row, const ChainStep& step, V (&sum)[rows][vectors]) {
+    const Bit* const a = reinterpret_cast<const Bit*>(job.a_number) +
+                         static_cast<size_t>(row) * static_cast<size_t>(job.a_stride) + step.at;
+    const Number* b = reinterpret_cast<const Number*>(job.b_number) + static_cast<size_t>(step.at) * strip;
+    const int a_stride = job.a_stride, terms = step.terms;
+    for (int term = 0; term < terms; ++term, b += strip) {
+      V of_b[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) load(of_b[v], b + v * Layout::lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const V of_a = reinterpret_cast<V>(Bits{} + a[static_cast<size_t>(r) * a_stride + term]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) multiply_add_down(of_a, of_b[v], sum[r][v]);
+      }
+    }
+  }
+
+  BITMMA_INLINE static void run(const ChainSum& job, int row) {
+    V largest_c{};
+    State state;
+    read(job, row, state);
+    const size_t a_negative_stride = job.steps.size() * fma_sign_words;
+    const uint32_t *a_negative = job.a_negative + static_cast<size_t>(row / 2) * a_negative_stride,
+                   *b_negative = job.b_negative;
+    for (const ChainStep& step : job.steps) {
+      I16 largest[rows];
+      find_largest(job, row, step, largest);
+      U32 count[rows / 2];
+      count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
+      V middle[rows][vectors], sum[rows][vectors];
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+          begin(job, v, r % 2, state.c[r][v], largest[r], count[r / 2], middle[r][v], sum[r][v], largest_c);
+      }
+      add_products(job, row, step, sum);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) finish(job, sum[r][v], middle[r][v], state.c[r][v]);
+      }
+      a_negative += fma_sign_words, b_negative += fma_sign_words * lanes;
+    }
+    write(job, row, state);
+    if constexpr (!plain) {
+      std::array<Number, Layout::lanes> numbers;
+      store(largest_c, numbers.data());
+      if (*std::ranges::max_element(numbers) >= too_large) job.special[row / chain_rows] = 1;
+    }
+  }
+};
+
+template <typename Number, bool narrow, Format output>
+BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
+  const ChainSum job = given;
+  if constexpr (output == Format::f32) {
+    if (job.plain) {
+      for (int row = 0; row < job.rows; row += chain_rows) FmaSteps<Number, narrow, true, output>::run(job, row);
+      return;
+    }
+  }
+  for (int row = 0; row < job.rows; row += chain_rows) FmaSteps<Number, narrow, false, output>::run(job, row);
+}
+
+/// The processor's settings for these loops: to nearest where an operation does not say otherwise, subnormal numbers as
+/// they are, no traps. Restores the caller's, flags included. Loops in between must not be inlined into the function
+/// that makes it: compilers do not model such settings.
+class FmaEnvironment {
+ public:
+  FmaEnvironment() : callers_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
+  ~FmaEnvironment() { __builtin_ia32_ldmxcsr(callers_); }
+  FmaEnvironment(const FmaEnvironment&) = delete;
+  FmaEnvironment& operator=(const FmaEnvironment&) = delete;
+
+ private:
+  uint32_t callers_;
+};
+
+}  // namespace
+}  // namespace bitmma::kernels
+#endif
