@@ -11,6 +11,7 @@
 #include "budget.hpp"
 #include "fma.hpp"
 #include "kernels/kernels.hpp"
+#include "slow_path.hpp"
 #include "steps.hpp"
 
 namespace bitmma {
@@ -67,7 +68,6 @@ struct DecodedSide {
 struct Workspace {
   std::vector<kernels::ChainStep> steps;
   DecodedSide a, b;
-  kernels::Array<uint32_t> d;
   kernels::Array<uint8_t> special;  // for every strip and chain_rows rows
 };
 
@@ -80,18 +80,16 @@ class FusedChain {
     stride_ = kernels::round_up(block.cols, strip);
     groups_ = rows_ / kernels::chain_rows;
     at_.a.begin(rows_), at_.b.begin(stride_);
-    at_.d.resize(static_cast<size_t>(rows_) * stride_);
+    d_ = unfilled_matrix(model.output, rows_, stride_);
     at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / strip), 0);
   }
 
   /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
     plain_ = !c && model_.output == Format::f32;
-    from_c_ = c.has_value();
-    if (c) {
-      std::ranges::fill(at_.d, 0u);
-      for (int row = 0; row < block_.rows; ++row) std::ranges::copy(c->row(row), d_row(row));
-    }
+    std::optional<Matrix> whole_c;
+    if (c && (c->rows() != rows_ || c->cols() != stride_)) whole_c = filled_up(*c, rows_, stride_);
+    c_ = whole_c ? whole_c->words().data() : c ? c->words().data() : nullptr;
     const int most = kernels::most_chain_terms / loop_.number_words;
     for (size_t first = 0; first < at_.steps.size();) {
       int terms = 0;
@@ -103,10 +101,20 @@ class FusedChain {
     }
   }
 
-  Matrix d() const {
-    Matrix d = unfilled_matrix(model_.output, block_.rows, block_.cols);
-    for (int row = 0; row < block_.rows; ++row) std::copy_n(d_row(row), block_.cols, d.row(row).begin());
-    return d;
+  Matrix take_d() {
+    return block_.rows == rows_ && block_.cols == stride_ ? std::move(d_)
+                                                          : block_of(d_, 0, block_.rows, 0, block_.cols);
+  }
+
+  bool has_special_operand() const {
+    const auto any = [](const kernels::Array<uint32_t>& lines) {
+      return std::ranges::any_of(lines, [](uint32_t line) { return line != 0; });
+    };
+    return any(at_.a.special) || any(at_.b.special);
+  }
+  /// True if some C is NaN, infinite or of a size that the loop does not support.
+  bool has_special_c() const {
+    return std::ranges::any_of(at_.special, [](uint8_t group) { return group != 0; });
   }
 
   /// Calls redo(row, rows, col, cols), within the block, for all outputs that a NaN or an infinity may affect.
@@ -126,8 +134,6 @@ class FusedChain {
   }
 
  private:
-  uint32_t* d_row(int row) const { return at_.d.data() + static_cast<size_t>(row) * stride_; }
-
   /// Number of words of a strip of B.
   struct Words {
     size_t number, exponent, negative;
@@ -208,18 +214,18 @@ class FusedChain {
            .b_negative = at_.b.negative.data() + at * words.negative,
            .steps = steps,
            .rows = rows_,
-           .from_c = from_c_,
+           .c = c_ ? c_ + at * strip : nullptr,
            .plain = plain_,
            .terms_per_part = budget_.terms_per_part,
            .two_parts = most > budget_.terms_per_part,
            .fraction_bits = model_.fraction_bits,
            .floor_exponent = kernels::floor_of(model_),
            .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
-           .d = at_.d.data() + at * strip,
+           .d = d_.words().data() + at * strip,
            .d_stride = stride_,
            .special = at_.special.data() + at * static_cast<size_t>(groups_)});
     }
-    from_c_ = true;
+    c_ = d_.words().data();
   }
 
   const AccumulatorModel& model_;
@@ -230,8 +236,17 @@ class FusedChain {
   Workspace& at_;
   int rows_ = 0, stride_ = 0, groups_ = 0;
   int64_t terms_ = 0;
-  bool from_c_ = false, plain_ = false;
+  Matrix d_;
+  const uint32_t* c_ = nullptr;  // C, after some steps D; rows are stride_ apart
+  bool plain_ = false;
 };
+
+/// The fastest of the loops that support such sums.
+const kernels::ChainLoop& loop_for(const kernels::ChainLoops& loops, const AccumulatorModel& model, Format a, Format b,
+                                   int terms) {
+  if (!have_small_exponents(a, b)) return loops.any;
+  return fits_floats(model.fraction_bits, model.output_fraction_bits, b, terms) ? loops.few_bits : loops.small;
+}
 
 /// Whether a line of A or B has a NaN in the updates.
 bool meets_nan(const ChainBlock& block, std::span<const ChainUpdate> updates, bool of_a, int line) {
@@ -273,14 +288,9 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const Format of_a = block.a.format(), of_b = block.b.format();
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, most);
   if (!budget) return chain_by_updates(model, block, updates, k, std::move(c));
-  const kernels::ChainLoop& loop = !have_small_exponents(of_a, of_b) ? loops.any
-                                   : !fits_floats(model.fraction_bits, model.output_fraction_bits, of_b, most)
-                                       ? loops.small
-                                       : loops.few_bits;
-
-  FusedChain fused(model, block, loops.strip, loop, *budget, workspace);
+  FusedChain fused(model, block, loops.strip, loop_for(loops, model, of_a, of_b, most), *budget, workspace);
   fused.run(c);
-  Matrix d = fused.d();
+  Matrix d = fused.take_d();
   const uint32_t nan = static_cast<uint32_t>(*info(model.output).canonical_nan());
   fused.for_special([&](int row, int rows, int col, int cols) {
     const bool is_row = rows == 1 && cols == block.cols, is_col = cols == 1 && rows == block.rows;
@@ -297,6 +307,35 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
     }
     set_block(d, row, col, part);
   });
+  return d;
+}
+
+std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operands& operands) {
+  const kernels::ChainLoops& loops = kernels::kernels().chain;
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
+  const bool is_dense = operands.selected_k.empty() && operands.mixed.empty();
+  const bool is_plain = !operands.scales && operands.scale_input_d == 0 && !operands.negate_a && !operands.negate_b;
+  const bool fills_strips = rows >= 16 && 5 * cols >= 4 * kernels::round_up(cols, loops.strip);
+  // A step of eight terms gains less than the conversions of C and D cost.
+  if (!loops.win_single_steps || !is_dense || !is_plain || !fills_strips || terms < 16 ||
+      terms > kernels::most_dense_terms || chain_loop_of(model) == kernels::LoopId::none)
+    return std::nullopt;
+  const Format of_a = operands.a.format(), of_b = operands.b.format();
+  const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, terms);
+  if (!budget) return std::nullopt;
+
+  thread_local Workspace workspace;  // not that of `chain`, which may be the caller
+  workspace.steps = {{.first = 0, .terms = terms, .at = 0}};
+  const ChainBlock block{.a = operands.a, .b = operands.b, .row = 0, .rows = rows, .col = 0, .cols = cols};
+  const auto run = [&](const kernels::ChainLoop& loop) {
+    FusedChain fused(model, block, loops.strip, loop, *budget, workspace);
+    fused.run(operands.c);
+    return fused;
+  };
+  const kernels::ChainLoop& loop = loop_for(loops, model, of_a, of_b, terms);
+  FusedChain fused = run(loop);
+  Matrix d = &loop == &loops.few_bits && fused.has_special_c() ? run(loops.small).take_d() : fused.take_d();
+  if (fused.has_special_operand() || fused.has_special_c()) replace_special_outputs(model, operands, d);
   return d;
 }
 

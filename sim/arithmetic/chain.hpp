@@ -12,6 +12,7 @@
 #include <span>
 
 #include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/arithmetic/operands.hpp"
 #include "bitmma/formats/matrix.hpp"
 
 namespace bitmma {
@@ -33,7 +34,11 @@ struct ChainBlock {
 Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
              std::optional<Matrix> c);
 
-/// The same by one multiply_accumulate over the whole K per update. Tests compare `chain` with it.
+/// D of a single step by the same loops; nullopt where those of fused.cpp are as fast, or where the loops of chains do
+/// not support the operands.
+std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operands& operands);
+
+/// The same as `chain` by one multiply_accumulate over the whole K per update. Tests compare `chain` with it.
 Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates,
                         int k, std::optional<Matrix> c);
 

@@ -5,6 +5,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "budget.hpp"
+#include "chain.hpp"
 #include "product.hpp"
 #include "slow_path.hpp"
 #include "whole_rows.hpp"
@@ -117,6 +118,7 @@ struct Workspace {
 }  // namespace
 
 Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
+  if (std::optional<Matrix> d = step_by_chain(model, operands)) return std::move(*d);
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const kernels::SumFused loop = kernels::kernels().sum_fused[kernels::loop_of(model)];
   const std::optional<Budget> budget =

@@ -215,7 +215,7 @@ struct ChainSteps {
 
   BITMMA_INLINE static void read(const ChainSum& job, int row, int v, State& state) {
     U32 code{};
-    if (job.from_c) load(code, job.d + static_cast<size_t>(row) * job.d_stride + v * lanes);
+    if (job.c) load(code, job.c + static_cast<size_t>(row) * job.d_stride + v * lanes);
     if constexpr (plain) {
       C<bytes> c;
       I32 unused{};

@@ -51,7 +51,7 @@ namespace v4_chain {
 BITMMA_FMA_LOOP(any, BITMMA_V4, double, false)
 BITMMA_FMA_LOOP(small, BITMMA_V4, double, true)
 BITMMA_FMA_LOOP(few_bits, BITMMA_V4, float, true)
-constexpr ChainLoops loops{32, any::loop, small::loop, few_bits::loop};
+constexpr ChainLoops loops{32, any::loop, small::loop, few_bits::loop, true};
 }  // namespace v4_chain
 #elif defined(__x86_64__)
 BITMMA_CHAIN_LOOPS(v4_chain, [[gnu::target("arch=x86-64-v4")]], 64)

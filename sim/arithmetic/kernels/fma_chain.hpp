@@ -352,7 +352,7 @@ struct FmaSteps {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         I32 code{};
-        if (job.from_c) load(code, job.d + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
+        if (job.c) load(code, job.c + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
         F32 number;
         if constexpr (output == Format::f16) {
           f16_of_bits(code, number);

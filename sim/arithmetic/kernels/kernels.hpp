@@ -217,7 +217,7 @@ struct ChainSum {
   const uint32_t* b_negative;
   std::span<const ChainStep> steps;
   int rows;
-  bool from_c;         // d contains C; otherwise there is no C
+  const uint32_t* c;   // codes of C, may be d; nullptr: there is none. Rows are d_stride apart
   bool plain;          // no result is infinite, subnormal, or non-zero and below every floor
   int terms_per_part;  // as in FusedSum
   bool two_parts;      // some step needs two parts
@@ -241,6 +241,7 @@ struct ChainLoop {
 struct ChainLoops {
   int strip;  // in columns
   ChainLoop any, small, few_bits;
+  bool win_single_steps = false;  // faster than sum_fused for single steps, too
 };
 
 /// A scale as a power of two times a multiple of 2^-3. A zero has exponent_of_zero.
