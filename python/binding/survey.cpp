@@ -49,10 +49,10 @@ void run_units(const std::string& path, const std::vector<std::string>& command,
     if (interrupted) PyErr_Clear();
     return interrupted.load();
   };
-  run_survey(options, seed, [&](const SurveyProgress& now) {
+  static_cast<void>(run_survey(options, seed, [&](const SurveyProgress& now) {
     const nb::gil_scoped_acquire acquire;
     if (!progress.is_none()) progress(now.done, now.units);
-  });
+  }));
   const nb::gil_scoped_acquire acquire;
   progress = nb::none();
   if (interrupted) {

@@ -98,7 +98,7 @@ bool is_addition(const std::string& word) {
 std::string without_ending(std::string word) {
   for (const std::string_view ending : {"super", "ti"}) {
     if (word.size() > ending.size() && word.ends_with(ending) && is_digit(word[word.size() - ending.size() - 1]))
-      word.resize(word.size() - ending.size());
+      word = word.substr(0, word.size() - ending.size());
   }
   return word;
 }

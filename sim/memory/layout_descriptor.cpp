@@ -307,7 +307,6 @@ std::optional<SharedBytes> shared_bytes_of(const CuteLayout& cute) {
   const Profile rows = offsets_of(cute.layout.row, cute.rows), cols = offsets_of(cute.layout.col, cute.cols);
   struct Placed {
     int64_t offset, row, col;
-    auto operator<=>(const Placed&) const = default;
   };
   std::vector<Placed> placed;
   placed.reserve(static_cast<size_t>(cute.rows * cute.cols));
@@ -315,7 +314,7 @@ std::optional<SharedBytes> shared_bytes_of(const CuteLayout& cute) {
     for (int64_t col = 0; col < cute.cols; ++col)
       placed.push_back({rows[static_cast<size_t>(row)] + cols[static_cast<size_t>(col)], row, col});
   }
-  std::ranges::sort(placed);
+  std::ranges::stable_sort(placed, {}, &Placed::offset);
   std::optional<SharedBytes> found;
   for (size_t i = 1; i < placed.size(); ++i) {
     const Placed &one = placed[i - 1], &next = placed[i];

@@ -155,7 +155,7 @@ LibraryChoice LibraryFlags::choice_for(Context& context, const ProductFile& prod
   LibraryChoice choice = library_choice(call);
   if (!choice.exact) {
     call.nearest = nearest;  // without effect on a recorded shape
-    library_choice(call);
+    static_cast<void>(library_choice(call));
     const Violation other{.code = ViolationCode::other_inputs,
                           .field = "--library",
                           .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),

@@ -309,7 +309,7 @@ std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const Sta
       require_columns("scale_A", a.address.column, last_column(a, d.layout.rows_per_cta) - a.address.column + 1);
       require_columns("scale_B", b.address.column, last_column(b, mma.n) - b.address.column + 1);
     }
-    mask_of(instruction, state);
+    static_cast<void>(mask_of(instruction, state));
   } catch (const Error& error) {
     std::vector<Violation> found = check.take();
     found.insert(found.end(), error.violations().begin(), error.violations().end());
