@@ -298,7 +298,11 @@ class PlanSearch(Sequence[Plan]):
         self.ambiguous: bool = report["ambiguous"]
         """True if D cannot distinguish several plans; a D in f32, or with more rows, may distinguish them."""
         self.ended: str = report["ended"]
-        """"complete", "timeout" or "max_plans": plans may exist that were not tried."""
+        """"complete"; after "timeout" or "max_plans" other plans may match, see `untried`."""
+        self.untried: int = report["untried"]
+        """After an early end: the plans of the stage that it ended in which were not tried."""
+        self.untried_stages: list[int] = report["untried_stages"]
+        """After an early end: the later stages, as `bitmma gemm --help` numbers them."""
         self._text: str = found["text"]
         self._plans: list[Plan] = found["plans"] or (self.nearest if nearest else [])
 
@@ -354,7 +358,8 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
     if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
     `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
-    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`); it calls `progress(tried, of)`
+    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the nearest
+    plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes. It calls `progress(tried, of)`
     occasionally, and an exception from it ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)

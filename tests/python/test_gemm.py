@@ -261,6 +261,7 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     seen = []
     few = bitmma.find_plans(x, w, noise, max_plans=100, progress=lambda tried, of: seen.append((tried, of)))
     assert few == [] and few.tried == 100 and few.ended == "max_plans" and few.nearest and seen
+    assert few.untried > 0 and few.untried_stages == [2, 3] and "not tried: " in few.summary()
     assert bitmma.find_plans(x, w, noise, timeout=1e-6).ended == "timeout"
 
     def stop(tried, of):
