@@ -692,8 +692,11 @@ ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int r
   return tracer.finish(d.format(), d.code(0, 0));
 }
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
-  require_fits(plan, given);
+namespace {
+
+/// D for inputs that fit the plan.
+Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads,
+                  const GemmProgress& progress) {
   const InputRounding rounding = rounding_of(plan);
   const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, rounding);
   const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
@@ -713,6 +716,65 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int thre
     if (progress) progress(now);
   });
   return d;
+}
+
+/// Throws Error if an operand of product `index` has another type or shape than that of product 0.
+void require_like_first(const GemmInputs& inputs, const GemmInputs& first, int64_t index) {
+  const auto require = [&](std::string_view name, const Matrix* one, const Matrix* wanted) {
+    const auto text = [](const Matrix* matrix) {
+      return matrix ? fmt::format("{} x {} {}", matrix->rows(), matrix->cols(), info(matrix->format()).name) : "absent";
+    };
+    const bool is_like = !one || !wanted ? one == wanted
+                                         : one->format() == wanted->format() && one->rows() == wanted->rows() &&
+                                               one->cols() == wanted->cols();
+    if (is_like) return;
+    throw Error({.field = fmt::format("{} of product {}", name, index),
+                 .seen = text(one),
+                 .expected = fmt::format("{}, as product 0 has", text(wanted))});
+  };
+  require("a", &inputs.a, &first.a), require("b", &inputs.b, &first.b);
+  for (const auto& [name, operand] : {std::pair("c", &GemmInputs::c),
+                                      {"bias", &GemmInputs::bias},
+                                      {"scale_a", &GemmInputs::scale_a},
+                                      {"scale_b", &GemmInputs::scale_b},
+                                      {"sfa", &GemmInputs::sfa},
+                                      {"sfb", &GemmInputs::sfb}}) {
+    const auto of = [&](const GemmInputs& from) { return (from.*operand) ? &*(from.*operand) : nullptr; };
+    require(name, of(inputs), of(first));
+  }
+  if (inputs.rows == first.rows && inputs.cols == first.cols && inputs.whole_m == first.whole_m &&
+      inputs.whole_n == first.whole_n)
+    return;
+  throw Error({.field = fmt::format("rows, cols, whole of product {}", index),
+               .seen = "others",
+               .expected = "those of product 0"});
+}
+
+}  // namespace
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads, const GemmProgress& progress) {
+  require_fits(plan, inputs);
+  return product_of(plan, inputs, how, threads, progress);
+}
+
+void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInputs(int64_t)>& inputs_of,
+                const std::function<void(int64_t, const Matrix&)>& take, int threads, const GemmProgress& progress) {
+  if (count <= 0) return;
+  const GemmInputs first = inputs_of(0);
+  require_fits(plan, first);
+  const bool across = count > 1;  // each thread takes a product
+  std::atomic<int64_t> done{0};
+  parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t index) {
+    const auto i = static_cast<int64_t>(index);
+    if (i == 0)
+      return take(0, product_of(plan, first, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress));
+    const GemmInputs inputs = inputs_of(i);
+    require_like_first(inputs, first, i);
+    const Matrix d = product_of(plan, inputs, ChainBy::loops, 1, {});
+    take(i, d);
+    const int64_t now = done += static_cast<int64_t>(d.size());
+    if (progress) progress(now);
+  });
 }
 
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known) {
