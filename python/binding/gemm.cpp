@@ -101,24 +101,23 @@ class BatchInputs {
 
 GemmInputs inputs_of(const nb::dict& from) { return BatchInputs(from).at(0); }
 
-/// Computes D of every product, one after the other.
+/// Computes D of every product of a batch.
 void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, int threads) {
   const BatchInputs batch(operands);
   const Buffer to(d, "d", true);
   const int64_t count = batch.count();
   if (count == 0) return;
-  const GemmInputs first = batch.at(0);
+  GemmInputs first = batch.at(0);
   if (std::vector<Violation> unread = unread_by(bound.plan, first); !unread.empty()) throw Error(std::move(unread));
   const int64_t outputs = int64_t{first.a.rows()} * first.b.cols(), bytes = outputs * code_bytes(bound.plan.output);
   if (!to.is_contiguous() || to.bytes() != count * bytes)
     throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
   const GemmProgress look = interruptible();  // Ctrl-C ends a long product
   const nb::gil_scoped_release release;
-  const bool across = count > 1;  // each thread takes a product
-  parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t i) {
-    const Matrix one = gemm(bound.plan, i == 0 ? first : batch.at(static_cast<int64_t>(i)), across ? 1 : threads, look);
-    write_codes(one, static_cast<char*>(to.data()) + static_cast<int64_t>(i) * bytes);
-  });
+  gemm_batch(
+      bound.plan, count, [&](int64_t i) { return i == 0 ? std::move(first) : batch.at(i); },  // once for each i
+      [&](int64_t i, const Matrix& one) { write_codes(one, static_cast<char*>(to.data()) + i * bytes); }, threads,
+      look);
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {

@@ -160,6 +160,18 @@ def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]
     return spread, batch
 
 
+def _d_in(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: dict[str, Any]) -> np.ndarray:
+    """The array to compute D in: `out`, or a new one if `out` has gaps or may overlap an operand."""
+    if not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (shape, dtype):
+        raise refuse("out", f"{getattr(out, 'dtype', type(out).__name__)} {getattr(out, 'shape', '')}",
+                     f"an array of NumPy, {dtype} {shape}")
+    if not out.flags.writeable:
+        raise refuse("out", "a read-only array", "an array that can be written")
+    arrays = [value[1] for name, value in operands.items() if name not in ("rows", "cols", "whole")]
+    is_free = out.flags.c_contiguous and not any(np.may_share_memory(out, array) for array in arrays)
+    return out if is_free else np.empty(shape, dtype)
+
+
 @public(rows=unchecked, cols=unchecked, out=unchecked, return_plan=flag_of)
 def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
          scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
@@ -182,7 +194,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
                   without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
     output        the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ...; plans and
                   kernels have their own. `dtype` is an alias
-    out           an array for D, of its shape and type
+    out           an array for D, of its shape and type; nothing is copied if it is contiguous and no operand overlaps it
     split_k       the number of slices, if a named plan leaves it open
     rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
     return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
@@ -207,14 +219,11 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
         for warning in violations_of(_core.warnings_of_plan(one, "e2m1", "e2m1")):
             warnings.warn(str(warning), stacklevel=3)
     shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
-    d = np.empty(shape, dtype_of(one.output))
-    if out is not None and (not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (d.shape, d.dtype)):
-        raise refuse("out", f"{getattr(out, 'dtype', type(out).__name__)} {getattr(out, 'shape', '')}",
-                     f"an array of NumPy, {d.dtype} {d.shape}")
+    d = np.empty(shape, dtype_of(one.output)) if out is None else _d_in(out, shape, dtype_of(one.output), operands)
     if 0 not in shape:
         raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
         _core.gemm_into(one, operands, raw, threads)
-    if out is not None:
+    if out is not None and d is not out:
         out[...] = d
         d = out
     found = like(a, d) if _is_torch(a) and out is None else d
@@ -298,7 +307,11 @@ class PlanSearch(Sequence[Plan]):
         self.ambiguous: bool = report["ambiguous"]
         """True if D cannot distinguish several plans; a D in f32, or with more rows, may distinguish them."""
         self.ended: str = report["ended"]
-        """"complete", "timeout" or "max_plans": plans may exist that were not tried."""
+        """"complete"; after "timeout" or "max_plans" other plans may match, see `untried`."""
+        self.untried: int = report["untried"]
+        """After an early end: the plans of the stage that it ended in which were not tried."""
+        self.untried_stages: list[int] = report["untried_stages"]
+        """After an early end: the later stages, as `bitmma gemm --help` numbers them."""
         self._text: str = found["text"]
         self._plans: list[Plan] = found["plans"] or (self.nearest if nearest else [])
 
@@ -354,7 +367,8 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
     if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
     `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
-    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`); it calls `progress(tried, of)`
+    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the nearest
+    plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes. It calls `progress(tried, of)`
     occasionally, and an exception from it ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)

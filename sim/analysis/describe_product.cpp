@@ -2,6 +2,7 @@
 #include "bitmma/analysis/describe_product.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -180,19 +181,33 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
         {{"name", family.name}, {"plans", family.plans}, {"first", family.first}, {"evidence", family.evidence}});
   for (const GemmPlan& plan : search.all_bits) all_bits.append(describe(plan));
   for (const NearPlan& near : search.nearest)
-    nearest.append({{"plan", describe(near.plan)}, {"differing", near.differing}, {"pattern", near.pattern}});
+    nearest.append({{"plan", describe(near.plan)},
+                    {"differing", near.differing},
+                    {"outputs", near.outputs},
+                    {"pattern", near.pattern}});
   const int64_t count = std::ssize(search.all_bits), k = inputs.a.cols();
   Report report{{"cpu_target", cpu_target()},      {"candidates", search.candidates}, {"outputs", search.outputs},
                 {"ended", print(search.end)},      {"ambiguous", search.ambiguous()}, {"families", std::move(families)},
                 {"all_bits", std::move(all_bits)}, {"nearest", std::move(nearest)}};
+  std::vector<int> stages;
+  for (const SearchStage stage : search.untried_stages) stages.push_back(static_cast<int>(stage) + 1);
+  report.add("untried", search.untried), report.add("untried_stages", stages);
   report.add_text(
       fmt::format("{} tried on {}{}", counted(search.candidates, "plan"), counted(search.outputs, "output"),
                   search.end == SearchEnd::complete ? "" : fmt::format("; ended by {}", print(search.end))));
+  if (search.end != SearchEnd::complete) {
+    const std::string later =
+        stages.empty() ? ""
+                       : fmt::format(", and all of stage {} (--help lists the stages)", fmt::join(stages, " and "));
+    report.add_text(fmt::format("not tried: {}{}", counted(search.untried, "plan"), later));
+  }
   if (count == 0) {
     report.add_text("no plan gives all bits; the nearest are:");
     for (const NearPlan& near : search.nearest)
-      report.add_text(fmt::format("{} differ, {}: {}\n  {}", near.differing, near.pattern, print_plan(near.plan),
-                                  print_json(near.plan)));
+      report.add_text(
+          fmt::format("{}{} differ, {}: {}\n  {}", near.differing,
+                      near.outputs == search.outputs ? "" : fmt::format(" of {} sampled outputs", near.outputs),
+                      near.pattern, print_plan(near.plan), print_json(near.plan)));
     return report;
   }
   if (count == 1) {

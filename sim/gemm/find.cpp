@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -50,37 +49,59 @@ std::vector<int> spread(int count, int most) {
   return numbers;
 }
 
-/// One row and some columns of D that best separate plans. A narrow D hides most differences, except where the f32 sum
-/// is close to a rounding boundary.
-std::pair<std::vector<int>, std::vector<int>> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs,
-                                                              const Matrix& d, int threads) {
+/// Rows and columns of D.
+using Part = std::pair<std::vector<int>, std::vector<int>>;
+
+/// The numbers of 0..count-1 with the largest weights, at most `most`.
+template <typename Weight>
+std::vector<int> heaviest(int count, int most, const Weight& weight) {
+  std::vector<std::pair<double, int>> order;
+  for (int i = 0; i < count; ++i) order.emplace_back(-weight(i), i);
+  std::ranges::sort(order);
+  std::vector<int> found;
+  for (int i = 0; i < std::min(count, most); ++i) found.push_back(order[static_cast<size_t>(i)].second);
+  return found;
+}
+
+/// Few outputs that separate plans: blocks of 4 and 8 rows and 16 columns, which the loops of chains compute at once.
+/// A narrow D hides most differences, except where the f32 sum is close to a rounding boundary.
+std::vector<Part> telling_outputs(const GemmPlan& plan, const GemmInputs& inputs, const Matrix& d, int threads) {
   constexpr int most_cols = 16, most_ranked = 4096;
-  if (info(d.format()).bits > 16 || plan.output != d.format()) return {{0}, spread(d.cols(), most_cols)};
-  const std::vector<int> rows = spread(d.rows(), 64), cols = spread(d.cols(), most_ranked / std::min(d.rows(), 64));
+  constexpr std::array most_rows{4, 8};
+  if (info(d.format()).bits > 16 || plan.output != d.format())
+    return {{spread(d.rows(), most_rows[0]), spread(d.cols(), most_cols)},
+            {spread(d.rows(), most_rows[1]), spread(d.cols(), most_cols)}};
+  const std::vector<int> rows = spread(d.rows(), 64);
+  const std::vector<int> cols = spread(d.cols(), most_ranked / std::min(d.rows(), 64));
   GemmPlan wide = plan;
   wide.output = Format::f32;
   const Matrix sums = gemm(wide, part_of(inputs, rows, cols), threads);
   const int dropped = 23 - info(d.format()).mantissa_bits;
   const uint32_t mask = (1u << dropped) - 1, half = 1u << (dropped - 1);
-  const auto distance = [&](int row, int col) {
+  std::vector<bool> is_taken(rows.size());
+  const auto weight = [&](int row, int col) {
     const uint32_t rest = sums(row, col) & mask;
-    return rest > half ? rest - half : half - rest;
+    return is_taken[static_cast<size_t>(row)] ? 0 : 1 / (64.0 + (rest > half ? rest - half : half - rest));
   };
-  std::vector<int> order(cols.size()), best;
-  uint64_t best_sum = std::numeric_limits<uint64_t>::max();
-  int best_row = 0;
-  for (int row = 0; row < sums.rows(); ++row) {
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::sort(order, {}, [&](int col) { return distance(row, col); });
-    const size_t count = std::min<size_t>(order.size(), most_cols);
-    uint64_t sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += distance(row, order[i]);
-    if (sum >= best_sum) continue;
-    best_sum = sum, best_row = row;
-    best.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<Part> found;
+  for (const int most : most_rows) {
+    std::vector<int> best_rows, best_cols(cols.size());
+    std::iota(best_cols.begin(), best_cols.end(), 0);
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto sum_over = [](const std::vector<int>& numbers, const auto& of) {
+        return std::accumulate(numbers.begin(), numbers.end(), 0.0, [&](double sum, int i) { return sum + of(i); });
+      };
+      best_rows = heaviest(sums.rows(), most,
+                           [&](int row) { return sum_over(best_cols, [&](int col) { return weight(row, col); }); });
+      best_cols = heaviest(sums.cols(), most_cols,
+                           [&](int col) { return sum_over(best_rows, [&](int row) { return weight(row, col); }); });
+    }
+    Part& part = found.emplace_back();
+    for (const int row : best_rows) part.first.push_back(rows[static_cast<size_t>(row)]);
+    for (const int col : best_cols) part.second.push_back(cols[static_cast<size_t>(col)]);
+    for (const int row : best_rows) is_taken[static_cast<size_t>(row)] = true;
   }
-  for (int& col : best) col = cols[static_cast<size_t>(col)];
-  return {{rows[static_cast<size_t>(best_row)]}, best};
+  return found;
 }
 
 /// Two plans that share the outputs: `first` computes the tiles below some index, `second` the rest.
@@ -127,13 +148,15 @@ struct Sample {
   Matrix d;
   std::map<InputRounding, GemmInputs> rounded = {};  // inputs as plans with this rounding read them
 
-  int64_t misses(const GemmPlan& plan, int threads) const {
+  /// Calls compute(plan, inputs) with rounded inputs, if the plan rounds them.
+  template <typename Compute>
+  int64_t misses(const GemmPlan& plan, const Compute& compute) const {
     const TensorCoreChain* const tensor = plan.tensor_cores();
     const auto found = tensor ? rounded.find(tensor->input_rounding) : rounded.end();
-    if (found == rounded.end()) return count_differing(gemm(plan, inputs, threads), d);
+    if (found == rounded.end()) return count_differing(compute(plan, inputs), d);
     GemmPlan without = plan;
     without.tensor().input_rounding = InputRounding::none;
-    return count_differing(gemm(without, found->second, threads), d);
+    return count_differing(compute(without, found->second), d);
   }
 };
 
@@ -179,9 +202,12 @@ class Search {
   }
 
   PlanSearch run() {
-    for (const SearchStage stage : search_stages) {
-      if (find_in(candidate_plans(inputs_, d_, options_, stage))) return ranked();
-      if (stage == SearchStage::usual && !ends() && find_by_tiles()) return ranked();
+    for (size_t i = 0; i < search_stages.size(); ++i) {
+      const SearchStage stage = search_stages[i];
+      const bool found =
+          find_in(candidate_plans(inputs_, d_, options_, stage)) || (stage == SearchStage::usual && find_by_tiles());
+      if (ends()) search_.untried_stages.assign(search_stages.begin() + static_cast<int>(i) + 1, search_stages.end());
+      if (found) return ranked();
       if (ends()) break;
     }
     return with_nearest();
@@ -194,6 +220,17 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t untried = -1;
+  static constexpr size_t most_small = 4096;            // outputs of a sample that one thread computes
+  static constexpr size_t most_words_kept = 1u << 20u;  // of known sums, for each thread
+
+  /// Thrown out of a product when the search ends.
+  struct Ended {};
+  Matrix whole(const GemmPlan& plan, const GemmInputs& inputs) {
+    if (ends()) throw Ended{};
+    return gemm(plan, inputs, options_.threads, [&](int64_t) {
+      if (ends()) throw Ended{};
+    });
+  }
 
   /// True once the caller, the time limit or the plan limit ends the search; it stays true.
   bool ends() {
@@ -218,6 +255,7 @@ class Search {
     }
     bool is_last = false;
     if (options_.max_plans > 0 && search_.candidates + std::ssize(plans) > options_.max_plans) {
+      search_.untried = search_.candidates + std::ssize(plans) - options_.max_plans;
       plans = plans.first(static_cast<size_t>(options_.max_plans - search_.candidates));
       is_last = true;
     }
@@ -225,7 +263,10 @@ class Search {
     const std::vector<int64_t> misses = misses_of(plans);
     if (is_last && end_ == SearchEnd::complete) end(SearchEnd::max_plans);
     for (size_t i = 0; i < plans.size(); ++i) {
-      if (misses[i] == untried) continue;
+      if (misses[i] == untried) {
+        ++search_.untried;
+        continue;
+      }
       ++search_.candidates;
       if (misses[i] == 0) search_.all_bits.push_back(plans[i]);
       else nearest_.emplace_back(misses[i], plans[i]);
@@ -239,19 +280,28 @@ class Search {
   /// Stream-K: some tiles are one chain, the others are split. True if two such plans together match all outputs.
   bool find_by_tiles() {
     if (inputs_.sfa || d_.size() < 2) return false;
-    for (const GemmPlan& whole : whole_tile_plans(inputs_, d_, options_)) {
-      const Matrix of_whole = gemm(whole, inputs_, options_.threads);
-      const int64_t missed = count_differing(of_whole, d_);
-      if (missed == 0 || 20 * missed > 19 * static_cast<int64_t>(d_.size())) continue;  // too few match the whole plan
-      for (const GemmPlan& cut : cut_tile_plans(whole, inputs_, d_)) {
-        if (ends()) return false;
-        ++search_.candidates;
-        const Matrix of_cut = gemm(cut, inputs_, options_.threads);
-        const auto found = joined_by_tiles(whole, cut, of_whole, of_cut, d_, inputs_);
-        if (!found || gemm(*found, inputs_, options_.threads) != d_) continue;
-        search_.all_bits.push_back(*found);
-        return true;
+    const std::vector<GemmPlan> wholes = whole_tile_plans(inputs_, d_, options_);
+    int64_t left = 0;
+    for (const GemmPlan& plan : wholes) left += std::ssize(cut_tile_plans(plan, inputs_, d_));
+    try {
+      for (const GemmPlan& plan : wholes) {
+        const std::vector<GemmPlan> cuts = cut_tile_plans(plan, inputs_, d_);
+        const Matrix of_whole = whole(plan, inputs_);
+        const int64_t missed = count_differing(of_whole, d_);
+        const bool matches_few = 20 * missed > 19 * static_cast<int64_t>(d_.size());
+        for (const GemmPlan& cut : cuts) {
+          if (missed == 0 || matches_few) break;
+          const Matrix of_cut = whole(cut, inputs_);
+          ++search_.candidates, --left;
+          const auto found = joined_by_tiles(plan, cut, of_whole, of_cut, d_, inputs_);
+          if (!found || whole(*found, inputs_) != d_) continue;
+          search_.all_bits.push_back(*found);
+          return true;
+        }
+        if (missed == 0 || matches_few) left -= std::ssize(cuts);
       }
+    } catch (const Ended&) {
+      search_.untried += left;
     }
     return false;
   }
@@ -288,9 +338,19 @@ class Search {
   PlanSearch with_nearest() {
     const auto wanted = static_cast<size_t>(std::max(0, options_.max_nearest));
     if (end_ != SearchEnd::complete) nearest_.resize(std::min(nearest_.size(), wanted));
+    // After an early end a whole product would take too long.
+    const auto is_small = [](const Sample& sample) { return sample.d.size() <= most_small; };
+    const auto small = std::find_if(samples_.rbegin(), samples_.rend(), is_small);
+    const bool in_part = end_ != SearchEnd::complete && small != samples_.rend();
+    const GemmInputs& inputs = in_part ? small->inputs : inputs_;
+    const Matrix& d = in_part ? small->d : d_;
     for (const auto& [misses, plan] : nearest_) {
-      const Matrix computed = gemm(plan, inputs_, options_.threads);
-      search_.nearest.push_back({plan, count_differing(computed, d_), pattern_of(computed, d_, inputs_)});
+      const Matrix computed = gemm(plan, inputs, options_.threads);
+      const int64_t differing = count_differing(computed, d);
+      search_.nearest.push_back({.plan = plan,
+                                 .differing = std::max<int64_t>(differing, 1),
+                                 .outputs = static_cast<int64_t>(d.size()),
+                                 .pattern = differing == 0 ? "outside the sample" : pattern_of(computed, d, inputs)});
     }
     std::ranges::stable_sort(search_.nearest, {}, &NearPlan::differing);
     search_.nearest.resize(std::min(search_.nearest.size(), wanted));
@@ -299,17 +359,16 @@ class Search {
   }
 
   void choose_samples(const GemmPlan& first) {
-    const auto add = [&](const std::vector<int>& rows, const std::vector<int>& cols) {
+    const auto add = [&](const Part& part) {
+      const auto& [rows, cols] = part;
+      if (rows.size() * cols.size() == d_.size()) return;
       samples_.push_back({part_of(inputs_, rows, cols), cols_of(rows_of(d_, rows, "d"), cols, "d")});
     };
-    if (has_two_readings(inputs_)) return samples_.push_back({inputs_, d_});  // a sample would force a reading
-    const auto [rows, cols] = telling_outputs(first, inputs_, d_, options_.threads);
-    add(rows, cols);
-    const std::vector<int> more_rows = spread(d_.rows(), 8), more_cols = spread(d_.cols(), 16);
-    if (more_rows.size() * more_cols.size() < d_.size()) add(more_rows, more_cols);
-    const std::vector<int> most_rows = spread(d_.rows(), 64), most_cols = spread(d_.cols(), 64);
-    if (most_rows.size() * most_cols.size() < d_.size()) add(most_rows, most_cols);
-    if (rows.size() * cols.size() < d_.size()) samples_.push_back({inputs_, d_});
+    if (!has_two_readings(inputs_)) {  // a sample would force a reading
+      for (const Part& part : telling_outputs(first, inputs_, d_, options_.threads)) add(part);
+      add({spread(d_.rows(), 64), spread(d_.cols(), 64)});
+    }
+    samples_.push_back({inputs_, d_});
   }
 
   /// Rounding the inputs takes longer than most sums, so do it once for all plans.
@@ -328,19 +387,51 @@ class Search {
     std::iota(left.begin(), left.end(), size_t{0});
     for (size_t i = 0; i < samples_.size(); ++i) {
       const Sample& sample = samples_[i];
-      // A large sample parallelises by itself.
-      const bool is_large = sample.d.size() > 4096;
-      parallel_for(left.size(), is_large ? 1 : options_.threads, [&](size_t at) {
-        const size_t plan = left[at];
+      const auto try_plan = [&](size_t plan, const auto& compute) {
         if (ends()) return static_cast<void>(misses[plan] = untried);
-        misses[plan] = sample.misses(plans[plan], is_large ? options_.threads : 1);
+        try {
+          misses[plan] = sample.misses(plans[plan], compute);
+        } catch (const Ended&) {
+          misses[plan] = untried;
+        }
         if (i > 0) return;
         const int64_t now = ++done_;
         if (progress_) progress_(now, total_);
-      });
+      };
+      if (sample.d.size() > most_small) {  // a large sample parallelises by itself
+        for (const size_t plan : left) {
+          try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return whole(one, inputs); });
+        }
+      } else {
+        const std::vector<std::span<const size_t>> runs = runs_of(plans, left);
+        parallel_for(runs.size(), options_.threads, [&](size_t run) {
+          KnownSums known;
+          for (const size_t plan : runs[run]) {
+            if (known.size() * sample.d.size() > most_words_kept) known.clear();
+            try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return gemm(one, inputs, known); });
+          }
+        });
+      }
       std::erase_if(left, [&](size_t plan) { return misses[plan] != 0; });
     }
     return misses;
+  }
+
+  /// Runs of plans that share sums of slices: with one chain, and not too many for the threads.
+  static std::vector<std::span<const size_t>> runs_of(std::span<const GemmPlan> plans, std::span<const size_t> left) {
+    constexpr size_t most = 128;
+    std::vector<std::span<const size_t>> runs;
+    for (size_t first = 0; first < left.size();) {
+      const GemmPlan& plan = plans[left[first]];
+      size_t end = first + 1;
+      for (; end < left.size() && end - first < most; ++end) {
+        const GemmPlan& next = plans[left[end]];
+        if (next.target != plan.target || next.chain != plan.chain) break;
+      }
+      runs.push_back(left.subspan(first, end - first));
+      first = end;
+    }
+    return runs;
   }
 
   const GemmInputs& inputs_;

@@ -70,12 +70,14 @@ Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
 
 class Product {
  public:
-  /// With a tracer, block() records the operations of one output.
-  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, Tracer* tracer = nullptr)
+  /// With a tracer, block() records the operations of one output. With known sums, there must be one block.
+  Product(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, Tracer* tracer = nullptr,
+          KnownSums* known = nullptr)
       : plan_(plan),
         inputs_(inputs),
         how_(how),
         tracer_(tracer),
+        known_(known),
         tensor_(plan.tensor_cores()),
         mma_(mma_for(plan, inputs)),
         model_(tensor_ ? &model_for(tensor_->instruction, plan.target) : nullptr) {
@@ -174,6 +176,42 @@ class Product {
             .b = filled_up(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
   }
 
+  /// The accumulator after these updates of [first, last): from an earlier plan, or from the longest known sum with the
+  /// same first updates. `part`: a warp, or -1 for a promoted block.
+  Matrix known_sum(const Block& at, int part, int64_t first, int64_t last, std::vector<ChainUpdate> updates,
+                   std::optional<Matrix> c) const {
+    if (!known_ || c) return sum_of(at, updates, std::move(c));
+    const std::tuple key(part, first, last);
+    const auto place = known_->upper_bound(key);
+    std::span<const ChainUpdate> rest = updates;
+    int left = 32;  // a tile's remainder repeats sooner
+    for (auto known = place; known != known_->begin() && left > 0; --left) {
+      --known;
+      if (std::get<0>(known->first) != part || std::get<1>(known->first) != first) break;
+      const std::vector<ChainUpdate>& done = known->second.updates;
+      if (!begins_with(updates, done)) continue;
+      if (known->first == key && done.size() == updates.size()) return known->second.sum;
+      rest = rest.subspan(done.size()), c = known->second.sum;
+      break;
+    }
+    Matrix sum = rest.empty() && c ? std::move(*c) : sum_of(at, rest, std::move(c));
+    known_->insert_or_assign(key, KnownSum{.updates = std::move(updates), .sum = sum});
+    return sum;
+  }
+
+  static bool begins_with(const std::vector<ChainUpdate>& all, const std::vector<ChainUpdate>& first) {
+    return first.size() <= all.size() &&  // most differ at the end, if anywhere
+           std::equal(
+               first.rbegin(), first.rend(), all.rend() - std::ssize(first),
+               [](const auto& one, const auto& two) { return one.first == two.first && one.count == two.count; });
+  }
+
+  std::vector<ChainUpdate> updates_of(int64_t first, int64_t last, int warp) const {
+    std::vector<ChainUpdate> updates;
+    for (const TilePart& tile : tiles_of(*tensor_, first, last)) add_updates(updates, *tensor_, k_step_, tile, warp);
+    return updates;
+  }
+
   /// One slice: promoted, or reduced over the warps that share it.
   Matrix slice(const Block& at, int64_t first, int64_t last, std::optional<Matrix> c) const {
     if (const CudaCoreChain* const lanes = plan_.cuda_cores()) {
@@ -183,13 +221,11 @@ class Product {
       if (tracer_) trace_lanes(*lanes, at, first, last, sums(0, 0));
       return sums;
     }
-    const std::vector<TilePart> tiles = tiles_of(*tensor_, first, last);
-    if (tensor_->promotion) return promoted(at, first, tiles);
+    if (tensor_->promotion) return promoted(at, first, tiles_of(*tensor_, first, last));
     std::optional<Matrix> joined;
     for (int warp = 0; warp < tensor_->sliced_k; ++warp) {
-      std::vector<ChainUpdate> updates;
-      for (const TilePart& tile : tiles) add_updates(updates, *tensor_, k_step_, tile, warp);
-      Matrix sum = sum_of(at, updates, warp == 0 ? std::move(c) : std::nullopt);
+      Matrix sum =
+          known_sum(at, warp, first, last, updates_of(first, last, warp), warp == 0 ? std::move(c) : std::nullopt);
       if (joined) add_f32(TraceKind::join_warps, *joined, sum);
       else joined = std::move(sum);
     }
@@ -203,8 +239,9 @@ class Product {
     int64_t begin = slice_first;  // of the current block
     const auto close = [&] {
       if (open.empty()) return;
-      const Matrix sum = sum_of(at, open, std::nullopt);
-      add_promoted(at, open.front().first, sum, run);
+      const int64_t first = open.front().first, last = open.back().first + open.back().count;
+      const Matrix sum = known_sum(at, -1, first, last, open, std::nullopt);
+      add_promoted(at, first, sum, run);
       open.clear();
     };
     for (const TilePart& tile : tiles) {
@@ -434,6 +471,7 @@ class Product {
   const GemmInputs& inputs_;
   ChainBy how_;
   Tracer* tracer_;
+  KnownSums* known_;
   const TensorCoreChain* tensor_;  // nullptr on CUDA cores
   Mma mma_;
   const AccumulatorModel* model_;  // nullptr on CUDA cores
@@ -642,6 +680,8 @@ InputRounding rounding_of(const GemmPlan& plan) {
   return plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
 }
 
+constexpr int most_block_rows = 128, most_block_cols = 256;  // they fill the vectors and fit in the cache
+
 }  // namespace
 
 ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int row, int col) {
@@ -652,15 +692,19 @@ ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int r
   return tracer.finish(d.format(), d.code(0, 0));
 }
 
-Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads, const GemmProgress& progress) {
-  require_fits(plan, given);
+namespace {
+
+/// D for inputs that fit the plan.
+Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int threads,
+                  const GemmProgress& progress) {
   const InputRounding rounding = rounding_of(plan);
   const GemmInputs rounded = rounding == InputRounding::none ? GemmInputs{} : rounded_inputs(given, rounding);
   const GemmInputs& inputs = rounding == InputRounding::none ? given : rounded;
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
-  // Blocks that fill the vectors and fit in the cache. Stream-K computes outputs one by one: their cuts differ.
-  const int block_rows = product.has_regions() ? 1 : 128, block_cols = product.has_regions() ? 1 : 256;
+  // Stream-K computes outputs one by one: their cuts differ.
+  const int block_rows = product.has_regions() ? 1 : most_block_rows,
+            block_cols = product.has_regions() ? 1 : most_block_cols;
   const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
   Matrix d(plan.output, m, n);
   std::atomic<int64_t> done{0};
@@ -672,6 +716,73 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& given, ChainBy how, int thre
     if (progress) progress(now);
   });
   return d;
+}
+
+/// Throws Error if an operand of product `index` has another type or shape than that of product 0.
+void require_like_first(const GemmInputs& inputs, const GemmInputs& first, int64_t index) {
+  const auto require = [&](std::string_view name, const Matrix* one, const Matrix* wanted) {
+    const auto text = [](const Matrix* matrix) {
+      return matrix ? fmt::format("{} x {} {}", matrix->rows(), matrix->cols(), info(matrix->format()).name) : "absent";
+    };
+    const bool is_like = !one || !wanted ? one == wanted
+                                         : one->format() == wanted->format() && one->rows() == wanted->rows() &&
+                                               one->cols() == wanted->cols();
+    if (is_like) return;
+    throw Error({.field = fmt::format("{} of product {}", name, index),
+                 .seen = text(one),
+                 .expected = fmt::format("{}, as product 0 has", text(wanted))});
+  };
+  require("a", &inputs.a, &first.a), require("b", &inputs.b, &first.b);
+  for (const auto& [name, operand] : {std::pair("c", &GemmInputs::c),
+                                      {"bias", &GemmInputs::bias},
+                                      {"scale_a", &GemmInputs::scale_a},
+                                      {"scale_b", &GemmInputs::scale_b},
+                                      {"sfa", &GemmInputs::sfa},
+                                      {"sfb", &GemmInputs::sfb}}) {
+    const auto of = [&](const GemmInputs& from) { return (from.*operand) ? &*(from.*operand) : nullptr; };
+    require(name, of(inputs), of(first));
+  }
+  if (inputs.rows == first.rows && inputs.cols == first.cols && inputs.whole_m == first.whole_m &&
+      inputs.whole_n == first.whole_n)
+    return;
+  throw Error({.field = fmt::format("rows, cols, whole of product {}", index),
+               .seen = "others",
+               .expected = "those of product 0"});
+}
+
+}  // namespace
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads, const GemmProgress& progress) {
+  require_fits(plan, inputs);
+  return product_of(plan, inputs, how, threads, progress);
+}
+
+void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInputs(int64_t)>& inputs_of,
+                const std::function<void(int64_t, const Matrix&)>& take, int threads, const GemmProgress& progress) {
+  if (count <= 0) return;
+  const GemmInputs first = inputs_of(0);
+  require_fits(plan, first);
+  const bool across = count > 1;  // each thread takes a product
+  std::atomic<int64_t> done{0};
+  parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t index) {
+    const auto i = static_cast<int64_t>(index);
+    if (i == 0)
+      return take(0, product_of(plan, first, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress));
+    const GemmInputs inputs = inputs_of(i);
+    require_like_first(inputs, first, i);
+    const Matrix d = product_of(plan, inputs, ChainBy::loops, 1, {});
+    take(i, d);
+    const int64_t now = done += static_cast<int64_t>(d.size());
+    if (progress) progress(now);
+  });
+}
+
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known) {
+  const int m = inputs.a.rows(), n = inputs.b.cols();
+  const bool is_one_block = plan.regions.empty() && m <= most_block_rows && n <= most_block_cols;
+  if (!is_one_block || rounding_of(plan) != InputRounding::none) return gemm(plan, inputs);
+  require_fits(plan, inputs);
+  return Product(plan, inputs, ChainBy::loops, nullptr, &known).block(0, m, 0, n);
 }
 
 namespace {

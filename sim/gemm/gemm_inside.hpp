@@ -3,6 +3,11 @@
 // one instruction after another.
 #pragma once
 
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "../arithmetic/chain.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/gemm.hpp"
 
@@ -12,6 +17,17 @@ enum class ChainBy : uint8_t { loops, updates };
 
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads = 1,
             const GemmProgress& progress = {});
+
+/// The sums of chains of updates, which plans with the same target and chain share on the same inputs. The key is a
+/// warp, or -1 for promoted blocks, and a range [first, last) of K.
+struct KnownSum {
+  std::vector<ChainUpdate> updates = {};
+  Matrix sum = {};
+};
+using KnownSums = std::map<std::tuple<int, int64_t, int64_t>, KnownSum>;
+
+/// D. Takes sums from `known`, and adds those that it computes.
+Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known);
 
 /// The inputs after this input rounding; a plan on them needs no rounding.
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);

@@ -105,11 +105,52 @@ TEST_CASE("a search ends by time, by plans and by its caller, and says which") {
   CHECK(few.end == SearchEnd::max_plans);
   CHECK(few.candidates == 50);
   CHECK_FALSE(few.nearest.empty());
-  CHECK(find_plans(inputs, d, {.timeout_s = 1e-9}).end == SearchEnd::timeout);
+  const size_t usual = candidate_plans(inputs, d, {}, SearchStage::usual).size();
+  CHECK(few.untried >= static_cast<int64_t>(usual) - 50);  // and plans of stream-K
+  CHECK(few.untried_stages == std::vector{SearchStage::combined, SearchStage::cuda_cores});
+  const PlanSearch late = find_plans(inputs, d, {.timeout_s = 1e-9});
+  CHECK(late.end == SearchEnd::timeout);
+  CHECK(late.candidates == 0);
+  CHECK(late.untried >= static_cast<int64_t>(usual));
   int asked = 0;
   const PlanSearch stopped = find_plans(inputs, d, {.stop = [&] { return ++asked > 10; }});
   CHECK(stopped.end == SearchEnd::stopped);
   CHECK(stopped.candidates <= 10);
+}
+
+TEST_CASE("a search of few rows shares sums and judges every plan as gemm does") {
+  RandomStream random(83, 0);
+  for (const Format type : {Format::bf16, Format::e4m3, Format::tf32}) {
+    GemmInputs inputs{.a = random_matrix(type, 3, 712, random), .b = random_matrix(type, 712, 8, random)};
+    const Matrix d = gemm(flat_plan(Target::sm_90a, type, type, Format::bf16), inputs);
+    for (const SearchStage stage : {SearchStage::usual, SearchStage::combined}) {
+      std::vector<GemmPlan> plans = candidate_plans(inputs, d, {}, stage), same;
+      const int step = test::amount(61, 11, 1);
+      for (size_t i = 0; i < plans.size(); ++i) {  // neighbours share sums
+        if (i % 512 >= static_cast<size_t>(512 / step)) continue;
+        if (gemm(plans[i], inputs) == d) same.push_back(plans[i]);
+      }
+      std::erase_if(
+          plans, [&, i = size_t{0}](const GemmPlan&) mutable { return i++ % 512 >= static_cast<size_t>(512 / step); });
+      PlanSearch found = try_plans(plans, inputs, d, {.threads = 2});
+      REQUIRE_FALSE(same.empty());
+      CHECK(std::ranges::is_permutation(found.all_bits, same));
+    }
+  }
+}
+
+TEST_CASE("after its time a search names nearest plans from a sample and what it did not try") {
+  RandomStream random(89, 0);
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 96, 64, random),
+                          .b = random_matrix(Format::f16, 64, 96, random)};
+  Matrix d = gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs);
+  for (int col = 0; col < 96; ++col) d(5, col) ^= 1;
+  const PlanSearch found = find_plans(inputs, d, {.max_plans = 20});
+  REQUIRE_FALSE(found.nearest.empty());
+  CHECK(found.nearest.front().outputs == 64 * 64);
+  CHECK(found.nearest.front().differing >= 1);
+  CHECK(found.untried > 0);
+  CHECK(find_plans(inputs, d).nearest.front().outputs == 96 * 96);
 }
 
 namespace {

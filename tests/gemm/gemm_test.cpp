@@ -501,3 +501,29 @@ TEST_CASE("K = 0 gives zeros, beta C, or C where the chain starts with it") {
   plan.tensor().start_with_c = true;
   CHECK(gemm(plan, inputs) == *inputs.c);
 }
+
+TEST_CASE("a batch has the bits of its products, and products of one shape") {
+  RandomStream random(97, 0);
+  const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::bf16);
+  std::vector<GemmInputs> inputs;
+  for (int i = 0; i < 5; ++i)
+    inputs.push_back(
+        {.a = random_matrix(Format::bf16, 3, 40, random), .b = random_matrix(Format::bf16, 40, 7, random)});
+  const auto at = [&](int64_t i) { return inputs[static_cast<size_t>(i)]; };
+  for (const int threads : {1, 3}) {
+    std::vector<Matrix> d(inputs.size());
+    gemm_batch(
+        plan, 5, at, [&](int64_t i, const Matrix& one) { d[static_cast<size_t>(i)] = one; }, threads);
+    for (size_t i = 0; i < inputs.size(); ++i) CHECK(d[i] == gemm(plan, inputs[i]));
+  }
+  inputs[4].b = random_matrix(Format::bf16, 40, 8, random);
+  try {
+    gemm_batch(plan, 5, at, [](int64_t, const Matrix&) {});
+    FAIL("the last product is wider");
+  } catch (const Error& error) {
+    CHECK(error.violations().front().field == "b of product 4");
+    CHECK(error.violations().front().seen == "40 x 8 bf16");
+  }
+  inputs[0].a = random_matrix(Format::f16, 3, 40, random);
+  CHECK_THROWS_AS(gemm_batch(plan, 1, at, [](int64_t, const Matrix&) {}), Error);
+}

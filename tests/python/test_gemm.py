@@ -243,6 +243,21 @@ def test_batches_take_every_operand_and_out_takes_d():
     assert bitmma.gemm(a, b, dtype=ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
 
 
+def test_out_may_overlap_an_operand_or_have_gaps_and_must_be_writable():
+    c = np.random.default_rng(12).standard_normal((5, 8, 8)).astype(np.float32)
+    a, b = c.astype(np.float16), c[::-1].astype(np.float16)
+    expected = bitmma.gemm(a, b, c=c[::-1])
+    gaps = np.zeros((5, 8, 16), np.float32)
+    assert bitmma.gemm(a, b, c=c[::-1], out=gaps[..., ::2]).base is gaps and same_bits(gaps[..., ::2].copy(), expected)
+    half = np.zeros((5, 8, 8), ml_dtypes.bfloat16)
+    assert bitmma.gemm(a, b, output="bf16", out=half) is half and same_bits(half, bitmma.gemm(a, b, output="bf16"))
+    over = c.copy()
+    assert bitmma.gemm(a, b, c=over[::-1], out=over) is over and same_bits(over, expected)
+    over.flags.writeable = False
+    with pytest.raises(bitmma.Error, match="read-only"):
+        bitmma.gemm(a, b, out=over)
+
+
 def test_no_k_gives_zeros_or_beta_c():
     a, b = np.ones((4, 0), np.float16), np.ones((0, 8), np.float16)
     assert (bitmma.gemm(a, b) == 0).all()
@@ -261,6 +276,7 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     seen = []
     few = bitmma.find_plans(x, w, noise, max_plans=100, progress=lambda tried, of: seen.append((tried, of)))
     assert few == [] and few.tried == 100 and few.ended == "max_plans" and few.nearest and seen
+    assert few.untried > 0 and few.untried_stages == [2, 3] and "not tried: " in few.summary()
     assert bitmma.find_plans(x, w, noise, timeout=1e-6).ended == "timeout"
 
     def stop(tried, of):

@@ -40,6 +40,7 @@ inline constexpr std::array search_stages{SearchStage::usual, SearchStage::combi
 struct NearPlan {
   GemmPlan plan = {};
   int64_t differing = 0;
+  int64_t outputs = 0;       // that were compared: all, or a sample of D after an early end
   std::string pattern = {};  // where: "all in columns 96..127"
 
   bool operator==(const NearPlan&) const = default;
@@ -67,6 +68,9 @@ struct [[nodiscard]] PlanSearch {
   int64_t candidates = 0;                 // number of plans tried
   int64_t outputs = 0;                    // outputs of D, all of which were compared
   SearchEnd end = SearchEnd::complete;    // only after `complete` are all other plans excluded
+  /// After an early end: the plans of the last stage that were not tried, and the stages after it.
+  int64_t untried = 0;
+  std::vector<SearchStage> untried_stages = {};
 
   /// True if D cannot distinguish the plans.
   bool ambiguous() const { return all_bits.size() > 1; }

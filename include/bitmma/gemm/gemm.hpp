@@ -49,6 +49,13 @@ using GemmProgress = std::function<void(int64_t)>;
 /// operand that the plan needs.
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads = 1, const GemmProgress& progress = {});
 
+/// D of `count` products of one shape: calls take(i, D) for the product of inputs_of(i), both from up to `threads`
+/// threads. Checks everything once, as gemm does. Throws Error if the operands of some product have other types or
+/// shapes than those of product 0.
+void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInputs(int64_t)>& inputs_of,
+                const std::function<void(int64_t, const Matrix&)>& take, int threads = 1,
+                const GemmProgress& progress = {});
+
 /// The inputs that the plan does not read: c, bias, scales. One warning names each of them.
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs);
 

@@ -45,6 +45,7 @@ import numpy as np
 
 from .._arguments import target_of
 from .._errors import Error, refuse
+from .._gemm import gemm
 from .._mma import Instruction, mma, tcgen05, wgmma
 from ._host import Needs, Patches, differences, look_up
 
@@ -98,6 +99,12 @@ def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, 
     a [.., M, K], or a sparse A in stored form [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
     [K / block, N], metadata [M, K / chunk].
     """
+    if scale_a is None and metadata is None and one.d != "s32":  # plans cannot start s32 from C
+        plan = {"target": settings.target or ("sm_90a" if one.family == "wgmma" else "sm_100a"), "instruction": str(one),
+                "types": {"a": one.a, "b": one.b, "d": one.d}, "output": {"type": one.d}}
+        if one.family == "wgmma":
+            del plan["types"]  # its name says them
+        return np.asarray(gemm(a, b, plan if acc is None else {**plan, "start": "c"}, c=acc, threads=settings.threads))
     steps = b.shape[0] // one.k
 
     def step(operand: np.ndarray | None, i: int, name: str) -> np.ndarray | None:
