@@ -89,10 +89,9 @@ Error FileFlags::in_flags(const Error& error) const {
     switch (violation.code) {
       case ViolationCode::missing_instruction: violation.fix = "save the key, or pass --instruction"; break;
       case ViolationCode::missing_type:
-        for (const auto& [key, flag] :
-             {std::pair("__metadata__ a_type", "--a"), std::pair("__metadata__ b_type", "--b"),
-              std::pair("__metadata__ d_type", "--d"), std::pair("__metadata__ sf_type", "--scale-type")}) {
-          if (violation.field == key) violation.fix += fmt::format(": save the key, or pass {}", flag);
+        for (const auto& [key, flag] : {std::pair("a_type", "--a"), std::pair("b_type", "--b"),
+                                        std::pair("d_type", "--d"), std::pair("sf_type", "--scale-type")}) {
+          if (violation.field.ends_with(key)) violation.fix += fmt::format(": save the key, or pass {}", flag);
         }
         break;
       case ViolationCode::other_instruction:
