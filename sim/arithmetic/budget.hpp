@@ -55,9 +55,10 @@ constexpr bool have_small_exponents(Format a, Format b) {
 }
 
 /// True if products with small exponents can be summed in floats there: in units of 2^(e_max - F), the sum is below
-/// 2^22, and a significand of B has room for the bits that make truncation toward zero of a floor.
+/// 2^22, and significands of B and of C, 19 bits with the hidden one, have room for the bits that make truncation
+/// toward zero of a floor.
 constexpr bool fits_floats(int fraction_bits, int output_fraction_bits, Format b, int terms) {
-  return fraction_bits <= 13 && output_fraction_bits <= 20 && info(b).mantissa_bits <= 3 && terms <= 32;
+  return fraction_bits <= 13 && output_fraction_bits <= 18 && info(b).mantissa_bits <= 3 && terms <= 32;
 }
 static_assert(have_small_exponents(Format::f16, Format::e5m2) && !have_small_exponents(Format::bf16, Format::f16));
 

@@ -30,11 +30,11 @@ BITMMA_INLINE Values take_values(const uint32_t* codes, int count, int32_t* valu
     const auto code = static_cast<int32_t>(codes[i]), magnitude_code = code & 0x7F;
     const int32_t field = magnitude_code >> mantissa_bits;
     const int32_t whole = (magnitude_code & (hidden_bit - 1)) | (field == 0 ? 0 : hidden_bit);
-    const auto magnitude = static_cast<int32_t>(static_cast<uint32_t>(whole) << (field == 0 ? 0 : field - 1));
-    const int32_t sign = -(code >> 7 & 1);
-    bits |= magnitude;
+    const uint32_t magnitude = static_cast<uint32_t>(whole) << (field == 0 ? 0 : field - 1),
+                   sign = 0u - (codes[i] >> 7 & 1);
+    bits |= static_cast<int32_t>(magnitude);
     largest = magnitude_code > largest ? magnitude_code : largest;
-    values[i] = (magnitude ^ sign) - sign;
+    values[i] = static_cast<int32_t>((magnitude ^ sign) - sign);
   }
   return {bits, largest};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Chains of IEEE operations: f64, and m8n8k4 of f16 on targets where ptxas emits FFMA and FADD for it. fma_steps
-// computes one output after another; products take the loops of fma_loops.hpp, except for NaN words of f64.
+// computes one output after another. Products take the loops of fma_loops.hpp where the processor has them, but for NaN
+// words and selected terms of f64.
 #include "fma.hpp"
 
 #include <optional>

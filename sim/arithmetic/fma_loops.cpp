@@ -139,8 +139,12 @@ BITMMA_FMA_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
 namespace baseline {
 constexpr Loops loops{};  // x86-64 has no fused multiply-add
 }
-#else
+#elif defined(__aarch64__)
 BITMMA_FMA_LOOPS(baseline, )
+#else
+namespace baseline {
+constexpr Loops loops{};
+}
 #endif
 
 Loops loops_in_use() {

@@ -220,7 +220,7 @@ struct FmaExponents {
   BITMMA_INLINE static void of_a(I32& exponent) {
     clamp(exponent);
     if constexpr (narrow) exponent = (exponent & 0xFF) * 0x10001;
-    else exponent = ((exponent + Format::bias) * unit & 0xFFFF) * 0x10001;
+    else exponent = (exponent + Format::bias) * unit & 0xFFFF, exponent |= exponent << 16;
   }
   BITMMA_INLINE static void of_b(I32& exponent) {
     clamp(exponent);
