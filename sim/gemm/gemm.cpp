@@ -766,12 +766,12 @@ void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInp
   std::atomic<int64_t> done{0};
   parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t index) {
     const auto i = static_cast<int64_t>(index);
-    if (i == 0)
-      return take(0, product_of(plan, first, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress));
-    const GemmInputs inputs = inputs_of(i);
-    require_like_first(inputs, first, i);
-    const Matrix d = product_of(plan, inputs, ChainBy::loops, 1, {});
+    std::optional<GemmInputs> later;
+    if (i > 0) require_like_first(later.emplace(inputs_of(i)), first, i);
+    const GemmInputs& inputs = later ? *later : first;
+    const Matrix d = product_of(plan, inputs, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress);
     take(i, d);
+    if (!across) return;
     const int64_t now = done += static_cast<int64_t>(d.size());
     if (progress) progress(now);
   });

@@ -516,6 +516,13 @@ TEST_CASE("a batch has the bits of its products, and products of one shape") {
         plan, 5, at, [&](int64_t i, const Matrix& one) { d[static_cast<size_t>(i)] = one; }, threads);
     for (size_t i = 0; i < inputs.size(); ++i) CHECK(d[i] == gemm(plan, inputs[i]));
   }
+  for (const int64_t count : {1, 5}) {
+    std::vector<int64_t> finished;
+    gemm_batch(
+        plan, count, at, [](int64_t, const Matrix&) {}, 1, [&](int64_t outputs) { finished.push_back(outputs); });
+    REQUIRE(finished.size() == static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) CHECK(finished[static_cast<size_t>(i)] == (i + 1) * 3 * 7);
+  }
   inputs[4].b = random_matrix(Format::bf16, 40, 8, random);
   try {
     gemm_batch(plan, 5, at, [](int64_t, const Matrix&) {});
