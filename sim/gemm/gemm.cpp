@@ -680,7 +680,21 @@ InputRounding rounding_of(const GemmPlan& plan) {
   return plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
 }
 
-constexpr int most_block_rows = 128, most_block_cols = 256;  // they fill the vectors and fit in the cache
+/// Rows and columns of the blocks that threads take one by one: they fill the vectors, and their sums and a part of K
+/// of their operands fit in the cache. A block decodes its operands, so that larger ones decode less.
+constexpr int most_block_rows = 256, most_block_cols = 512, least_block_rows = 128;
+struct BlockShape {
+  int rows = most_block_rows, cols = most_block_cols;
+};
+
+/// The largest blocks of which every thread gets some.
+BlockShape block_shape(int m, int n, int threads) {
+  BlockShape block;
+  const auto count = [&] { return int64_t{(m + block.rows - 1) / block.rows} * ((n + block.cols - 1) / block.cols); };
+  while (threads > 1 && block.rows > least_block_rows && count() < int64_t{4} * threads)
+    (block.cols > block.rows ? block.cols : block.rows) /= 2;
+  return block;
+}
 
 }  // namespace
 
@@ -703,14 +717,13 @@ Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, in
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Stream-K computes outputs one by one: their cuts differ.
-  const int block_rows = product.has_regions() ? 1 : most_block_rows,
-            block_cols = product.has_regions() ? 1 : most_block_cols;
-  const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
+  const BlockShape block = product.has_regions() ? BlockShape{1, 1} : block_shape(m, n, threads);
+  const int across = (n + block.cols - 1) / block.cols, down = (m + block.rows - 1) / block.rows;
   Matrix d(plan.output, m, n);
   std::atomic<int64_t> done{0};
   parallel_for(static_cast<size_t>(across) * static_cast<size_t>(down), threads, [&](size_t index) {
-    const int row = static_cast<int>(index) / across * block_rows, col = static_cast<int>(index) % across * block_cols;
-    const int rows = std::min(block_rows, m - row), cols = std::min(block_cols, n - col);
+    const int row = static_cast<int>(index) / across * block.rows, col = static_cast<int>(index) % across * block.cols;
+    const int rows = std::min(block.rows, m - row), cols = std::min(block.cols, n - col);
     set_block(d, row, col, product.block(row, rows, col, cols));
     const int64_t now = done += int64_t{rows} * cols;
     if (progress) progress(now);
