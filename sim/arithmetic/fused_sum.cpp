@@ -87,12 +87,13 @@ uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
 uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                      int scale_input_d, Format c_format) {
   // Without C use zero: it has no exponent and changes no sum. It is +0 only because of the sign of a zero result.
-  Decoded c_value = decode_c(c_format, c.value_or(0), model.output);
+  const uint32_t c_code = c.value_or(0);
+  Decoded c_value = decode_c(c_format, c_code, model.output);
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model.output, terms, c_value)) {
     const bool passes_payload =
         model.overrides.c_nan_payload_passed && c_value.number == NumberClass::nan && c_format == model.output;
-    return passes_payload ? *c | 1u << (info(model.output).mantissa_bits - 1) : *special;
+    return passes_payload ? c_code | 1u << (info(model.output).mantissa_bits - 1) : *special;
   }
   return sum_aligned(model, aligned_terms(model, terms), c_value).code;
 }
