@@ -327,15 +327,15 @@ std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operand
   thread_local Workspace workspace;  // not that of `chain`, which may be the caller
   workspace.steps = {{.first = 0, .terms = terms, .at = 0}};
   const ChainBlock block{.a = operands.a, .b = operands.b, .row = 0, .rows = rows, .col = 0, .cols = cols};
+  std::optional<FusedChain> fused;  // the last run, to which the workspace belongs
   const auto run = [&](const kernels::ChainLoop& loop) {
-    FusedChain fused(model, block, loops.strip, loop, *budget, workspace);
-    fused.run(operands.c);
-    return fused;
+    fused.emplace(model, block, loops.strip, loop, *budget, workspace).run(operands.c);
   };
   const kernels::ChainLoop& loop = loop_for(loops, model, of_a, of_b, terms);
-  FusedChain fused = run(loop);
-  Matrix d = &loop == &loops.few_bits && fused.has_special_c() ? run(loops.small).take_d() : fused.take_d();
-  if (fused.has_special_operand() || fused.has_special_c()) replace_special_outputs(model, operands, d);
+  run(loop);
+  if (&loop == &loops.few_bits && fused->has_special_c()) run(loops.small);
+  Matrix d = fused->take_d();
+  if (fused->has_special_operand() || fused->has_special_c()) replace_special_outputs(model, operands, d);
   return d;
 }
 
