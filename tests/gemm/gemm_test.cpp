@@ -168,12 +168,13 @@ TEST_CASE("a product is the same for any number of threads, and a part is the pa
   RandomStream random(41, 0);
   const GemmPlan plan =
       parse_plan(wgmma_of("f16.f16", 16) + R"(, "split_k": {"count": 3, "unit": 64, "rule": "ceil"}})");
-  const GemmInputs inputs{.a = random_matrix(Format::f16, 130, 400, random),
-                          .b = random_matrix(Format::f16, 400, 300, random)};
+  // Larger than the largest block, 256 x 512; the part is in four of them.
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 270, 400, random),
+                          .b = random_matrix(Format::f16, 400, 530, random)};
   const Matrix d = gemm(plan, inputs);
-  CHECK(gemm(plan, inputs, 3) == d);
-  GemmInputs part{.a = block_of(inputs.a, 70, 9, 0, 400), .b = block_of(inputs.b, 0, 400, 255, 4)};
-  CHECK(gemm(plan, part) == block_of(d, 70, 9, 255, 4));
+  for (const int threads : {2, 3, 64}) CHECK(gemm(plan, inputs, threads) == d);
+  GemmInputs part{.a = block_of(inputs.a, 250, 9, 0, 400), .b = block_of(inputs.b, 0, 400, 510, 4)};
+  CHECK(gemm(plan, part) == block_of(d, 250, 9, 510, 4));
 }
 
 TEST_CASE("tiles of stream-K are cut in ways of their own, wherever they are in the whole") {
