@@ -68,12 +68,12 @@ def tensors_in(value: Any) -> Iterator[str]:
         yield value["tensor"]
 
 
-def _are_whole(value: Any) -> bool:
+def _is_list_of_int(value: Any) -> bool:
     return isinstance(value, list) and all(type(one) is int for one in value)
 
 
 def _is_shape(value: Any) -> bool:
-    return _are_whole(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+    return _is_list_of_int(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
 
 
 def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
@@ -82,7 +82,7 @@ def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
-    if stored is None or not _are_whole(order) or not _are_whole(rows) or not _are_whole([leading]):
+    if stored is None or not _is_list_of_int(order) or not _is_list_of_int(rows) or type(leading) is not int:
         return False
     if sorted(order) != [*range(len(shape))] or not 0 < leading < len(shape):
         return False

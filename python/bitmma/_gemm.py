@@ -221,7 +221,10 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
             warnings.warn(str(warning), stacklevel=3)
     shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
     d_type = dtype_of(one.output)
-    d = np.empty(shape, d_type) if out is None else _array_for_d(out, shape, d_type, operands)
+    if out is None:
+        d = np.empty(shape, d_type)
+    else:
+        d = _array_for_d(out, shape, d_type, operands)
     if 0 not in shape:
         raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
         _core.gemm_into(one, operands, raw, threads)
