@@ -24,13 +24,6 @@ struct DecodedMatrix {
   bool any_special = false;                 // NaN or infinity, or a NaN scale
 
   size_t at(int row) const { return static_cast<size_t>(row) * stride; }
-  kernels::Numbers numbers() const {
-    return {.pair = pair.data(),
-            .exponent = exponent.data(),
-            .narrow_exponent = narrow_exponent.data(),
-            .negative = negative.data(),
-            .stride = stride};
-  }
 };
 
 enum class Side : uint8_t { a, b };
@@ -144,8 +137,8 @@ std::optional<Fused> begin_fused(const AccumulatorModel& model, const Operands& 
   }
   scratch.resize(kernels::scratch_numbers);
   return Fused{.loop = loop,
-               .job = {.a = a.numbers(),
-                       .b = b.numbers(),
+               .job = {.a = numbers_of(a),
+                       .b = numbers_of(b),
                        .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
                        .rows = rows,
                        .cols = cols,
