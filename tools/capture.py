@@ -51,11 +51,47 @@ class KernelNode(ctypes.Structure):  # CUDA_KERNEL_NODE_PARAMS_v2
                 ("context", ctypes.c_void_p)]  # fmt: skip
 
 
+def launched(call, stream):
+    """The kernels that a call launches, as (name, grid, block), and the slices of a split-K product or None. No kernel runs: the stream
+    captures the call into a CUDA graph. Raises OSError if the driver refuses, and what the call raises."""
+    cuda, graph, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_size_t()
+
+    def driver(function, *arguments):
+        if code := getattr(cuda, function)(*arguments):
+            raise OSError(f"{function}: error {code} of the CUDA driver")
+
+    with torch.cuda.stream(stream):
+        driver("cuStreamBeginCapture_v2", ctypes.c_void_p(stream.cuda_stream), 2)
+        try:
+            call()
+        finally:
+            code = cuda.cuStreamEndCapture(ctypes.c_void_p(stream.cuda_stream), ctypes.byref(graph))
+    if code:
+        raise OSError(f"cuStreamEndCapture: error {code} of the CUDA driver")
+    driver("cuGraphGetNodes", graph, None, ctypes.byref(count))
+    nodes = (ctypes.c_void_p * count.value)()
+    driver("cuGraphGetNodes", graph, nodes, ctypes.byref(count))
+    kernels, slices = [], None
+    for node in map(ctypes.c_void_p, nodes):
+        kind, params, name = ctypes.c_int(), KernelNode(), ctypes.c_char_p()
+        driver("cuGraphNodeGetType", node, ctypes.byref(kind))
+        if kind.value != KERNEL_NODE:
+            continue
+        driver("cuGraphKernelNodeGetParams_v2", node, ctypes.byref(params))
+        get_name = "cuFuncGetName" if params.function else "cuKernelGetName"
+        driver(get_name, ctypes.byref(name), ctypes.c_void_p(params.function or params.kernel))
+        kernels.append((name.value.decode(), list(params.grid), list(params.block)))
+        if "splitKreduce" in kernels[-1][0]:  # cublasSplitKParams: the eleventh word
+            slices = struct.unpack_from("<i", ctypes.string_at(params.params[0], 60), 40)[0]
+    driver("cuGraphDestroy", graph)
+    return kernels, slices
+
+
 class Kernels:
     """Which kernels a call launches."""
 
     def __init__(self):
-        self.cuda, self.stream = ctypes.CDLL("libcuda.so.1"), torch.cuda.Stream()
+        self.stream = torch.cuda.Stream()
         try:
             self.demangle = getattr(ctypes.CDLL("libstdc++.so.6"), "__cxa_demangle")
             self.demangle.restype = ctypes.c_void_p
@@ -69,37 +105,12 @@ class Kernels:
 
     def of(self, call):
         """[{"name", "grid", "block"}, ...] and the slices of a split-K product; None if the call cannot be captured."""
-        cuda, stream, graph, count = self.cuda, ctypes.c_void_p(self.stream.cuda_stream), ctypes.c_void_p(), ctypes.c_size_t()
         self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            if cuda.cuStreamBeginCapture_v2(stream, 2):
-                return None
-            try:
-                call()
-                failed = False
-            except RuntimeError:
-                failed = True
-            if cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) or failed:
-                return None
-        cuda.cuGraphGetNodes(graph, None, ctypes.byref(count))
-        nodes = (ctypes.c_void_p * count.value)()
-        cuda.cuGraphGetNodes(graph, nodes, ctypes.byref(count))
-        kernels, slices = [], None
-        for node in nodes:
-            kind, params, name = ctypes.c_int(), KernelNode(), ctypes.c_char_p()
-            if cuda.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)) or kind.value != KERNEL_NODE:
-                continue
-            if cuda.cuGraphKernelNodeGetParams_v2(ctypes.c_void_p(node), ctypes.byref(params)):
-                return None
-            get_name = cuda.cuFuncGetName if params.function else cuda.cuKernelGetName
-            if get_name(ctypes.byref(name), ctypes.c_void_p(params.function or params.kernel)):
-                return None
-            text = name.value.decode()
-            kernels.append({"name": self.readable(text), "grid": list(params.grid), "block": list(params.block)})
-            if "splitKreduce" in text:  # cublasSplitKParams: the eleventh word
-                slices = struct.unpack_from("<i", ctypes.string_at(params.params[0], 60), 40)[0]
-        cuda.cuGraphDestroy(graph)
-        return kernels, slices
+        try:
+            kernels, slices = launched(call, self.stream)
+        except (OSError, RuntimeError):
+            return None
+        return [{"name": self.readable(name), "grid": grid, "block": block} for name, grid, block in kernels], slices
 
 
 def machine():

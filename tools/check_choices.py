@@ -19,6 +19,7 @@ import numpy as np
 import bitmma
 from bitmma import _core
 from bitmma._gemm import _operands
+from bitmma._safetensors import read_safetensors
 from pack_choices import class_of
 
 LIBRARY = "cublas 13.1"
@@ -52,8 +53,7 @@ def is_class(recorded, choice):
 
 
 def metadata_of(path):
-    with open(path, "rb") as file:
-        return json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+    return read_safetensors(path)[0]
 
 
 def choice_for(metadata, nearest=False):

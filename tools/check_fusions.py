@@ -8,15 +8,14 @@ Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: o
 Exits with 1 where the SASS contradicts a rule that bitmma calls sure.
 """
 import collections
-import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 
 import bitmma
+from bitmma._safetensors import read_safetensors
 
 PTXAS, NVDISASM = os.environ.get("BITMMA_PTXAS", "ptxas"), os.environ.get("BITMMA_NVDISASM", "nvdisasm")
 
@@ -40,12 +39,9 @@ def newest_version():
 
 def modules_of(path):
     if path.endswith(".safetensors"):
-        with open(path, "rb") as file:
-            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-            data = file.read()
-        for name, tensor in header.items():
+        for name, tensor in read_safetensors(path)[1].items():
             if name.startswith("ptx."):
-                yield name, data[slice(*tensor["data_offsets"])].decode()
+                yield name, tensor.tobytes().decode()
     else:
         with open(path) as file:
             yield os.path.basename(path), file.read()

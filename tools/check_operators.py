@@ -12,7 +12,6 @@ import argparse
 import collections
 import json
 import os
-import struct
 import sys
 
 import ml_dtypes
@@ -21,9 +20,9 @@ import numpy as np
 import bitmma
 from bitmma import operators
 from bitmma._philox import philox
+from bitmma._safetensors import read_safetensors
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-WORDS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16, "I32": np.int32}
 X, WEIGHT, BIAS, OTHER = range(4)
 AFFINE = {True: (WEIGHT, BIAS), False: (), "bias": (BIAS,)}
 
@@ -39,18 +38,6 @@ def values(stream, seed, first, count, dtype, gain):
     word = element_words(stream, seed, first, count)
     whole = ((word & 0xFFFF).astype(np.int32) - (word >> 16).astype(np.int32)).astype(np.float32)
     return (whole * np.float32(2.0**-14) * np.float32(gain)).astype(dtype)
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        raw = file.read()
-    about = header.pop("__metadata__")
-    tensors = {}
-    for name, one in header.items():
-        begin, end = one["data_offsets"]
-        tensors[name] = np.frombuffer(raw[begin:end], WORDS[one["dtype"]]).reshape(one["shape"])
-    return about, tensors
 
 
 def whole_tensor(call, stream, shape, seed, gain=None):
@@ -229,8 +216,9 @@ def main():
         differing = total = 0
         for output, recorded in tensors.items():
             if output in found:
-                mine = np.ascontiguousarray(found[output]).view(recorded.dtype)
-                differing += int((mine.reshape(recorded.shape) != recorded).sum())
+                bits = f"u{recorded.itemsize}"
+                mine = np.ascontiguousarray(found[output]).view(bits)
+                differing += int((mine.reshape(recorded.shape) != recorded.view(bits)).sum())
                 total += recorded.size
         row[2] += total
         row[3] += differing

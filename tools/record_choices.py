@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Records which kernel cuBLAS chooses for a matrix product: its name and the number of slices along K.
 
-Needs PyTorch 2.11 or newer and a GPU, nothing else. No product is computed: each call is captured into a CUDA graph, whose nodes
+Needs PyTorch 2.11 or newer, a GPU, and capture.py beside it. No product is computed: each call is captured into a CUDA graph, whose nodes
 name the kernels, and a parameter of the kernel that adds the slices has their number.
 
   record_choices.py -o choices.json.xz              every pair (N, K) of `MODELS` and of the grid, all kinds of calls
@@ -13,12 +13,10 @@ Of each pair (N, K) M takes all values up to 256, multiples of 16 up to 2048 and
 values between them are bisected. A file holds the values of M where the choice changes.
 """
 import argparse
-import ctypes
 import itertools
 import json
 import lzma
 import multiprocessing
-import struct
 import sys
 import time
 
@@ -85,52 +83,15 @@ def tasks(only):
 # ---------------------------------------------------------------------------------------------------------------------
 # The kernels of a captured call
 
-KERNEL_NODE = 0
-
-
-class KernelNode(ctypes.Structure):  # CUDA_KERNEL_NODE_PARAMS_v2
-    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
-                ("params", ctypes.POINTER(ctypes.c_void_p)), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p),
-                ("context", ctypes.c_void_p)]  # fmt: skip
-
 
 def captured(run, stream):
     """The names of the kernels of a call, and its number of slices along K (0: one). No kernel runs."""
-    import torch
+    from capture import launched
 
-    cuda, graph, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_size_t()
-
-    def driver(function, *arguments):
-        if code := getattr(cuda, function)(*arguments):
-            raise OSError(f"{function}: error {code} of the CUDA driver")
-
-    with torch.cuda.stream(stream):
-        driver("cuStreamBeginCapture_v2", ctypes.c_void_p(stream.cuda_stream), 2)
-        try:
-            run()
-        finally:
-            code = cuda.cuStreamEndCapture(ctypes.c_void_p(stream.cuda_stream), ctypes.byref(graph))
-    if code:
-        raise OSError(f"cuStreamEndCapture: error {code} of the CUDA driver")
-    driver("cuGraphGetNodes", graph, None, ctypes.byref(count))
-    nodes = (ctypes.c_void_p * count.value)()
-    driver("cuGraphGetNodes", graph, nodes, ctypes.byref(count))
-    names, slices = [], 0
-    for node in nodes:
-        kind, params, name = ctypes.c_int(), KernelNode(), ctypes.c_char_p()
-        driver("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
-        if kind.value != KERNEL_NODE:
-            continue
-        driver("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(node), ctypes.byref(params))
-        get_name = "cuFuncGetName" if params.function else "cuKernelGetName"
-        driver(get_name, ctypes.byref(name), ctypes.c_void_p(params.function or params.kernel))
-        names.append(name.value.decode())
-        if "splitKreduce" in names[-1]:  # cublasSplitKParams: the eleventh word
-            slices = struct.unpack_from("<i", ctypes.string_at(params.params[0], 60), 40)[0]
-        elif not slices and params.grid[2] > 1:
-            slices = params.grid[2]
-    driver("cuGraphDestroy", graph)
-    return names, slices
+    kernels, slices = launched(run, stream)
+    if slices is None:
+        slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)
+    return [name for name, _, _ in kernels], slices
 
 
 class Recorder:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import struct
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,26 +15,24 @@ import numpy as np
 
 from ._errors import Error, refuse, shown
 from ._gemm import generated
+from ._safetensors import dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
-_dtypes: dict[str, Any] = {
-    "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64, "int8": np.int8,
-    "uint8": np.uint8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "bool": np.bool_,
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
-_stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "U8": "uint8", "I16": "int16",
-           "I32": "int32", "I64": "int64", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}  # fmt: skip
+
+
+class Reason(str, Enum):
+    """Why nothing can be said about an operator."""
+
+    no_rule = "no rule"
+    not_recomputed = "not recomputed"
 
 
 class CannotSay(Exception):
     """Why an operator is not recomputed."""
 
-    code = "not recomputed"
-
-
-class NoRule(CannotSay):
-    """No rule tells how the operator is computed."""
-
-    code = "no rule"
+    def __init__(self, why: str, reason: Reason = Reason.not_recomputed) -> None:
+        super().__init__(why)
+        self.reason = reason
 
 
 class OtherWeight(Exception):
@@ -71,34 +68,12 @@ def tensors_in(value: Any) -> Iterator[str]:
         yield value["tensor"]
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with open(path, "rb") as file:
-            size = struct.unpack("<Q", file.read(8))[0]
-            if size > 1 << 28:
-                raise refuse(str(path), f"a header of {size} bytes", "safetensors")
-            header = json.loads(file.read(size))
-        header.pop("__metadata__", None)
-        data = np.memmap(path, np.uint8, "r", 8 + size) if os.path.getsize(path) > 8 + size else np.zeros(0, np.uint8)
-        found = {}
-        for name, one in header.items():
-            begin, end = one["data_offsets"]
-            if one["dtype"] in _stored:
-                dtype = np.dtype(_dtypes[_stored[one["dtype"]]])
-                if not 0 <= begin <= end <= len(data) or (end - begin) != math.prod(one["shape"]) * dtype.itemsize:
-                    raise refuse(str(path), f"tensor {shown(name)} with places {begin} to {end}", "places inside of the file, of its shape")
-                found[name] = data[begin:end].view(dtype).reshape(one["shape"])
-        return found
-    except OSError as error:
-        raise Error(f"{path}: {error.strerror}") from None
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, Error):
-            raise
-        raise refuse(str(path), "not readable", "a safetensors file", str(error)) from None
+def _are_whole(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)
 
 
 def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) is int and 0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+    return _are_whole(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
 
 
 def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
@@ -107,12 +82,14 @@ def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
-    if stored is None or not isinstance(order, list) or any(type(one) is not int for one in [*order, leading]) or sorted(order) != [*range(len(shape))]:
+    if stored is None or not _are_whole(order) or not _are_whole(rows) or not _are_whole([leading]):
         return False
-    assert isinstance(leading, int)
+    if sorted(order) != [*range(len(shape))] or not 0 < leading < len(shape):
+        return False
     count = math.prod(shape[at] for at in order[:leading])
-    return (0 < leading < len(shape) and isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
-            and list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)])
+    if not all(0 <= row < count for row in rows):
+        return False
+    return list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)]
 
 
 def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
@@ -134,8 +111,8 @@ def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[s
              "dtype, role and a shape of whole numbers")
         need(one["role"] != "weight" or isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str), field, one, "a weight's name and sha256")
         stored = data.get(number)
-        if stored is not None and one["dtype"] in _dtypes:
-            need(stored.dtype == np.dtype(_dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
+        if stored is not None and one["dtype"] in dtypes:
+            need(stored.dtype == np.dtype(dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
         need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
         need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
     made: set[str] = set()
@@ -175,11 +152,11 @@ class Capture:
             raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
         if not isinstance(graph, dict) or graph.get("format") != FORMAT:
             raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
-        self.data = _read_safetensors(path / "tensors.safetensors")
+        self.data = read_safetensors(path / "tensors.safetensors")[1]
         self.machine, self.tensors, self.operators = _checked(graph, self.data)
         self.weights: dict[str, np.ndarray] = {}
         for file in weights:
-            self.weights |= _read_safetensors(file)
+            self.weights |= read_safetensors(file)[1]
         self.loaded: dict[str, np.ndarray] = {}
         self.own_weights: set[str] = set()
         """Weights that no file of the caller has: the capture stores them, or tells how they are made."""
@@ -188,7 +165,7 @@ class Capture:
         if number is None:
             return None
         one = self.tensors[number]
-        return Tensor(np.dtype(_dtypes[one["dtype"]]), tuple(one["shape"])) if one["dtype"] in _dtypes else None
+        return Tensor(np.dtype(dtypes[one["dtype"]]), tuple(one["shape"])) if one["dtype"] in dtypes else None
 
     def weight(self, number: str) -> Value:
         if number not in self.loaded:

@@ -160,16 +160,17 @@ def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]
     return spread, batch
 
 
-def _d_in(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: dict[str, Any]) -> np.ndarray:
+def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: dict[str, Any]) -> np.ndarray:
     """The array to compute D in: `out`, or a new one if `out` has gaps or may overlap an operand."""
-    if not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (shape, dtype):
-        raise refuse("out", f"{getattr(out, 'dtype', type(out).__name__)} {getattr(out, 'shape', '')}",
-                     f"an array of NumPy, {dtype} {shape}")
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != dtype:
+        seen = f"{getattr(out, 'dtype', type(out).__name__)} {getattr(out, 'shape', '')}"
+        raise refuse("out", seen, f"an array of NumPy, {dtype} {shape}")
     if not out.flags.writeable:
         raise refuse("out", "a read-only array", "an array that can be written")
     arrays = [value[1] for name, value in operands.items() if name not in ("rows", "cols", "whole")]
-    is_free = out.flags.c_contiguous and not any(np.may_share_memory(out, array) for array in arrays)
-    return out if is_free else np.empty(shape, dtype)
+    if out.flags.c_contiguous and not any(np.may_share_memory(out, array) for array in arrays):
+        return out
+    return np.empty(shape, dtype)
 
 
 @public(rows=unchecked, cols=unchecked, out=unchecked, return_plan=flag_of)
@@ -219,7 +220,8 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
         for warning in violations_of(_core.warnings_of_plan(one, "e2m1", "e2m1")):
             warnings.warn(str(warning), stacklevel=3)
     shape = (*batch, operands["a"][1].shape[-2], operands["b"][1].shape[-1])
-    d = np.empty(shape, dtype_of(one.output)) if out is None else _d_in(out, shape, dtype_of(one.output), operands)
+    d_type = dtype_of(one.output)
+    d = np.empty(shape, d_type) if out is None else _array_for_d(out, shape, d_type, operands)
     if 0 not in shape:
         raw = d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}")
         _core.gemm_into(one, operands, raw, threads)

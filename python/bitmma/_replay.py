@@ -16,7 +16,7 @@ import numpy as np
 from . import _replay_rules as rules
 from . import operators
 from ._arguments import path_of, public, unchecked
-from ._captured import CannotSay, Capture, NoRule, OtherWeight, Tensor, Value, tensors_in
+from ._captured import CannotSay, Capture, OtherWeight, Reason, Tensor, Value, tensors_in
 from ._errors import Error, count_of, flag_of, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
 
@@ -37,7 +37,7 @@ class Verdict:
     why: str = ""
     """What explains a difference, or why nothing can be said."""
     kernels: tuple[str, ...] = ()
-    code: str = ""
+    code: Reason | None = None
     """Of "cannot say": "no rule", or "not recomputed" for any other reason."""
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Replay(NamedTuple):
             if one.status == "cannot say":
                 reasons.setdefault(f"{one.op}: {one.why}", []).append(one)
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
-        if any(one.code == NoRule.code for one in self.verdicts):
+        if any(one.code == Reason.no_rule for one in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
         lines += [f"taken from the capture without a check: {count} {what}" for what, count in self.trusted.items() if count]
         if not c["outputs"]:
@@ -202,7 +202,7 @@ class _Run:
             return [Value(arrays, masks)]
         rule = rules.pointwise.get(op) or rules.of_rows.get(op) or rules.others.get(op)
         if rule is None:
-            raise NoRule("no rule for this operator")
+            raise CannotSay("no rule for this operator", Reason.no_rule)
         call = rules.Call(outputs, [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None, one.get("slices", 0), self.capture.machine,
                     self.rows, self.threads, one.get("generator"))
         made = rule(call, *args, **options)
@@ -232,9 +232,9 @@ class _Run:
             return Verdict(index, op, "differs", 1, 1, flops, why=str(error), kernels=kernels)
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
-            code = error.code if isinstance(error, CannotSay) else CannotSay.code
+            code = error.reason if isinstance(error, CannotSay) else Reason.not_recomputed
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            reason, code = f"its arguments are not those that the rule expects: {shown(str(error))}", CannotSay.code
+            reason, code = f"its arguments are not those that the rule expects: {shown(str(error))}", Reason.not_recomputed
         if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
             return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels, code=code)
@@ -263,9 +263,9 @@ class _Run:
             return Verdict(index, op, "differs", compared, differ, flops, where, why, kernels)
         if not stored:
             return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels) if op in rules.views else \
-                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels, code=CannotSay.code)
+                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels, code=Reason.not_recomputed)
         if not compared and any(one is not None and one.array.size for one in made):
-            return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels, code=CannotSay.code)
+            return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels, code=Reason.not_recomputed)
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
 
     def cause(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:

@@ -428,15 +428,12 @@ std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operan
 std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operands& operands) {
   const std::optional<StepLoop> step = step_loop_of(model, operands);
   if (!step) return std::nullopt;
-  const auto run = [&](const kernels::ChainLoop& loop) {
-    FusedChain fused = step->chain(model, loop);
-    fused.run(operands.c);
-    return fused;
-  };
-  FusedChain fused = run(step->loop);
-  const bool is_too_large = &step->loop == &step->loops.few_bits && fused.has_special_c();
-  Matrix d = is_too_large ? run(step->loops.small).take_d() : fused.take_d();
-  if (fused.has_special_operand() || fused.has_special_c()) replace_special_outputs(model, operands, d);
+  std::optional<FusedChain> fused;  // the last run, to which the workspace belongs
+  const auto run = [&](const kernels::ChainLoop& loop) { fused.emplace(step->chain(model, loop)).run(operands.c); };
+  run(step->loop);
+  if (&step->loop == &step->loops.few_bits && fused->has_special_c()) run(step->loops.small);
+  Matrix d = fused->take_d();
+  if (fused->has_special_operand() || fused->has_special_c()) replace_special_outputs(model, operands, d);
   return d;
 }
 

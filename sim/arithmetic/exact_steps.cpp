@@ -75,34 +75,22 @@ struct Loops {
   void (*truncate)(const uint32_t*, const uint32_t*, float, uint32_t*);
 };
 
-// Not inlined: no operation may leave the IeeeEnvironment of its caller.
 #define BITMMA_EXACT_LOOPS(space, target)                                                                              \
   namespace space {                                                                                                    \
-  [[gnu::noinline]] target Values e4m3(const uint32_t* c, int n, int32_t* v) { return take_values<3>(c, n, v); }       \
-  [[gnu::noinline]] target Values e5m2(const uint32_t* c, int n, int32_t* v) { return take_values<2>(c, n, v); }       \
-  [[gnu::noinline]] target void pair_up(const int32_t* of_a, const int32_t* of_b, int terms, int a_shift, int b_shift, \
-                                        int32_t* a, int32_t* b) {                                                      \
+  target Values e4m3(const uint32_t* c, int n, int32_t* v) { return take_values<3>(c, n, v); }                         \
+  target Values e5m2(const uint32_t* c, int n, int32_t* v) { return take_values<2>(c, n, v); }                         \
+  target void pair_up(const int32_t* of_a, const int32_t* of_b, int terms, int a_shift, int b_shift, int32_t* a,       \
+                      int32_t* b) {                                                                                    \
     bitmma::pair_up(of_a, of_b, terms, a_shift, b_shift, a, b);                                                        \
   }                                                                                                                    \
-  [[gnu::noinline]] target void truncate(const uint32_t* first, const uint32_t* second, float unit, uint32_t* d) {     \
+  BITMMA_IN_ENVIRONMENT target void truncate(const uint32_t* first, const uint32_t* second, float unit, uint32_t* d) { \
     truncate_sums(first, second, unit, d);                                                                             \
   }                                                                                                                    \
   constexpr Loops loops{e4m3, e5m2, pair_up, truncate};                                                                \
   }
 
-#if defined(__x86_64__)
-BITMMA_EXACT_LOOPS(v4, [[gnu::target("arch=x86-64-v4")]])
-BITMMA_EXACT_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
-#endif
-BITMMA_EXACT_LOOPS(baseline, )
-
-const Loops& loops_in_use() {
-#if defined(__x86_64__)
-  if (cpu_level() == CpuLevel::v4) return v4::loops;
-  if (cpu_level() == CpuLevel::v3) return v3::loops;
-#endif
-  return baseline::loops;
-}
+BITMMA_AT_CPU_LEVELS(BITMMA_EXACT_LOOPS)
+constexpr std::array by_level{v4::loops, v3::loops, baseline::loops};
 
 /// The units of one side: all values are multiples of 2^low and below 2^(low + range + 1).
 struct Range {
@@ -148,7 +136,7 @@ bool sum_exactly(const ExactSteps& job) {
   alignas(64) std::array<int32_t, most_terms * cols> values, a;
   alignas(64) std::array<int32_t, rows * most_terms> b_values, b;
   alignas(64) std::array<uint32_t, rows * cols> first, second;
-  const Loops& loops = loops_in_use();
+  const Loops& loops = at_cpu_level(by_level);
   const auto take = [&](Format format) { return format == Format::e4m3 ? loops.take_e4m3 : loops.take_e5m2; };
   const int terms = job.terms, pairs = terms / 4;  // of one step
   const std::optional<Range> of_a = range_of(job.a_format, take(job.a_format)(job.a, terms * cols, values.data()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fma_loops.hpp"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -125,48 +126,35 @@ struct Loops {
   void (*f16)(const F16Quads&) = nullptr;
 };
 
-// Not inlined: no operation may leave the IeeeEnvironment of its caller.
-#define BITMMA_FMA_LOOPS(space, target)                                            \
-  namespace space {                                                                \
-  [[gnu::noinline]] target bool f64(const F64Chains& job) { return add_all(job); } \
-  [[gnu::noinline]] target void f16(const F16Quads& job) { multiply_all(job); }    \
-  constexpr Loops loops{f64, f16};                                                 \
+#define BITMMA_FMA_LOOPS(space, target)                                                \
+  namespace space {                                                                    \
+  BITMMA_IN_ENVIRONMENT target bool f64(const F64Chains& job) { return add_all(job); } \
+  BITMMA_IN_ENVIRONMENT target void f16(const F16Quads& job) { multiply_all(job); }    \
+  constexpr Loops loops{f64, f16};                                                     \
   }
 
-#if defined(__x86_64__)
-BITMMA_FMA_LOOPS(v4, [[gnu::target("arch=x86-64-v4")]])
-BITMMA_FMA_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
-namespace baseline {
-constexpr Loops loops{};  // x86-64 has no fused multiply-add
-}
-#elif defined(__aarch64__)
-BITMMA_FMA_LOOPS(baseline, )
+BITMMA_AT_CPU_LEVELS(BITMMA_FMA_LOOPS)
+#if defined(__aarch64__)
+constexpr bool baseline_fuses = true;
 #else
-namespace baseline {
-constexpr Loops loops{};
-}
+constexpr bool baseline_fuses = false;  // there the compiler calls a function of C
 #endif
-
-Loops loops_in_use() {
-#if defined(__x86_64__)
-  if (cpu_level() == CpuLevel::v4) return v4::loops;
-  if (cpu_level() == CpuLevel::v3) return v3::loops;
-#endif
-  return baseline::loops;
-}
+constexpr std::array by_level{v4::loops, v3::loops, baseline_fuses ? baseline::loops : Loops{}};
 
 }  // namespace
 
-bool has_fma_loops(Rounding rounding) { return loops_in_use().f64 != nullptr && math::IeeeEnvironment::has(rounding); }
+bool has_fma_loops(Rounding rounding) {
+  return at_cpu_level(by_level).f64 != nullptr && math::IeeeEnvironment::has(rounding);
+}
 
 bool add_products(const F64Chains& job) {
   const math::IeeeEnvironment environment(job.rounding);
-  return loops_in_use().f64(job);
+  return at_cpu_level(by_level).f64(job);
 }
 
 void multiply(const F16Quads& job) {
   const math::IeeeEnvironment environment;
-  loops_in_use().f16(job);
+  at_cpu_level(by_level).f16(job);
 }
 
 }  // namespace bitmma

@@ -25,7 +25,7 @@ struct F64Chains {
 
 /// D = A * B + C of fma_pairs: codes of f16, four in each row of A; C and D are codes of f16 or f32.
 struct F16Quads {
-  const uint32_t *a, *b, *c;  // c: nullptr if there is none
+  const uint32_t *a, *b, *c;  // without C, c is nullptr
   uint32_t* d;
   const uint16_t* selected_k;  // rows x 4: the rows of B; nullptr: rows 0 to 3
   int rows, cols;

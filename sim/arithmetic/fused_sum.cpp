@@ -84,15 +84,14 @@ uint32_t round_sum(const AccumulatorModel& model, Exact sum) {
 }
 
 /// One step: all of its terms are fused.
-uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
-                     int scale_input_d, Format c_format) {
-  // Without C use zero: it has no exponent and changes no sum. It is +0 only because of the sign of a zero result.
-  Decoded c_value = decode_c(c_format, c.value_or(0), model.output);
+uint32_t sum_of_step(const AccumulatorModel& model, std::span<const ExactTerm> terms, uint32_t c, int scale_input_d,
+                     Format c_format) {
+  Decoded c_value = decode_c(c_format, c, model.output);
   c_value.exponent -= scale_input_d;
   if (const auto special = special_result(model.output, terms, c_value)) {
     const bool passes_payload =
         model.overrides.c_nan_payload_passed && c_value.number == NumberClass::nan && c_format == model.output;
-    return passes_payload ? *c | 1u << (info(model.output).mantissa_bits - 1) : *special;
+    return passes_payload ? c | 1u << (info(model.output).mantissa_bits - 1) : *special;
   }
   return sum_aligned(model, aligned_terms(model, terms), c_value).code;
 }
@@ -172,7 +171,8 @@ uint32_t with_c_last(const AccumulatorModel& model, uint32_t sum, std::optional<
 uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> terms, std::optional<uint32_t> c,
                    int scale_input_d, std::optional<Format> format_of_c) {
   const Format own_format = format_of_c.value_or(model.output);
-  std::optional<uint32_t> sum = model.c_last ? std::nullopt : c;
+  // Without C use zero: it has no exponent and changes no sum. It is +0 only because of the sign of a zero result.
+  uint32_t sum = model.c_last ? 0 : c.value_or(0);
   Format c_format = own_format;
   for_each_step(model, static_cast<int>(terms.size()), [&](const KStep& step) {
     const auto count = static_cast<size_t>(step.count);
@@ -180,7 +180,7 @@ uint32_t fused_sum(const AccumulatorModel& model, std::span<const ExactTerm> ter
     terms = terms.subspan(count);
     scale_input_d = 0, c_format = model.output;
   });
-  return with_c_last(model, *sum, c, own_format);
+  return with_c_last(model, sum, c, own_format);
 }
 
 }  // namespace bitmma

@@ -59,7 +59,7 @@ void pair_neighbours(int unused_bits, const uint32_t* codes, int pairs, int32_t*
 
 /// sum + c: one IEEE operation of the host, never contracted. A sum of two f16, rounded to f32 and then to f16, is
 /// rounded as if once, because f32 has more than twice the bits.
-[[gnu::noinline]] void add(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+BITMMA_IN_ENVIRONMENT void add(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
   const auto sum_of = [](uint32_t x, uint32_t y) {
     const float sum = std::bit_cast<float>(x) + std::bit_cast<float>(y);
     return sum != sum ? 0x7FFFFFFF : std::bit_cast<uint32_t>(sum);

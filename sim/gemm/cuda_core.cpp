@@ -3,9 +3,11 @@
 #include "cuda_core.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <vector>
 
+#include "../core/cpu_level.hpp"
 #include "f32.hpp"
 
 namespace bitmma {
@@ -29,6 +31,18 @@ float widened(Format format, uint32_t code) {
 }
 
 using Sums = std::vector<float>;  // one row of D
+
+/// sums[i] = fma(factor, line[i], sums[i])
+using AddProducts = void (*)(float factor, const float* __restrict line, float* __restrict sums, size_t count);
+#define BITMMA_ADD_PRODUCTS(space, target)                                                                     \
+  namespace space {                                                                                            \
+  target void add_products(float factor, const float* __restrict line, float* __restrict sums, size_t count) { \
+    for (size_t i = 0; i < count; ++i) sums[i] = __builtin_fmaf(factor, line[i], sums[i]);                     \
+  }                                                                                                            \
+  }
+BITMMA_AT_CPU_LEVELS(BITMMA_ADD_PRODUCTS)
+constexpr std::array<AddProducts, cpu_levels.size()> add_products{v4::add_products, v3::add_products,
+                                                                  baseline::add_products};
 
 void add(Sums& to, const Sums& from) {
   for (size_t col = 0; col < to.size(); ++col) to[col] += from[col];
@@ -75,8 +89,7 @@ Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix&
           for (int k = from; k < std::min(k_count, from + lanes.vector); ++k) {
             const float factor = widened(a.format(), a(row, k));
             const float* const line = of_b.data() + static_cast<size_t>(k) * cols;
-            for (int col = 0; col < cols; ++col)
-              chain[static_cast<size_t>(col)] = std::fma(factor, line[col], chain[static_cast<size_t>(col)]);
+            at_cpu_level(add_products)(factor, line, chain.data(), chain.size());
           }
         }
         if (begin == 0) total = std::move(chain);

@@ -403,35 +403,25 @@ class Search {
           try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return whole(one, inputs); });
         }
       } else {
-        const std::vector<std::span<const size_t>> runs = runs_of(plans, left);
-        parallel_for(runs.size(), options_.threads, [&](size_t run) {
+        // Neighbours share sums of slices: a thread tries some of them and keeps its sums for the next ones.
+        const size_t run =
+            std::clamp<size_t>(left.size() / (8 * static_cast<size_t>(std::max(1, options_.threads))), 1, 128);
+        std::vector<KnownSums> unused;
+        std::mutex mutex;
+        parallel_for((left.size() + run - 1) / run, options_.threads, [&](size_t number) {
           KnownSums known;
-          for (const size_t plan : runs[run]) {
-            if (known.size() * sample.d.size() > most_words_kept) known.clear();
+          if (const std::lock_guard lock(mutex); !unused.empty()) known = std::move(unused.back()), unused.pop_back();
+          for (const size_t plan : std::span(left).subspan(number * run, std::min(run, left.size() - number * run))) {
+            if (known.words > most_words_kept) known = {};
             try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return gemm(one, inputs, known); });
           }
+          const std::lock_guard lock(mutex);
+          unused.push_back(std::move(known));
         });
       }
       std::erase_if(left, [&](size_t plan) { return misses[plan] != 0; });
     }
     return misses;
-  }
-
-  /// Runs of plans that share sums of slices: with one chain, and not too many for the threads.
-  static std::vector<std::span<const size_t>> runs_of(std::span<const GemmPlan> plans, std::span<const size_t> left) {
-    constexpr size_t most = 128;
-    std::vector<std::span<const size_t>> runs;
-    for (size_t first = 0; first < left.size();) {
-      const GemmPlan& plan = plans[left[first]];
-      size_t end = first + 1;
-      for (; end < left.size() && end - first < most; ++end) {
-        const GemmPlan& next = plans[left[end]];
-        if (next.target != plan.target || next.chain != plan.chain) break;
-      }
-      runs.push_back(left.subspan(first, end - first));
-      first = end;
-    }
-    return runs;
   }
 
   const GemmInputs& inputs_;

@@ -44,16 +44,33 @@ std::vector<TilePart> tiles_of(const TensorCoreChain& chain, int64_t first, int6
   return tiles;
 }
 
+void append(std::vector<EqualUpdates>& updates, const EqualUpdates& more) {
+  if (more.number == 0) return;
+  if (!updates.empty() && updates.back().count == more.count && updates.back().end() == more.first)
+    updates.back().number += more.number;
+  else updates.push_back(more);
+}
+
+std::vector<ChainUpdate> one_by_one(std::span<const EqualUpdates> updates) {
+  std::vector<ChainUpdate> all;
+  for (const EqualUpdates& equal : updates) {
+    for (int64_t i = 0; i < equal.number; ++i)
+      all.push_back({equal.first + i * equal.count, static_cast<int>(equal.count)});
+  }
+  return all;
+}
+
 /// Appends one warp's updates in a tile. The last update, if short, is padded with zeros.
-void add_updates(std::vector<ChainUpdate>& updates, const TensorCoreChain& chain, int k_step, const TilePart& tile,
+void add_updates(std::vector<EqualUpdates>& updates, const TensorCoreChain& chain, int k_step, const TilePart& tile,
                  int warp) {
   int64_t first = tile.first, last = tile.last;
   if (chain.sliced_k > 1) {
     const int64_t share = chain.k_tile / chain.sliced_k;
     first = std::min(tile.first + warp * share, tile.last), last = std::min(first + share, tile.last);
   }
-  for (; first < last; first += k_step)
-    updates.push_back({first, static_cast<int>(std::min<int64_t>(k_step, last - first))});
+  const int64_t whole = (last - first) / k_step, rest = (last - first) % k_step;
+  append(updates, {.first = first, .count = k_step, .number = whole});
+  append(updates, {.first = last - rest, .count = rest, .number = rest > 0 ? 1 : 0});
 }
 
 /// The f32 value of a code of C, of a bias or of a sum.
@@ -176,38 +193,41 @@ class Product {
             .b = filled_up(block_of(*inputs_.sfb, first, there, at.col, at.cols), chunks, at.cols)};
   }
 
-  /// The accumulator after these updates of [first, last): from an earlier plan, or from the longest known sum with the
-  /// same first updates. `part`: a warp, or -1 for a promoted block.
-  Matrix known_sum(const Block& at, int part, int64_t first, int64_t last, std::vector<ChainUpdate> updates,
-                   std::optional<Matrix> c) const {
-    if (!known_ || c) return sum_of(at, updates, std::move(c));
-    const std::tuple key(part, first, last);
-    const auto place = known_->upper_bound(key);
-    std::span<const ChainUpdate> rest = updates;
+  /// The accumulator after these updates: known from an earlier plan, or computed from the longest known beginning.
+  Matrix known_sum(const Block& at, const std::vector<EqualUpdates>& updates, std::optional<Matrix> c) const {
+    if (!known_ || c || updates.empty()) return sum_of(at, one_by_one(updates), std::move(c));
+    size_t done = 0;
+    SumsOfUpdates& sums = known_->sums[{&inputs_, model_, mma_.k, updates.front().first}];
     int left = 32;  // a tile's remainder repeats sooner
-    for (auto known = place; known != known_->begin() && left > 0; --left) {
+    for (auto known = sums.upper_bound(updates); known != sums.begin() && left > 0; --left) {
       --known;
-      if (std::get<0>(known->first) != part || std::get<1>(known->first) != first) break;
-      const std::vector<ChainUpdate>& done = known->second.updates;
-      if (!begins_with(updates, done)) continue;
-      if (known->first == key && done.size() == updates.size()) return known->second.sum;
-      rest = rest.subspan(done.size()), c = known->second.sum;
+      if (known->first == updates) return known->second;
+      done = updates_at_beginning(updates, known->first);
+      if (done == 0) continue;
+      c = known->second;
       break;
     }
-    Matrix sum = rest.empty() && c ? std::move(*c) : sum_of(at, rest, std::move(c));
-    known_->insert_or_assign(key, KnownSum{.updates = std::move(updates), .sum = sum});
+    Matrix sum = sum_of(at, std::span<const ChainUpdate>(one_by_one(updates)).subspan(done), std::move(c));
+    known_->words += sum.size();
+    sums.emplace(updates, sum);
     return sum;
   }
 
-  static bool begins_with(const std::vector<ChainUpdate>& all, const std::vector<ChainUpdate>& first) {
-    return first.size() <= all.size() &&  // most differ at the end, if anywhere
-           std::equal(
-               first.rbegin(), first.rend(), all.rend() - std::ssize(first),
-               [](const auto& one, const auto& two) { return one.first == two.first && one.count == two.count; });
+  /// The number of updates of `part`, or 0 if `all` does not begin with them.
+  static size_t updates_at_beginning(const std::vector<EqualUpdates>& all, const std::vector<EqualUpdates>& part) {
+    if (part.size() > all.size()) return 0;
+    int64_t updates = 0;
+    for (size_t i = 0; i < part.size(); ++i) {
+      EqualUpdates equal = all[i];
+      if (i + 1 == part.size()) equal.number = std::min(equal.number, part[i].number);
+      if (equal != part[i]) return 0;
+      updates += equal.number;
+    }
+    return static_cast<size_t>(updates);
   }
 
-  std::vector<ChainUpdate> updates_of(int64_t first, int64_t last, int warp) const {
-    std::vector<ChainUpdate> updates;
+  std::vector<EqualUpdates> updates_of(int64_t first, int64_t last, int warp) const {
+    std::vector<EqualUpdates> updates;
     for (const TilePart& tile : tiles_of(*tensor_, first, last)) add_updates(updates, *tensor_, k_step_, tile, warp);
     return updates;
   }
@@ -224,8 +244,7 @@ class Product {
     if (tensor_->promotion) return promoted(at, first, tiles_of(*tensor_, first, last));
     std::optional<Matrix> joined;
     for (int warp = 0; warp < tensor_->sliced_k; ++warp) {
-      Matrix sum =
-          known_sum(at, warp, first, last, updates_of(first, last, warp), warp == 0 ? std::move(c) : std::nullopt);
+      Matrix sum = known_sum(at, updates_of(first, last, warp), warp == 0 ? std::move(c) : std::nullopt);
       if (joined) add_f32(TraceKind::join_warps, *joined, sum);
       else joined = std::move(sum);
     }
@@ -235,25 +254,24 @@ class Product {
   Matrix promoted(const Block& at, int64_t slice_first, const std::vector<TilePart>& tiles) const {
     const Promotion& promotion = *tensor_->promotion;
     Matrix run(Format::f32, at.rows, at.cols);
-    std::vector<ChainUpdate> open;
+    std::vector<EqualUpdates> open;
     int64_t begin = slice_first;  // of the current block
     const auto close = [&] {
       if (open.empty()) return;
-      const int64_t first = open.front().first, last = open.back().first + open.back().count;
-      const Matrix sum = known_sum(at, -1, first, last, open, std::nullopt);
-      add_promoted(at, first, sum, run);
+      const Matrix sum = known_sum(at, open, std::nullopt);
+      add_promoted(at, open.front().first, sum, run);
       open.clear();
     };
     for (const TilePart& tile : tiles) {
       if (promotion.restart_at_tile) begin = tile.first;
-      std::vector<ChainUpdate> updates;
+      std::vector<EqualUpdates> updates;
       add_updates(updates, *tensor_, k_step_, tile, 0);
-      for (ChainUpdate update : updates) {
+      for (ChainUpdate update : one_by_one(updates)) {
         // A block ends at its last k, even inside an update.
         while (update.count > 0) {
           const int64_t left = begin + promotion.every - update.first;
           const int count = static_cast<int>(std::min<int64_t>(left, update.count));
-          open.push_back({update.first, count});
+          append(open, {.first = update.first, .count = count, .number = 1});
           update.first += count, update.count -= count;
           if (update.first == begin + promotion.every) {
             close();
@@ -680,7 +698,21 @@ InputRounding rounding_of(const GemmPlan& plan) {
   return plan.tensor_cores() ? plan.tensor().input_rounding : InputRounding::none;
 }
 
-constexpr int most_block_rows = 128, most_block_cols = 256;  // they fill the vectors and fit in the cache
+/// Rows and columns of the blocks that threads take one by one: they fill the vectors, and their sums and a part of K
+/// of their operands fit in the cache. A block decodes its operands, so that larger ones decode less.
+constexpr int most_block_rows = 256, most_block_cols = 512, least_block_rows = 128;
+struct BlockShape {
+  int rows = most_block_rows, cols = most_block_cols;
+};
+
+/// The largest blocks of which every thread gets some.
+BlockShape block_shape(int m, int n, int threads) {
+  BlockShape block;
+  const auto count = [&] { return int64_t{(m + block.rows - 1) / block.rows} * ((n + block.cols - 1) / block.cols); };
+  while (threads > 1 && block.rows > least_block_rows && count() < int64_t{4} * threads)
+    (block.cols > block.rows ? block.cols : block.rows) /= 2;
+  return block;
+}
 
 }  // namespace
 
@@ -703,14 +735,13 @@ Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, in
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Stream-K computes outputs one by one: their cuts differ.
-  const int block_rows = product.has_regions() ? 1 : most_block_rows,
-            block_cols = product.has_regions() ? 1 : most_block_cols;
-  const int across = (n + block_cols - 1) / block_cols, down = (m + block_rows - 1) / block_rows;
+  const BlockShape block = product.has_regions() ? BlockShape{1, 1} : block_shape(m, n, threads);
+  const int across = (n + block.cols - 1) / block.cols, down = (m + block.rows - 1) / block.rows;
   Matrix d(plan.output, m, n);
   std::atomic<int64_t> done{0};
   parallel_for(static_cast<size_t>(across) * static_cast<size_t>(down), threads, [&](size_t index) {
-    const int row = static_cast<int>(index) / across * block_rows, col = static_cast<int>(index) % across * block_cols;
-    const int rows = std::min(block_rows, m - row), cols = std::min(block_cols, n - col);
+    const int row = static_cast<int>(index) / across * block.rows, col = static_cast<int>(index) % across * block.cols;
+    const int rows = std::min(block.rows, m - row), cols = std::min(block.cols, n - col);
     set_block(d, row, col, product.block(row, rows, col, cols));
     const int64_t now = done += int64_t{rows} * cols;
     if (progress) progress(now);
@@ -766,12 +797,12 @@ void gemm_batch(const GemmPlan& plan, int64_t count, const std::function<GemmInp
   std::atomic<int64_t> done{0};
   parallel_for(static_cast<size_t>(count), across ? threads : 1, [&](size_t index) {
     const auto i = static_cast<int64_t>(index);
-    if (i == 0)
-      return take(0, product_of(plan, first, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress));
-    const GemmInputs inputs = inputs_of(i);
-    require_like_first(inputs, first, i);
-    const Matrix d = product_of(plan, inputs, ChainBy::loops, 1, {});
+    std::optional<GemmInputs> later;
+    if (i > 0) require_like_first(later.emplace(inputs_of(i)), first, i);
+    const GemmInputs& inputs = later ? *later : first;
+    const Matrix d = product_of(plan, inputs, ChainBy::loops, across ? 1 : threads, across ? GemmProgress{} : progress);
     take(i, d);
+    if (!across) return;
     const int64_t now = done += static_cast<int64_t>(d.size());
     if (progress) progress(now);
   });

@@ -18,13 +18,23 @@ enum class ChainBy : uint8_t { loops, updates };
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, ChainBy how, int threads = 1,
             const GemmProgress& progress = {});
 
-/// The sums of chains of updates, which plans with the same target and chain share on the same inputs. The key is a
-/// warp, or -1 for promoted blocks, and a range [first, last) of K.
-struct KnownSum {
-  std::vector<ChainUpdate> updates = {};
-  Matrix sum = {};
+/// Updates of `count` terms that follow each other in K.
+struct EqualUpdates {
+  int64_t first = 0;
+  int64_t count = 0, number = 0;
+
+  int64_t end() const { return first + count * number; }
+  auto operator<=>(const EqualUpdates&) const = default;
 };
-using KnownSums = std::map<std::tuple<int, int64_t, int64_t>, KnownSum>;
+/// The sums of chains of updates without C, by their updates.
+using SumsOfUpdates = std::map<std::vector<EqualUpdates>, Matrix>;
+
+/// Sums that plans share: those on the same inputs, which must stay where they are, with the same arithmetic and K of
+/// the instruction.
+struct KnownSums {
+  std::map<std::tuple<const GemmInputs*, const AccumulatorModel*, int, int64_t>, SumsOfUpdates> sums = {};
+  size_t words = 0;
+};
 
 /// D. Takes sums from `known`, and adds those that it computes.
 Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known);

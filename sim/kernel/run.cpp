@@ -685,8 +685,7 @@ class Executor {
   std::optional<Violation> early_read_ = {};  // a read of an accumulator before any wait
 };
 
-/// The floating-point environment is per thread: do not inline this function into the one that sets it.
-[[gnu::noinline]] void run_cluster(Executor& executor, const std::array<int64_t, 3>& id, size_t index) {
+BITMMA_IN_ENVIRONMENT void run_cluster(Executor& executor, const std::array<int64_t, 3>& id, size_t index) {
   executor.run(id, index);
 }
 

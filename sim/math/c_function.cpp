@@ -192,7 +192,7 @@ const Row& row_of(const CFunction& function) {
 
 void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
   const math::IeeeEnvironment environment;
-  found.loops[static_cast<std::size_t>(cpu_level())](a, b, results, count);
+  at_cpu_level(found.loops)(a, b, results, count);
 }
 
 }  // namespace

@@ -7,10 +7,20 @@
 
 #include "bitmma/formats/round.hpp"
 
+/// Before a function that computes inside its caller's IeeeEnvironment. Compilers do not model environments: they may
+/// inline the function and move its operations out, or replace it by a copy for the arguments of one call, in which
+/// they compute operations on constants to nearest. g++'s noipa forbids all of that; clang leaves a function as it is
+/// if it may have callers that clang does not see.
+#if defined(__clang__)
+#define BITMMA_IN_ENVIRONMENT [[gnu::noinline, gnu::used]]
+#else
+#define BITMMA_IN_ENVIRONMENT [[gnu::noipa]]
+#endif
+
 namespace bitmma::math {
 
-/// Sets the rounding, gradual underflow and no traps; the destructor restores the caller's settings and flags. Code in
-/// between must not be inlined into the function that makes it: compilers do not model such environments.
+/// Sets the rounding, gradual underflow and no traps; the destructor restores the caller's settings and flags.
+/// Operations in between belong into a function with BITMMA_IN_ENVIRONMENT, or behind a pointer or a std::function.
 class IeeeEnvironment {
  public:
   explicit IeeeEnvironment(Rounding rounding = Rounding::nearest_even) { set(rounding); }

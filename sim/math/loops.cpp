@@ -25,30 +25,20 @@ namespace {
   constexpr std::array table{ex2, rcp, rsq, sqrt, lg2}; \
   }
 
-#if defined(__x86_64__)
-BITMMA_MATH_LOOPS(v4, [[gnu::target("arch=x86-64-v4")]])
-BITMMA_MATH_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
-#endif
-BITMMA_MATH_LOOPS(baseline, )
-
-const std::array<Loop, 5>& loops() {
-#if defined(__x86_64__)
-  if (cpu_level() == CpuLevel::v4) return v4::table;
-  if (cpu_level() == CpuLevel::v3) return v3::table;
-#endif
-  return baseline::table;
-}
+BITMMA_AT_CPU_LEVELS(BITMMA_MATH_LOOPS)
+constexpr std::array by_level{v4::table, v3::table, baseline::table};
 
 }  // namespace
 
 Loop loop_of(const MathInstruction& instruction) {
   if (instruction.format != Format::f32 || instruction.accuracy != MathAccuracy::approx) return nullptr;
+  const std::array<Loop, 5>& loops = at_cpu_level(by_level);
   switch (instruction.operation) {
-    case MathOperation::ex2: return loops()[0];
-    case MathOperation::rcp: return loops()[1];
-    case MathOperation::rsqrt: return loops()[2];
-    case MathOperation::sqrt: return loops()[3];
-    case MathOperation::lg2: return loops()[4];
+    case MathOperation::ex2: return loops[0];
+    case MathOperation::rcp: return loops[1];
+    case MathOperation::rsqrt: return loops[2];
+    case MathOperation::sqrt: return loops[3];
+    case MathOperation::lg2: return loops[4];
     default: return nullptr;
   }
 }

@@ -52,11 +52,8 @@ inline uint32_t fma_words(uint32_t a, uint32_t b, uint32_t c) {
                            table<Flush::all, true>};                                                              \
   }
 
-#if defined(__x86_64__)
-BITMMA_ROUNDED_LOOPS(v4, [[gnu::target("arch=x86-64-v4")]])
-BITMMA_ROUNDED_LOOPS(v3, [[gnu::target("arch=x86-64-v3")]])
-#endif
-BITMMA_ROUNDED_LOOPS(baseline, )
+BITMMA_AT_CPU_LEVELS(BITMMA_ROUNDED_LOOPS)
+constexpr std::array by_level{v4::all, v3::all, baseline::all};
 
 }  // namespace
 
@@ -67,11 +64,7 @@ RoundedLoop rounded_loop_of(const MathInstruction& instruction) {
       instruction.rounding != Rounding::nearest_even)
     return nullptr;
   const std::size_t row = 2 * std::size_t{instruction.ftz} + std::size_t{instruction.sat};
-#if defined(__x86_64__)
-  if (cpu_level() == CpuLevel::v4) return v4::all[row][operation];
-  if (cpu_level() == CpuLevel::v3) return v3::all[row][operation];
-#endif
-  return baseline::all[row][operation];
+  return at_cpu_level(by_level)[row][operation];
 }
 
 void run(RoundedLoop loop, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* results,

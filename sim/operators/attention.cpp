@@ -170,7 +170,7 @@ uint32_t big_part(uint32_t x) { return x & 0xFFFFE000; }
 uint32_t small_part(uint32_t x) { return (word(value(x) - value(big_part(x))) + 0x1000) & 0xFFFFE000; }
 
 /// Rows with K in three parts.
-[[gnu::noinline]] Matrix split_rows(const Matrix& x, Side side) {
+BITMMA_IN_ENVIRONMENT Matrix split_rows(const Matrix& x, Side side) {
   Matrix parts(Format::tf32, x.rows(), 3 * split_k * ceil_div(x.cols(), split_k));
   for (int row = 0; row < x.rows(); ++row) {
     for (int k = 0; k < x.cols(); ++k) {
@@ -581,9 +581,9 @@ TileResult tile_of(const AttentionPlan& plan, const AttentionShape& shape, const
   return joined;
 }
 
-[[gnu::noinline]] void write_tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q,
-                                  const Matrix& kt, const Matrix& v, int head, int first_query, const Watched* watched,
-                                  Attention& result) {
+BITMMA_IN_ENVIRONMENT void write_tile(const AttentionPlan& plan, const AttentionShape& shape, const Matrix& q,
+                                      const Matrix& kt, const Matrix& v, int head, int first_query,
+                                      const Watched* watched, Attention& result) {
   const TileResult tile = tile_of(plan, shape, q, kt, v, head, first_query, watched);
   for (int i = 0; i < tile.out.rows(); ++i) {
     const int query = first_query + i, row = head * shape.queries + query;
@@ -631,8 +631,7 @@ AttentionPlan cudnn_plan(const AttentionShape& shape, const AttentionOptions& op
   return plan;
 }
 
-/// Inside an IeeeEnvironment.
-[[gnu::noinline]] AttentionPlan plan_of(const AttentionShape& shape, const AttentionOptions& options) {
+BITMMA_IN_ENVIRONMENT AttentionPlan plan_of(const AttentionShape& shape, const AttentionOptions& options) {
   AttentionPlan plan{.kernel = options.kernel,
                      .scale = options.scale.value_or(static_cast<float>(1.0 / std::sqrt(shape.head_size)))};
   if (options.kernel == AttentionKernel::memory_efficient) {

@@ -168,12 +168,13 @@ TEST_CASE("a product is the same for any number of threads, and a part is the pa
   RandomStream random(41, 0);
   const GemmPlan plan =
       parse_plan(wgmma_of("f16.f16", 16) + R"(, "split_k": {"count": 3, "unit": 64, "rule": "ceil"}})");
-  const GemmInputs inputs{.a = random_matrix(Format::f16, 130, 400, random),
-                          .b = random_matrix(Format::f16, 400, 300, random)};
+  // Larger than the largest block, 256 x 512; the part is in four of them.
+  const GemmInputs inputs{.a = random_matrix(Format::f16, 270, 400, random),
+                          .b = random_matrix(Format::f16, 400, 530, random)};
   const Matrix d = gemm(plan, inputs);
-  CHECK(gemm(plan, inputs, 3) == d);
-  GemmInputs part{.a = block_of(inputs.a, 70, 9, 0, 400), .b = block_of(inputs.b, 0, 400, 255, 4)};
-  CHECK(gemm(plan, part) == block_of(d, 70, 9, 255, 4));
+  for (const int threads : {2, 3, 64}) CHECK(gemm(plan, inputs, threads) == d);
+  GemmInputs part{.a = block_of(inputs.a, 250, 9, 0, 400), .b = block_of(inputs.b, 0, 400, 510, 4)};
+  CHECK(gemm(plan, part) == block_of(d, 250, 9, 510, 4));
 }
 
 TEST_CASE("tiles of stream-K are cut in ways of their own, wherever they are in the whole") {
@@ -515,6 +516,13 @@ TEST_CASE("a batch has the bits of its products, and products of one shape") {
     gemm_batch(
         plan, 5, at, [&](int64_t i, const Matrix& one) { d[static_cast<size_t>(i)] = one; }, threads);
     for (size_t i = 0; i < inputs.size(); ++i) CHECK(d[i] == gemm(plan, inputs[i]));
+  }
+  for (const int64_t count : {1, 5}) {
+    std::vector<int64_t> finished;
+    gemm_batch(
+        plan, count, at, [](int64_t, const Matrix&) {}, 1, [&](int64_t outputs) { finished.push_back(outputs); });
+    REQUIRE(finished.size() == static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) CHECK(finished[static_cast<size_t>(i)] == (i + 1) * 3 * 7);
   }
   inputs[4].b = random_matrix(Format::bf16, 40, 8, random);
   try {

@@ -54,14 +54,30 @@ struct ChainNumbers : DecodedNumbers<bytes> {
   }
 };
 
-/// Stores `count` codes, followed by zeros.
+/// Loads the codes from number `first` on, and zeros from number `end` on.
 template <int bytes>
-BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t* from, int count) {
+BITMMA_INLINE void load_codes(typename Vectors<bytes>::U32& word, const uint32_t* codes, int first, int end) {
   constexpr int lanes = bytes / 4;
+  const int count = end - first;
+  const uint32_t* const from = count > 0 ? codes + first : codes;
   if (count >= lanes) return load(word, from);
-  std::array<uint32_t, lanes> codes{};
-  for (int lane = 0; lane < count; ++lane) codes[static_cast<size_t>(lane)] = from[lane];
-  load(word, codes.data());
+  std::array<uint32_t, lanes> last{};
+  for (int lane = 0; lane < count; ++lane) last[static_cast<size_t>(lane)] = from[lane];
+  load(word, last.data());
+}
+
+/// Raises exponents by those of products: of rows of A, `a_stride` words apart, and a strip of B.
+template <typename V, int rows>
+BITMMA_INLINE void raise_to_products(const int32_t* a, int a_stride, const int32_t* b, int terms, V (&largest)[rows]) {
+  constexpr int lanes = sizeof(V) / 4;
+  for (int term = 0; term < terms; ++term) {
+    V of_b;
+    load(of_b, b + static_cast<size_t>(term) * lanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r)
+      raise_to<V>(largest[r], of_b + reinterpret_cast<V>(typename Vectors<sizeof(V)>::I32{} +
+                                                         a[static_cast<size_t>(r) * a_stride + term]));
+  }
 }
 
 /// Bits [first, first + count) of a row of them, at most 32.
@@ -70,16 +86,16 @@ inline uint32_t bits_at(const uint64_t* bits, int first, int count) {
   return static_cast<uint32_t>((low | high) & ((uint64_t{1} << count) - 1));
 }
 
-/// Decodes all rows of A, followed by rows of zeros up to a multiple of chain_rows. Steps that follow each other in K
+/// Decodes all rows of A, the last one repeatedly up to a multiple of chain_rows. Steps that follow each other in K
 /// are decoded together. `Layout` stores numbers of some terms, and signs of a step, in the job's arrays.
 template <int bytes, typename Layout>
 BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4;
-  constexpr std::array<uint32_t, lanes> zeros{};
   ChainNumbers<bytes> numbers;
   for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
-    const int from = job.pairs_rows ? row / 16 * 16 + row % 16 / 2 + row % 2 * 8 : row;
+    const int line = std::min(row, job.lines - 1);
+    const int from = job.pairs_rows ? line / 16 * 16 + line % 16 / 2 + line % 2 * 8 : line;
     const uint32_t* const codes = job.codes + static_cast<size_t>(from) * job.codes_stride;
     numbers.special = typename Vectors<bytes>::I32{};
     for (size_t step = 0; step < job.steps.size();) {
@@ -91,7 +107,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
       std::array<uint64_t, most_chain_terms / 64 + 1> negative{};
       for (int term = 0; term < terms; term += lanes) {
         typename Vectors<bytes>::U32 word;
-        load_codes<bytes>(word, row < job.lines ? codes + first.first + term : zeros.data(), terms - term);
+        load_codes<bytes>(word, codes + first.first, term, terms);
         numbers.take(job.format, word, job.shift);
         Layout::put(job, row, static_cast<size_t>(first.at + term), numbers);
         negative[static_cast<size_t>(term / 64)] |= uint64_t{sign_bits<bytes>(numbers.sign)} << term % 64;
@@ -145,9 +161,9 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
         I32 signs[2];
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
-          __builtin_prefetch(next + first + v * lanes);  // rows are in separate pages
+          __builtin_prefetch(next + std::min(first + v * lanes, job.lines - 1));  // rows are in separate pages
           typename Vectors<bytes>::U32 word;
-          load_codes<bytes>(word, codes + first + v * lanes, job.lines - first - v * lanes);
+          load_codes<bytes>(word, codes, first + v * lanes, job.lines);
           load(numbers[v].special, job.special + first + v * lanes);
           numbers[v].take(job.format, word, job.shift);
           store(numbers[v].special, job.special + first + v * lanes);
@@ -244,18 +260,10 @@ struct ChainSteps {
 
   /// The largest exponent of the products of every output, or the floor.
   BITMMA_INLINE static void find_largest(const ChainSum& job, int row, const ChainStep& step, I16 (&largest)[rows]) {
-    const int32_t* const a = job.a_exponent + static_cast<size_t>(row) * job.a_stride + step.at;
-    const int32_t* const b = job.b_exponent + static_cast<size_t>(step.at) * lanes;
-    const int a_stride = job.a_stride, terms = step.terms;
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) largest[r] = reinterpret_cast<I16>(I32{} + twice(job.floor_exponent));
-    for (int term = 0; term < terms; ++term) {
-      I16 of_b;
-      load(of_b, b + static_cast<size_t>(term) * lanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < rows; ++r)
-        raise_to<I16>(largest[r], of_b + reinterpret_cast<I16>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
-    }
+    raise_to_products(job.a_exponent + static_cast<size_t>(row) * job.a_stride + step.at, job.a_stride,
+                      job.b_exponent + static_cast<size_t>(step.at) * lanes, step.terms, largest);
   }
 
   /// e_max of one vector, raised by C, and C truncated to its unit.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../core/cpu_level.hpp"
+#include "../../math/ieee_environment.hpp"
 #include "chain.hpp"
 #include "decode.hpp"
 #include "fma_chain.hpp"
@@ -30,21 +31,21 @@ namespace {
 
 #if defined(BITMMA_X86_BUILTINS)
 // Only AVX-512 has operations with their own rounding.
-#define BITMMA_FMA_LOOP(space, target, Number, narrow)                                                           \
-  namespace space {                                                                                              \
-  target void decode_a(const ChainDecoding& job) { decode_fma_chain_a<Number, narrow>(job); }                    \
-  target void decode_b(const ChainDecoding& job) { decode_fma_chain_b<Number, narrow>(job); }                    \
-  target [[gnu::noinline]] void in_f32(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f32>(job); } \
-  target [[gnu::noinline]] void in_f16(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f16>(job); } \
-  void sum_f32(const ChainSum& job) {                                                                            \
-    const FmaEnvironment environment;                                                                            \
-    in_f32(job);                                                                                                 \
-  }                                                                                                              \
-  void sum_f16(const ChainSum& job) {                                                                            \
-    const FmaEnvironment environment;                                                                            \
-    in_f16(job);                                                                                                 \
-  }                                                                                                              \
-  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};      \
+#define BITMMA_FMA_LOOP(space, target, Number, narrow)                                                               \
+  namespace space {                                                                                                  \
+  target void decode_a(const ChainDecoding& job) { decode_fma_chain_a<Number, narrow>(job); }                        \
+  target void decode_b(const ChainDecoding& job) { decode_fma_chain_b<Number, narrow>(job); }                        \
+  BITMMA_IN_ENVIRONMENT target void in_f32(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f32>(job); } \
+  BITMMA_IN_ENVIRONMENT target void in_f16(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f16>(job); } \
+  void sum_f32(const ChainSum& job) {                                                                                \
+    const math::IeeeEnvironment environment;                                                                         \
+    in_f32(job);                                                                                                     \
+  }                                                                                                                  \
+  void sum_f16(const ChainSum& job) {                                                                                \
+    const math::IeeeEnvironment environment;                                                                         \
+    in_f16(job);                                                                                                     \
+  }                                                                                                                  \
+  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};          \
   }
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
 namespace v4_chain {

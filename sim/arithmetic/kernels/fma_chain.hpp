@@ -290,13 +290,13 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
         I32 signs[2]{};
         for (int v = 0; v < 2; ++v) load(numbers[v].special, job.special + first + v * lanes);
         for (int term = begin; term < end; ++term) {
-          const uint32_t* const from = codes + static_cast<size_t>(term - begin) * job.codes_stride + first;
+          const uint32_t* const from = codes + static_cast<size_t>(term - begin) * job.codes_stride;
           const size_t to = i * static_cast<size_t>(job.stride) + static_cast<size_t>(step.at + term);
           I32 exponent[2];
 #pragma GCC unroll 2
           for (int v = 0; v < 2; ++v) {
             Vectors<64>::U32 word;
-            load_codes<64>(word, from + v * lanes, job.lines - first - v * lanes);
+            load_codes<64>(word, from, first + v * lanes, job.lines);
             numbers[v].take(job.format, word, 0);
             Layout::template put<false>(numbers[v], job.format.mantissa_bits, true,
                                         job.number + to * words + static_cast<size_t>(v) * words / 2);
@@ -448,20 +448,13 @@ struct FmaSteps {
     const int32_t* const a =
         job.a_exponent + static_cast<size_t>(row / Exponents::rows) * static_cast<size_t>(job.a_stride) + step.at;
     const int32_t* const b = job.b_exponent + static_cast<size_t>(step.at) * lanes;
-    const int a_stride = job.a_stride, terms = step.terms;
     const int32_t floor = (std::max(job.floor_exponent, Layout::lowest_floor) + Layout::bias) * Exponents::unit;
     const I16 lowest = reinterpret_cast<I16>(I32{} + twice(floor));
     if constexpr (narrow) {
       I8 most[rows / 2];
 #pragma GCC unroll 2
       for (int r = 0; r < rows / 2; ++r) most[r] = reinterpret_cast<I8>(I32{} + static_cast<int32_t>(0x80808080));
-      for (int term = 0; term < terms; ++term) {
-        I8 of_b;
-        load(of_b, b + static_cast<size_t>(term) * lanes);
-#pragma GCC unroll 2
-        for (int r = 0; r < rows / 2; ++r)
-          raise_to<I8>(most[r], of_b + reinterpret_cast<I8>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
-      }
+      raise_to_products(a, job.a_stride, b, step.terms, most);
       const I16 none = reinterpret_cast<I16>(I32{} + twice((Exponents::no_sum + Layout::bias) * Exponents::unit));
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
@@ -475,13 +468,7 @@ struct FmaSteps {
     } else {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) largest[r] = lowest;
-      for (int term = 0; term < terms; ++term) {
-        I16 of_b;
-        load(of_b, b + static_cast<size_t>(term) * lanes);
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; ++r)
-          raise_to<I16>(largest[r], of_b + reinterpret_cast<I16>(I32{} + a[static_cast<size_t>(r) * a_stride + term]));
-      }
+      raise_to_products(a, job.a_stride, b, step.terms, largest);
     }
   }
 
@@ -630,20 +617,6 @@ BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
   }
   for (int row = job.first_row; row < end; row += chain_rows) FmaSteps<Number, narrow, false, output>::run(job, row);
 }
-
-/// The processor's settings for these loops: to nearest where an operation does not say otherwise, subnormal numbers as
-/// they are, no traps. Restores the caller's, flags included. Loops in between must not be inlined into the function
-/// that makes it: compilers do not model such settings.
-class FmaEnvironment {
- public:
-  FmaEnvironment() : callers_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1F80); }
-  ~FmaEnvironment() { __builtin_ia32_ldmxcsr(callers_); }
-  FmaEnvironment(const FmaEnvironment&) = delete;
-  FmaEnvironment& operator=(const FmaEnvironment&) = delete;
-
- private:
-  uint32_t callers_;
-};
 
 }  // namespace
 }  // namespace bitmma::kernels

@@ -191,8 +191,8 @@ struct ChainDecoding {
   bool pairs_rows = false;  // A: the order of rows is 0 8 1 9 ... 7 15 16 24 ..., as a fragment holds them
   std::span<const ChainStep> steps;
   int shift;  // of pairs
-  // A: rows of `stride`, and rows of zeros up to a multiple of chain_rows; an exponent in both halves of its word; a
-  // word of signs per step and row.
+  // A: rows of `stride`, and the last one again up to a multiple of chain_rows; an exponent in both halves of its word;
+  // a word of signs per step and row.
   // B: strips of columns with `stride` terms each, one more than needed, so that strips do not compete for a cache set.
   // A word has the exponent of the left half of a strip in its lower half, and that of the right half in its
   // upper half. As many words of signs per step as a strip has columns.
