@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../formats/matrix_inside.hpp"
+#include "accumulator_blocks.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "budget.hpp"
 #include "fma.hpp"
@@ -80,13 +81,13 @@ class FusedChain {
     stride_ = kernels::round_up(block.cols, strip);
     groups_ = rows_ / kernels::chain_rows;
     at_.a.begin(rows_), at_.b.begin(stride_);
-    d_ = unfilled_matrix(model.output, rows_, stride_);
     at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / strip), 0);
   }
 
   /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
     plain_ = !c && model_.output == Format::f32;
+    d_ = unfilled_matrix(model_.output, rows_, stride_);
     std::optional<Matrix> whole_c;
     if (c && (c->rows() != rows_ || c->cols() != stride_)) whole_c = filled_up(*c, rows_, stride_);
     c_ = whole_c ? whole_c->words().data() : c ? c->words().data() : nullptr;
@@ -101,6 +102,31 @@ class FusedChain {
     }
   }
 
+  /// A single step by blocks, or in place. Those with NaN, infinity or C of a size that the loop does not support
+  /// become redo(their operands). Returns false, and writes nothing, if it needs another way.
+  template <typename Redo>
+  bool run_step(const Operands& operands, const AccumulatorBlocks& blocks, const Redo& redo) {
+    plain_ = !blocks.read && model_.output == Format::f32;
+    const bool is_in_place = blocks.in_place && model_.output == Format::f32 && block_.cols == stride_;
+    in_fragment_ = is_in_place && blocks.in_place->is_fragment;
+    const Chunk chunk = decode_steps(at_.steps, at_.steps.front().terms);
+    const bool is_special = has_special_operand();
+    if (is_in_place && !is_special) {
+      in_place_ = true;
+      uint32_t* const words = blocks.in_place->words;
+      sum_strips(chunk, 0, rows_, blocks.read ? words : nullptr, words, blocks.in_place->stride);
+      if (has_special_c()) redo_special_c(operands, blocks, redo);
+      return true;
+    }
+    if (in_fragment_) return false;
+    const auto sum = [&](const AccumulatorBlock& block) {
+      sum_strips(chunk, block.row, block.rows, block.c(), block.codes, block.stride);
+      return is_special || has_special_c(block.row, block.rows);
+    };
+    sum_by_blocks(blocks, model_.output, operands, sum, redo);
+    return true;
+  }
+
   Matrix take_d() {
     return block_.rows == rows_ && block_.cols == stride_ ? std::move(d_)
                                                           : block_of(d_, 0, block_.rows, 0, block_.cols);
@@ -113,9 +139,7 @@ class FusedChain {
     return any(at_.a.special) || any(at_.b.special);
   }
   /// True if some C is NaN, infinite or of a size that the loop does not support.
-  bool has_special_c() const {
-    return std::ranges::any_of(at_.special, [](uint8_t group) { return group != 0; });
-  }
+  bool has_special_c() const { return has_special_c(0, rows_); }
 
   /// Calls redo(row, rows, col, cols), within the block, for all outputs that a NaN or an infinity may affect.
   template <typename Redo>
@@ -173,6 +197,7 @@ class FusedChain {
          .codes = block_.a.words().data() + static_cast<size_t>(block_.row) * static_cast<size_t>(block_.a.cols()),
          .codes_stride = static_cast<size_t>(block_.a.cols()),
          .lines = block_.rows,
+         .pairs_rows = in_fragment_,
          .steps = steps,
          .shift = budget_.a_shift,
          .stride = stride,
@@ -192,40 +217,89 @@ class FusedChain {
            a.highest + b.highest + 2 + std::bit_width(static_cast<uint64_t>(terms_)) <= 126;
   }
 
-  void run_chunk(std::span<const kernels::ChainStep> steps, int terms) {
+  /// Some steps of which the operands are decoded.
+  struct Chunk {
+    std::span<const kernels::ChainStep> steps;
+    int a_stride;
+    Words words;
+    bool two_parts;  // some step needs two parts
+  };
+
+  Chunk decode_steps(std::span<const kernels::ChainStep> steps, int terms) {
     const int a_stride = kernels::round_up(terms, 16) + 16;
     const int b_stride = terms + 1;
     decode_b(steps, b_stride);
     decode_a(steps, a_stride);
     plain_ = plain_ && stays_plain(terms);
-    int most = 0;
-    for (const kernels::ChainStep& step : steps) most = std::max(most, step.terms);
-    const auto strip = static_cast<size_t>(strip_);
-    const Words words = words_of_strip(steps.size(), b_stride);
-    const kernels::SumChain sum = loop_.sum[kernels::loop_of(model_)];
-    for (int i = 0; i < stride_ / strip_; ++i) {
-      const auto at = static_cast<size_t>(i);
-      sum({.a_number = at_.a.number.data(),
+    const auto needs_two = [&](const kernels::ChainStep& step) { return step.terms > budget_.terms_per_part; };
+    return {.steps = steps,
+            .a_stride = a_stride,
+            .words = words_of_strip(steps.size(), b_stride),
+            .two_parts = std::ranges::any_of(steps, needs_two)};
+  }
+
+  /// All strips of some rows. C, if there is one, and D begin with these rows.
+  void sum_strips(const Chunk& chunk, int row, int rows, const uint32_t* c, uint32_t* d, int d_stride) {
+    for (int strip = 0; strip < stride_ / strip_; ++strip) {
+      const auto at = static_cast<size_t>(strip), first = at * static_cast<size_t>(in_fragment_ ? strip_ / 2 : strip_);
+      loop_.sum[kernels::loop_of(model_)](
+          {.a_number = at_.a.number.data(),
            .a_exponent = at_.a.exponent.data(),
            .a_negative = at_.a.negative.data(),
-           .a_stride = a_stride,
-           .b_number = at_.b.number.data() + at * words.number,
-           .b_exponent = at_.b.exponent.data() + at * words.exponent,
-           .b_negative = at_.b.negative.data() + at * words.negative,
-           .steps = steps,
-           .rows = rows_,
-           .c = c_ ? c_ + at * strip : nullptr,
+           .a_stride = chunk.a_stride,
+           .b_number = at_.b.number.data() + at * chunk.words.number,
+           .b_exponent = at_.b.exponent.data() + at * chunk.words.exponent,
+           .b_negative = at_.b.negative.data() + at * chunk.words.negative,
+           .steps = chunk.steps,
+           .first_row = row,
+           .rows = rows,
+           .c = c ? c + first : nullptr,
            .plain = plain_,
            .terms_per_part = budget_.terms_per_part,
-           .two_parts = most > budget_.terms_per_part,
+           .two_parts = chunk.two_parts,
            .fraction_bits = model_.fraction_bits,
            .floor_exponent = kernels::floor_of(model_),
            .output = kernels::OutputConstants(info(model_.output), model_.output_fraction_bits),
-           .d = d_.words().data() + at * strip,
-           .d_stride = stride_,
+           .d = d + first,
+           .d_stride = d_stride,
+           .in_fragment = in_fragment_,
+           .in_place = in_place_,
            .special = at_.special.data() + at * static_cast<size_t>(groups_)});
     }
+  }
+
+  void run_chunk(std::span<const kernels::ChainStep> steps, int terms) {
+    sum_strips(decode_steps(steps, terms), 0, rows_, c_, d_.words().data(), stride_);
     c_ = d_.words().data();
+  }
+
+  /// The groups with a special C still hold it.
+  template <typename Redo>
+  void redo_special_c(Operands operands, const AccumulatorBlocks& blocks, const Redo& redo) {
+    const kernels::Array<uint8_t> special = at_.special;
+    Matrix mixed = unfilled_matrix(model_.output, rows_, stride_);
+    blocks.read(0, rows_, mixed.words().data(), stride_);
+    operands.c = mixed;
+    const Matrix d = redo(operands);
+    for (int row = 0; row < rows_; ++row) {
+      // The row of A before pairs_rows ordered them.
+      const int at = in_fragment_ ? row / 16 * 16 + row % 8 * 2 + row % 16 / 8 : row;
+      for (int col = 0; col < stride_; ++col) {
+        const int group = col / strip_ * groups_ + at / kernels::chain_rows;
+        if (special[static_cast<size_t>(group)] != 0) mixed(row, col) = d(row, col);
+      }
+    }
+    blocks.write(0, rows_, mixed.words().data(), stride_);
+  }
+
+  bool has_special_c(int row, int rows) const {
+    const auto begin = at_.special.begin() + row / kernels::chain_rows;
+    for (int strip = 0; strip < stride_ / strip_; ++strip) {
+      const auto of_strip = begin + static_cast<std::ptrdiff_t>(strip) * groups_;
+      if (std::any_of(of_strip, of_strip + rows / kernels::chain_rows, [](uint8_t group) { return group != 0; }))
+        return true;
+    }
+    return false;
   }
 
   const AccumulatorModel& model_;
@@ -238,7 +312,7 @@ class FusedChain {
   int64_t terms_ = 0;
   Matrix d_;
   const uint32_t* c_ = nullptr;  // C, after some steps D; rows are stride_ apart
-  bool plain_ = false;
+  bool plain_ = false, in_fragment_ = false, in_place_ = false;
 };
 
 /// The fastest of the loops that support such sums.
@@ -310,7 +384,24 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   return d;
 }
 
-std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operands& operands) {
+namespace {
+
+/// The loop for a single step, which `step_by_chain` runs; its workspace is not that of `chain`, which may be the
+/// caller.
+struct StepLoop {
+  const kernels::ChainLoops& loops;
+  const kernels::ChainLoop& loop;
+  Budget budget;
+  ChainBlock block;
+  Workspace& workspace;
+
+  FusedChain chain(const AccumulatorModel& model, const kernels::ChainLoop& one) const {
+    return FusedChain(model, block, loops.strip, one, budget, workspace);
+  }
+};
+
+/// nullopt where the loops of fused.cpp are as fast, or where those of chains do not support the operands.
+std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operands& operands) {
   const kernels::ChainLoops& loops = kernels::kernels().chain;
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const bool is_dense = operands.selected_k.empty() && operands.mixed.empty();
@@ -323,20 +414,35 @@ std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operand
   const Format of_a = operands.a.format(), of_b = operands.b.format();
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, terms);
   if (!budget) return std::nullopt;
-
-  thread_local Workspace workspace;  // not that of `chain`, which may be the caller
+  thread_local Workspace workspace;
   workspace.steps = {{.first = 0, .terms = terms, .at = 0}};
-  const ChainBlock block{.a = operands.a, .b = operands.b, .row = 0, .rows = rows, .col = 0, .cols = cols};
+  return StepLoop{.loops = loops,
+                  .loop = loop_for(loops, model, of_a, of_b, terms),
+                  .budget = *budget,
+                  .block = {.a = operands.a, .b = operands.b, .row = 0, .rows = rows, .col = 0, .cols = cols},
+                  .workspace = workspace};
+}
+
+}  // namespace
+
+std::optional<Matrix> step_by_chain(const AccumulatorModel& model, const Operands& operands) {
+  const std::optional<StepLoop> step = step_loop_of(model, operands);
+  if (!step) return std::nullopt;
   std::optional<FusedChain> fused;  // the last run, to which the workspace belongs
-  const auto run = [&](const kernels::ChainLoop& loop) {
-    fused.emplace(model, block, loops.strip, loop, *budget, workspace).run(operands.c);
-  };
-  const kernels::ChainLoop& loop = loop_for(loops, model, of_a, of_b, terms);
-  run(loop);
-  if (&loop == &loops.few_bits && fused->has_special_c()) run(loops.small);
+  const auto run = [&](const kernels::ChainLoop& loop) { fused.emplace(step->chain(model, loop)).run(operands.c); };
+  run(step->loop);
+  if (&step->loop == &step->loops.few_bits && fused->has_special_c()) run(step->loops.small);
   Matrix d = fused->take_d();
   if (fused->has_special_operand() || fused->has_special_c()) replace_special_outputs(model, operands, d);
   return d;
+}
+
+bool step_by_chain(const AccumulatorModel& model, const Operands& operands, const AccumulatorBlocks& blocks) {
+  const std::optional<StepLoop> step = step_loop_of(model, operands);
+  if (!step || operands.a.rows() % kernels::chain_rows != 0) return false;
+  return step->chain(model, step->loop).run_step(operands, blocks, [&](const Operands& block) {
+    return multiply_accumulate(model, block);
+  });
 }
 
 }  // namespace bitmma

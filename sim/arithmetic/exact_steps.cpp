@@ -117,6 +117,21 @@ bool may_have_exact_steps(const AccumulatorModel& model, Format a, Format b, int
          terms % 16 == 0 && terms <= most_terms;
 }
 
+void sum_pairs(const int32_t* a, const int32_t* b, int pairs, const uint32_t* c, bool saturate, uint32_t* d) {
+  kernels::kernels().sum_integers({.a = a,
+                                   .b = b,
+                                   .b_stride = cols,
+                                   .selected_k = nullptr,
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .terms = pairs,
+                                   .pairs = true,
+                                   .c = c,
+                                   .saturate = saturate,
+                                   .d = d,
+                                   .d_stride = cols});
+}
+
 bool sum_exactly(const ExactSteps& job) {
   alignas(64) std::array<int32_t, most_terms * cols> values, a;
   alignas(64) std::array<int32_t, rows * most_terms> b_values, b;
@@ -130,18 +145,7 @@ bool sum_exactly(const ExactSteps& job) {
   if (!of_b || of_a->range + of_b->range > job.fraction_bits) return false;
   loops.pair_up(values.data(), b_values.data(), terms, of_a->low, of_b->low, a.data(), b.data());
   const auto sum = [&](int step, uint32_t* sums) {
-    kernels::kernels().sum_integers({.a = b.data() + step * rows * pairs,
-                                     .b = a.data() + step * pairs * cols,
-                                     .b_stride = cols,
-                                     .selected_k = nullptr,
-                                     .rows = rows,
-                                     .cols = cols,
-                                     .terms = pairs,
-                                     .pairs = true,
-                                     .c = nullptr,
-                                     .saturate = false,
-                                     .d = sums,
-                                     .d_stride = cols});
+    sum_pairs(b.data() + step * rows * pairs, a.data() + step * pairs * cols, pairs, nullptr, false, sums);
   };
   sum(0, first.data()), sum(1, second.data());
   int32_t bits = 0;

@@ -28,6 +28,10 @@ struct ExactSteps {
   uint32_t* d;
 };
 
+/// Exact sums of pairs of 16-bit integers for eight rows and sixteen columns: a is 8 x pairs, b pairs x 16, c (or
+/// nullptr) and d 8 x 16.
+void sum_pairs(const int32_t* a, const int32_t* b, int pairs, const uint32_t* c, bool saturate, uint32_t* d);
+
 /// Returns false, and leaves d undefined, if a bit may be dropped, or with NaN or infinity.
 bool sum_exactly(const ExactSteps& job);
 

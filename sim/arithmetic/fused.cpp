@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "accumulator_blocks.hpp"
 #include "bitmma/core/bits.hpp"
 #include "budget.hpp"
 #include "chain.hpp"
@@ -23,13 +24,6 @@ struct DecodedMatrix {
   bool any_special = false;                 // NaN or infinity, or a NaN scale
 
   size_t at(int row) const { return static_cast<size_t>(row) * stride; }
-  kernels::Numbers numbers() const {
-    return {.pair = pair.data(),
-            .exponent = exponent.data(),
-            .narrow_exponent = narrow_exponent.data(),
-            .negative = negative.data(),
-            .stride = stride};
-  }
 };
 
 enum class Side : uint8_t { a, b };
@@ -115,16 +109,23 @@ struct Workspace {
   kernels::Array<int32_t> scratch;
 };
 
-}  // namespace
+/// The sum of all columns, still without C and D, and its loop.
+struct Fused {
+  kernels::SumFused loop;
+  kernels::FusedSum job;
+  bool any_special;  // NaN, infinity or a mixed term in the operands
 
-Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
-  if (std::optional<Matrix> d = step_by_chain(model, operands)) return std::move(*d);
+  bool run() const { return loop(job) | any_special; }
+};
+
+/// nullopt if no loop supports the operands. The numbers are valid until the next call in this thread.
+std::optional<Fused> begin_fused(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const kernels::SumFused loop = kernels::kernels().sum_fused[kernels::loop_of(model)];
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, operands.a.format(), operands.b.format(), terms);
   const bool fits_words = terms <= kernels::most_dense_terms || !operands.selected_k.empty();
-  if (!loop || !budget || !fits_words || !scales_fit(operands)) return slow_product(model, operands);
+  if (!loop || !budget || !fits_words || !scales_fit(operands)) return std::nullopt;
 
   thread_local Workspace workspace;
   auto& [a, b, scratch] = workspace;
@@ -134,27 +135,56 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
     scale_rows(a, operands.scales->a, operands.a.cols());
     scale_cols(b, operands.scales->b, operands.b.rows());
   }
-  Accumulator accumulator(model.output, rows, cols, operands.c, kernels::fused_codes);
   scratch.resize(kernels::scratch_numbers);
-  const bool c_special = loop({.a = a.numbers(),
-                               .b = b.numbers(),
-                               .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
-                               .rows = rows,
-                               .cols = cols,
-                               .terms = terms,
-                               .terms_per_part = budget->terms_per_part,
-                               .c = accumulator.c(),
-                               .c_scale = operands.scale_input_d,
-                               .fraction_bits = model.fraction_bits,
-                               .floor_exponent = kernels::floor_of(model),
-                               .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits),
-                               .d = accumulator.d(),
-                               .d_stride = accumulator.stride(),
-                               .scratch = scratch.data()});
+  return Fused{.loop = loop,
+               .job = {.a = numbers_of(a),
+                       .b = numbers_of(b),
+                       .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+                       .rows = rows,
+                       .cols = cols,
+                       .terms = terms,
+                       .terms_per_part = budget->terms_per_part,
+                       .c = nullptr,
+                       .c_scale = operands.scale_input_d,
+                       .fraction_bits = model.fraction_bits,
+                       .floor_exponent = kernels::floor_of(model),
+                       .output = kernels::OutputConstants(info(model.output), model.output_fraction_bits),
+                       .d = nullptr,
+                       .d_stride = 0,
+                       .scratch = scratch.data()},
+               .any_special = a.any_special || b.any_special || !operands.mixed.empty()};
+}
+
+}  // namespace
+
+Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
+  if (std::optional<Matrix> d = step_by_chain(model, operands)) return std::move(*d);
+  std::optional<Fused> fused = begin_fused(model, operands);
+  if (!fused) return slow_product(model, operands);
+  Accumulator accumulator(model.output, operands.a.rows(), operands.b.cols(), operands.c, kernels::fused_codes);
+  fused->job.c = accumulator.c(), fused->job.d = accumulator.d(), fused->job.d_stride = accumulator.stride();
+  const bool any_special = fused->run();
   Matrix d = accumulator.take_d();
-  if (a.any_special || b.any_special || c_special || !operands.mixed.empty())
-    replace_special_outputs(model, operands, d);
+  if (any_special) replace_special_outputs(model, operands, d);
   return d;
+}
+
+bool fused_product(const AccumulatorModel& model, const Operands& operands, const AccumulatorBlocks& blocks) {
+  if (step_by_chain(model, operands, blocks)) return true;
+  const std::optional<Fused> fused = begin_fused(model, operands);
+  if (!fused) return false;
+  const auto sum = [&](const AccumulatorBlock& block) {
+    Fused one = *fused;
+    kernels::FusedSum& job = one.job;
+    const size_t before = static_cast<size_t>(block.row) * static_cast<size_t>(job.a.stride);
+    job.a.pair += before, job.a.exponent += before, job.a.narrow_exponent += before, job.a.negative += block.row;
+    if (job.selected_k) job.selected_k += static_cast<size_t>(block.row) * static_cast<size_t>(job.terms);
+    job.rows = block.rows, job.c = block.c(), job.d = block.codes, job.d_stride = block.stride;
+    return one.run();
+  };
+  sum_by_blocks(blocks, model.output, operands, sum,
+                [&](const Operands& block) { return fused_product(model, block); });
+  return true;
 }
 
 }  // namespace bitmma

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "accumulator_blocks.hpp"
 #include "product.hpp"
 #include "whole_rows.hpp"
 
@@ -39,6 +40,28 @@ void take_values(const Matrix& matrix, bool negate, int stride, kernels::Array<i
   }
 }
 
+/// The sum of all columns, still without C and D. Its numbers are valid until the next call in this thread.
+kernels::IntegerSum begin_sum(const Operands& operands) {
+  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(),
+            stride = kernels::round_up(cols, kernels::decoded_numbers);
+  assert(terms <= kernels::most_integer_terms);
+  thread_local kernels::Array<int32_t> a, b;
+  take_values(operands.a, operands.negate_a, terms, a);
+  take_values(operands.b, operands.negate_b, stride, b);
+  return {.a = a.data(),
+          .b = b.data(),
+          .b_stride = stride,
+          .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
+          .rows = rows,
+          .cols = cols,
+          .terms = terms,
+          .pairs = false,
+          .c = nullptr,
+          .saturate = operands.saturate,
+          .d = nullptr,
+          .d_stride = 0};
+}
+
 /// Multiplies bits of rows of A and columns of B, packed in words: rows x words and words x cols.
 Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& c, const Operands& options) {
   const WholeRows whole_b(b, kernels::other_codes);
@@ -60,26 +83,25 @@ Matrix sum_words(const Matrix& a, const Matrix& b, const std::optional<Matrix>& 
 }  // namespace
 
 Matrix integer_product(const Operands& operands) {
-  const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(),
-            stride = kernels::round_up(cols, kernels::decoded_numbers);
-  assert(terms <= kernels::most_integer_terms);
+  const int rows = operands.a.rows(), cols = operands.b.cols();
   Accumulator accumulator(Format::s32, rows, cols, operands.c, kernels::other_codes);
-  thread_local kernels::Array<int32_t> a, b;
-  take_values(operands.a, operands.negate_a, terms, a);
-  take_values(operands.b, operands.negate_b, stride, b);
-  kernels::kernels().sum_integers({.a = a.data(),
-                                   .b = b.data(),
-                                   .b_stride = stride,
-                                   .selected_k = operands.selected_k.empty() ? nullptr : operands.selected_k.data(),
-                                   .rows = rows,
-                                   .cols = cols,
-                                   .terms = terms,
-                                   .pairs = false,
-                                   .c = accumulator.c(),
-                                   .saturate = operands.saturate,
-                                   .d = accumulator.d(),
-                                   .d_stride = accumulator.stride()});
+  kernels::IntegerSum job = begin_sum(operands);
+  job.c = accumulator.c(), job.d = accumulator.d(), job.d_stride = accumulator.stride();
+  kernels::kernels().sum_integers(job);
   return accumulator.take_d();
+}
+
+void integer_product(const Operands& operands, const AccumulatorBlocks& blocks) {
+  const kernels::IntegerSum whole = begin_sum(operands);
+  const auto sum = [&](const AccumulatorBlock& block) {
+    kernels::IntegerSum job = whole;
+    const auto before = static_cast<size_t>(block.row) * static_cast<size_t>(job.terms);
+    job.a += before, job.selected_k = job.selected_k ? job.selected_k + before : nullptr;
+    job.rows = block.rows, job.c = block.c(), job.d = block.codes, job.d_stride = block.stride;
+    kernels::kernels().sum_integers(job);
+    return false;
+  };
+  sum_by_blocks(blocks, Format::s32, operands, sum, [](const Operands& block) { return integer_product(block); });
 }
 
 Matrix popcount_product(const Operands& operands) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../formats/matrix_inside.hpp"
+#include "accumulator_blocks.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/formats/round.hpp"
 #include "checks.hpp"
@@ -59,6 +60,18 @@ Matrix product(const AccumulatorModel& model, const Operands& operands) {
     case Arithmetic::fma_pairs: return fma_product(model, operands);
     default: return sum_product(model, operands);
   }
+}
+
+/// Returns false, and writes nothing, if the product needs whole matrices.
+bool product_by_blocks(const AccumulatorModel& model, const Operands& operands, const AccumulatorBlocks& blocks) {
+  if (operands.selected_k.empty() && prefers_swapped(model, operands.a.rows(), operands.b.cols())) return false;
+  if (model.arithmetic == Arithmetic::integer) {
+    integer_product(operands, blocks);
+    return true;
+  }
+  const bool is_one_step = !is_chained(model, operands.a.cols()) && !model.c_last;
+  return model.arithmetic == Arithmetic::fused_sum && is_one_step && model.scaling != Scaling::exact_groups &&
+         fused_product(step_model(model), operands, blocks);
 }
 
 /// The chunks of scales that cover stored columns [first, first + terms) of `stored`.
@@ -174,6 +187,18 @@ bool prefers_swapped(const AccumulatorModel& model, int m, int n) {
 Matrix multiply_accumulate(const AccumulatorModel& model, const Operands& operands) {
   require_agreement(model, operands, Inputs::of_model);
   return product(model, operands);
+}
+
+void multiply_accumulate(const AccumulatorModel& model, Operands operands, const AccumulatorBlocks& blocks) {
+  assert(!operands.c && !operands.swapped);
+  require_agreement(model, operands, Inputs::of_model);
+  if (product_by_blocks(model, operands, blocks)) return;
+  const int rows = operands.a.rows(), cols = operands.b.cols();
+  if (blocks.read) {
+    operands.c = unfilled_matrix(model.output, rows, cols);
+    blocks.read(0, rows, operands.c->words().data(), cols);
+  }
+  blocks.write(0, rows, product(model, operands).words().data(), cols);
 }
 
 Matrix multiply_accumulate_unchecked(const AccumulatorModel& model, const Operands& operands) {

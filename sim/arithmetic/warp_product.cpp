@@ -11,25 +11,19 @@
 #include "budget.hpp"
 #include "exact_steps.hpp"
 #include "steps.hpp"
+#include "whole_rows.hpp"
 
 namespace bitmma {
 namespace {
 
-/// One decoded side: what kernels::Numbers refers to.
-template <int lines, int stride, int words_of_signs>
+/// One decoded side.
+template <int lines, int columns, int words_of_signs>
 struct DecodedSide {
+  static constexpr int stride = columns;
   alignas(64) std::array<kernels::Pair, lines * stride> pair;
   alignas(64) std::array<int32_t, lines * stride> exponent;
   alignas(64) std::array<int16_t, lines * stride> narrow_exponent;
   alignas(64) std::array<uint32_t, words_of_signs> negative;
-
-  kernels::Numbers numbers() const {
-    return {.pair = pair.data(),
-            .exponent = exponent.data(),
-            .narrow_exponent = narrow_exponent.data(),
-            .negative = negative.data(),
-            .stride = stride};
-  }
 };
 
 using SignedWords [[gnu::vector_size(16)]] = int32_t;
@@ -147,18 +141,7 @@ void WarpProduct::sum_integers(Codes& codes) const {
   (a.is_signed ? pair_rows<true> : pair_rows<false>)(32 - a.bits, codes.a.data(), pairs, of_a.data());
   (b.is_signed ? pair_neighbours<true> : pair_neighbours<false>)(32 - b.bits, codes.b.data(), rows * pairs,
                                                                  of_b.data());
-  kernels::kernels().sum_integers({.a = of_b.data(),
-                                   .b = of_a.data(),
-                                   .b_stride = cols,
-                                   .selected_k = nullptr,
-                                   .rows = rows,
-                                   .cols = cols,
-                                   .terms = pairs,
-                                   .pairs = true,
-                                   .c = codes.c.data(),
-                                   .saturate = saturate_,
-                                   .d = codes.d.data(),
-                                   .d_stride = cols});
+  sum_pairs(of_b.data(), of_a.data(), pairs, codes.c.data(), saturate_, codes.d.data());
 }
 
 bool WarpProduct::sum_floats(Codes& codes) const {
@@ -208,8 +191,8 @@ bool WarpProduct::sum_floats(Codes& codes) const {
                                          .negative_of_row = b.negative.data(),
                                          .negative_of_col = nullptr});
     const bool c_special =
-        loops.sum_fused[kernels::loop_of(model_)]({.a = b.numbers(),
-                                                   .b = a.numbers(),
+        loops.sum_fused[kernels::loop_of(model_)]({.a = numbers_of(b),
+                                                   .b = numbers_of(a),
                                                    .selected_k = nullptr,
                                                    .rows = rows,
                                                    .cols = m_,

@@ -11,6 +11,16 @@
 
 namespace bitmma {
 
+/// What a loop reads of a decoded operand, whose arrays have these names.
+template <typename Decoded>
+kernels::Numbers numbers_of(const Decoded& decoded) {
+  return {.pair = decoded.pair.data(),
+          .exponent = decoded.exponent.data(),
+          .narrow_exponent = decoded.narrow_exponent.data(),
+          .negative = decoded.negative.data(),
+          .stride = decoded.stride};
+}
+
 /// Codes in rows of whole vectors: the matrix itself if it has such rows, otherwise a copy. Rows are padded with zeros.
 class WholeRows {
  public:

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "../arithmetic/accumulator_blocks.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -42,7 +43,12 @@ void run(const I& instruction, const AccumulatorModel& model, State& state) {
   if constexpr (requires { family::execute_again(instruction, model, state); }) {
     if (family::execute_again(instruction, model, state)) return;
   }
-  const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
+  std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
+  if constexpr (requires { family::accumulator(instruction, state); }) {
+    Operands& operands = tiles.front().operands;
+    if (tiles.size() == 1 && !operands.swapped)
+      return multiply_accumulate(model, std::move(operands), family::accumulator(instruction, state));
+  }
   if (tiles.size() == 1) {
     family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);
     return;

@@ -20,6 +20,10 @@
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/state.hpp"
 
+namespace bitmma {
+struct AccumulatorBlocks;
+}
+
 namespace bitmma::family {
 
 /// Rejects values outside of their enumerations. Call it first: tables are indexed by these values.
@@ -136,10 +140,15 @@ FieldRules fields(const MmaSync& instruction);
 FieldRules fields(const Tcgen05Mma& instruction);
 FieldRules fields(const TmemMove& instruction);
 
-/// The operands of every block of D. They are swapped if the model prefers it and swapping saves work.
+/// The operands of every block of D. Given a model, they are swapped if it prefers that and swapping saves work, and
+/// operands of all of D that are not swapped lack C if accumulator() reads it.
 std::vector<Tile> gather(const Wgmma& instruction, const State& state, const AccumulatorModel* model);
 std::vector<Tile> gather(const MmaSync& instruction, const State& state, const AccumulatorModel* model);
 std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model);
+
+/// C and D of an instruction whose accumulator is read and written by blocks. References the words of the state.
+AccumulatorBlocks accumulator(const Wgmma& instruction, State& state);
+AccumulatorBlocks accumulator(const Tcgen05Mma& instruction, State& state);
 
 /// The operands of all of D; if copies differ, as the first rows and columns of D read them.
 Operands gather_whole(const Wgmma& instruction, const State& state);

@@ -189,15 +189,7 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
     if (each.group_of_register.empty()) each.group_of_register.resize(cta.program->entry.registers.size());
     for (const int reg : one.accumulators) each.group_of_register[static_cast<size_t>(reg)] = each.newest_group;
   }
-  const AccumulatorModel& model = *one.model;
-  family::dispatch(
-      [&](const auto& instruction) {
-        if constexpr (requires { family::gather(instruction, state, &model); }) {
-          const std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
-          family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);
-        }
-      },
-      reads_c ? one.instruction : one.without_c);
+  family::run(reads_c ? one.instruction : one.without_c, one.model, state);
   const std::span<const uint32_t> words = state.words(Field::accumulator);
   const size_t count = one.results.size();
   for (size_t w = 0; w < warps.size(); ++w) {

@@ -10,6 +10,8 @@
 #include "../formats/matrix_inside.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/layout/layout.hpp"
+#include "fragment_rows.hpp"
+#include "wide_copies.hpp"
 
 namespace bitmma {
 namespace {
@@ -129,47 +131,17 @@ MatrixPlace element_of(const Fragment& fragment, int per_register, int thread, i
 
 // Accumulators are large and regular: in every 8 columns a thread holds two neighbours in row g and two in row g + 8,
 // and the four threads that share two rows fill 8 columns of both. The loops move four threads at a time, with sixteen
-// bytes of each.
+// bytes of each; wide_copies.hpp has those for 32 bits.
 
 /// Calls body(registers of the first of four threads, their words of row g, their words of row g + 8) for each group of
-/// four threads.
+/// four threads of some warps.
 template <typename Register, typename Word, typename Body>
-void for_each_four(Register* registers, Word* values, const Fragment& fragment, const Body& body) {
-  for (int four = 0; four < fragment.threads; four += 4) {
-    Word* const upper = values + static_cast<size_t>(16 * (four / 32) + four % 32 / 4) * fragment.cols;
-    body(registers + static_cast<size_t>(four) * fragment.registers(), upper,
-         upper + static_cast<size_t>(8) * fragment.cols);
+void for_each_four(Register* registers, Word* values, int rows, int stride, const Fragment& fragment,
+                   const Body& body) {
+  for (int four = 0; four < 2 * rows; four += 4) {
+    Word* const upper = values + static_cast<size_t>(16 * (four / 32) + four % 32 / 4) * stride;
+    body(registers + static_cast<size_t>(four) * fragment.registers(), upper, upper + static_cast<size_t>(8) * stride);
   }
-}
-
-/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread hold two columns of 8 j ... 8 j + 7 in row g, then two in
-/// row g + 8.
-void gather_words(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
-  const int count = fragment.registers();
-  for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
-    for (int col = 0; col < fragment.cols; col += 8) {
-      for (int pair = 0; pair < 4; pair += 2) {
-        const uint32_t* const from = four + pair * count + col / 2;
-        const Doubles x = load<Doubles>(from), y = load<Doubles>(from + count);
-        store(__builtin_shufflevector(x, y, 0, 2), upper + col + 2 * pair);
-        store(__builtin_shufflevector(x, y, 1, 3), lower + col + 2 * pair);
-      }
-    }
-  });
-}
-
-void scatter_words(const uint32_t* values, const Fragment& fragment, uint32_t* registers) {
-  const int count = fragment.registers();
-  for_each_four(registers, values, fragment, [&](uint32_t* four, const uint32_t* upper, const uint32_t* lower) {
-    for (int col = 0; col < fragment.cols; col += 8) {
-      for (int pair = 0; pair < 4; pair += 2) {
-        uint32_t* const to = four + pair * count + col / 2;
-        const Doubles x = load<Doubles>(upper + col + 2 * pair), y = load<Doubles>(lower + col + 2 * pair);
-        store(__builtin_shufflevector(x, y, 0, 2), to);
-        store(__builtin_shufflevector(x, y, 1, 3), to + count);
-      }
-    }
-  });
 }
 
 /// Calls body(registers of four threads, row, col) for four adjacent rows of D and columns col, col + 1: each thread
@@ -192,9 +164,9 @@ void for_each_square(Register* registers, const Fragment& fragment, const Body& 
 
 /// 16-bit accumulators, two per register: registers 2 j and 2 j + 1 hold columns 8 j ... of row g and of row g + 8.
 /// Four registers of four threads make sixteen columns; if eight remain, the loop reads two registers twice.
-void gather_halves(const uint32_t* registers, const Fragment& fragment, uint32_t* values) {
+void gather_halves(const uint32_t* registers, const Fragment& fragment, int rows, uint32_t* values, int stride) {
   const int count = fragment.registers();
-  for_each_four(registers, values, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
+  for_each_four(registers, values, rows, stride, fragment, [&](const uint32_t* four, uint32_t* upper, uint32_t* lower) {
     const auto put = [](const Words& pairs, uint32_t* to) { store_words(reinterpret_cast<Halves>(pairs), to); };
     if (count < 4) {
       put(Words{four[0], four[count], four[2 * count], four[3 * count]}, upper);
@@ -214,28 +186,40 @@ void gather_halves(const uint32_t* registers, const Fragment& fragment, uint32_t
   });
 }
 
-void scatter_halves(const uint32_t* values, const Fragment& fragment, uint32_t* registers) {
+void scatter_halves(const uint32_t* values, int stride, const Fragment& fragment, int rows, uint32_t* registers) {
   const int count = fragment.registers();
-  for_each_four(registers, values, fragment, [&](uint32_t* four, const uint32_t* upper, const uint32_t* lower) {
-    const auto take = [](const uint32_t* from) {
-      const auto x = load<Words>(from), y = load<Words>(from + 4);
-      const Words even = __builtin_shufflevector(x, y, 0, 2, 4, 6), odd = __builtin_shufflevector(x, y, 1, 3, 5, 7);
-      return (even & 0xFFFF) | odd << 16;
-    };
-    if (count < 4) {
-      const Words above = take(upper), below = take(lower);
-      for (int thread = 0; thread < 4; ++thread)
-        four[thread * count] = above[thread], four[thread * count + 1] = below[thread];
-      return;
-    }
-    for (int reg = 0; reg < count; reg += 4) {
-      const int first = std::min(reg, count - 4);
-      Words words[4]{take(upper + 4 * first), take(lower + 4 * first), take(upper + 4 * first + 8),
-                     take(lower + 4 * first + 8)};
-      transpose(words);
-      for (int thread = 0; thread < 4; ++thread) store(words[thread], four + thread * count + first);
-    }
-  });
+  for_each_four(
+      registers, values, rows, stride, fragment, [&](uint32_t* four, const uint32_t* upper, const uint32_t* lower) {
+        const auto take = [](const uint32_t* from) {
+          const auto x = load<Words>(from), y = load<Words>(from + 4);
+          const Words even = __builtin_shufflevector(x, y, 0, 2, 4, 6), odd = __builtin_shufflevector(x, y, 1, 3, 5, 7);
+          return (even & 0xFFFF) | odd << 16;
+        };
+        if (count < 4) {
+          const Words above = take(upper), below = take(lower);
+          for (int thread = 0; thread < 4; ++thread)
+            four[thread * count] = above[thread], four[thread * count + 1] = below[thread];
+          return;
+        }
+        for (int reg = 0; reg < count; reg += 4) {
+          const int first = std::min(reg, count - 4);
+          Words words[4]{take(upper + 4 * first), take(lower + 4 * first), take(upper + 4 * first + 8),
+                         take(lower + 4 * first + 8)};
+          transpose(words);
+          for (int thread = 0; thread < 4; ++thread) store(words[thread], four + thread * count + first);
+        }
+      });
+}
+
+/// 32-bit accumulators: registers 4 j ... 4 j + 3 of a thread hold two columns of 8 j ... 8 j + 7 in row g, then two in
+/// row g + 8.
+FragmentCopy copy_of(const Fragment& fragment, int rows, uint32_t* registers, uint32_t* codes, int stride) {
+  return {.fours = rows / 2,
+          .count = fragment.registers(),
+          .cols = fragment.cols,
+          .registers = registers,
+          .codes = codes,
+          .stride = stride};
 }
 
 }  // namespace
@@ -339,13 +323,25 @@ std::string print_cute(const Fragment& fragment) {
   return print(Layout{.row = thread, .col = value});
 }
 
+void gather_rows(const uint32_t* registers, const Fragment& fragment, int row, int rows, uint32_t* values, int stride) {
+  registers += static_cast<ptrdiff_t>(2 * row) * fragment.registers();  // two threads for each row
+  if (fragment.element_bits == 16) return gather_halves(registers, fragment, rows, values, stride);
+  wide_copies().gather_fragment(copy_of(fragment, rows, const_cast<uint32_t*>(registers), values, stride));
+}
+
+void scatter_rows(const uint32_t* values, int stride, const Fragment& fragment, int row, int rows,
+                  uint32_t* registers) {
+  registers += static_cast<ptrdiff_t>(2 * row) * fragment.registers();
+  if (fragment.element_bits == 16) return scatter_halves(values, stride, fragment, rows, registers);
+  wide_copies().scatter_fragment(copy_of(fragment, rows, registers, const_cast<uint32_t*>(values), stride));
+}
+
 Matrix gather(std::span<const uint32_t> registers, const Fragment& fragment, Format format, std::string_view operand) {
   require_size(registers, fragment, operand);
   require_format(fragment, format, operand);
   Matrix values = unfilled_matrix(format, fragment.rows, fragment.cols);
   if (is_regular(fragment)) {
-    if (fragment.element_bits == 16) gather_halves(registers.data(), fragment, values.words().data());
-    else gather_words(registers.data(), fragment, values.words().data());
+    gather_rows(registers.data(), fragment, 0, fragment.rows, values.words().data(), fragment.cols);
     return values;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();
@@ -375,8 +371,7 @@ void scatter(const Matrix& values, const Fragment& fragment, std::span<uint32_t>
   require_format(fragment, values.format(), operand);
   require_shape(values, fragment.rows, fragment.cols, operand);
   if (is_regular(fragment)) {
-    if (fragment.element_bits == 16) scatter_halves(values.words().data(), fragment, registers.data());
-    else scatter_words(values.words().data(), fragment, registers.data());
+    scatter_rows(values.words().data(), fragment.cols, fragment, 0, fragment.rows, registers.data());
     return;
   }
   const int count = fragment.registers(), per_register = fragment.elements_per_register();

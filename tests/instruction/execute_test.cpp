@@ -1,7 +1,12 @@
 #include "bitmma/instruction/execute.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
+
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/place.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -148,6 +153,58 @@ TEST_CASE("a state that borrows its buffers gives the same bits, and its owner k
     CHECK(looking == owning);
     CHECK(owner == one.before);
     CHECK(copy == one.before);
+  }
+}
+
+TEST_CASE("execute computes in the accumulator what matrices give, special values and disabled lanes included") {
+  std::vector<Instruction> instructions;
+  for (const std::string_view types : {"k16.f32.f16.f16", "k16.f32.bf16.bf16", "k16.f16.f16.f16", "k8.f32.tf32.tf32",
+                                       "k32.f32.e4m3.e5m2", "k32.f16.e4m3.e4m3", "k32.s32.s8.u8"}) {
+    for (const int n : {8, 24, 32, 96, 256})
+      instructions.push_back(parse_instruction(fmt::format("wgmma.mma_async.sync.aligned.m64n{}{}", n, types)));
+  }
+  for (const test::Tcgen05Types& types : test::tcgen05_types()) {
+    if (types.scale_vec != ScaleVec::unwritten) continue;
+    for (const auto& [m, n, ctas] : {std::tuple(128, 256, 1), std::tuple(128, 48, 1), std::tuple(64, 64, 1),
+                                     std::tuple(128, 96, 2), std::tuple(256, 64, 2)}) {
+      const Instruction one = test::tcgen05_mma(types, m, n, ctas);
+      if (violations_of(one, Target::sm_100a).empty() && mma_of(one).scale_count == 0) instructions.push_back(one);
+    }
+  }
+  const std::string_view usual = cpu_target();
+  RandomStream random(11, 0);
+  for (const Instruction& instruction : instructions) {
+    const Target target = default_target(instruction);
+    const AccumulatorModel& model = model_for(instruction, target);
+    for (size_t i = 0; i < distributions.size(); ++i) {
+      State before = random_case(instruction, target, {}, static_cast<Distribution>(i), 5, i).before;
+      const Field field = before.has(Field::tmem) ? Field::tmem : Field::accumulator;
+      const std::span<uint32_t> words = before.writable_words(field);
+      // Some special values of f32 in C; everywhere in the last state.
+      for (size_t j = 0; j < (i % 3 == 0 ? 0 : i % 3 == 1 ? 5 : words.size()); ++j) {
+        uint32_t& word = words[i % 3 == 1 ? random.below(static_cast<uint32_t>(words.size())) : j];
+        word = i % 3 == 1 ? random.word() | 0x7F800000 : random.word();
+      }
+      const Matrix c = recorded_result(instruction, before);
+      Matrix expected = multiply_accumulate(model, gather_operands(instruction, target, before));
+      const PlaceMap places(instruction, target, before, Role::d);
+      const std::span<const uint32_t> disabled = before.words(Field::disable_output_lane);
+      for (int row = 0; row < c.rows() && !disabled.empty(); ++row) {
+        for (int col = 0; col < c.cols(); ++col) {
+          const auto place = std::get<TmemPlace>(places.place_of(row, col));
+          if ((disabled[static_cast<size_t>(4 * place.cta + place.lane / 32)] >> place.lane % 32 & 1) != 0)
+            expected(row, col) = c(row, col);
+        }
+      }
+      for (const std::string_view cpu : cpu_targets()) {
+        use_cpu_target(cpu);
+        State after = before;
+        execute(instruction, target, after);
+        CAPTURE(print(instruction), i, cpu);
+        REQUIRE(recorded_result(instruction, after) == expected);
+      }
+      use_cpu_target(usual);
+    }
   }
 }
 

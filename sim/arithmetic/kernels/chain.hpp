@@ -94,7 +94,9 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   constexpr int lanes = bytes / 4;
   ChainNumbers<bytes> numbers;
   for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
-    const uint32_t* const codes = job.codes + static_cast<size_t>(std::min(row, job.lines - 1)) * job.codes_stride;
+    const int line = std::min(row, job.lines - 1);
+    const int from = job.pairs_rows ? line / 16 * 16 + line % 16 / 2 + line % 2 * 8 : line;
+    const uint32_t* const codes = job.codes + static_cast<size_t>(from) * job.codes_stride;
     numbers.special = typename Vectors<bytes>::I32{};
     for (size_t step = 0; step < job.steps.size();) {
       const ChainStep& first = job.steps[step];
@@ -230,7 +232,7 @@ struct ChainSteps {
 
   BITMMA_INLINE static void read(const ChainSum& job, int row, int v, State& state) {
     U32 code{};
-    if (job.c) load(code, job.c + static_cast<size_t>(row) * job.d_stride + v * lanes);
+    if (job.c) load(code, job.c + static_cast<size_t>(row - job.first_row) * job.d_stride + v * lanes);
     if constexpr (plain) {
       C<bytes> c;
       I32 unused{};
@@ -253,7 +255,7 @@ struct ChainSteps {
     } else {
       code = state.code;
     }
-    store(code, job.d + static_cast<size_t>(row) * job.d_stride + v * lanes);
+    store(code, job.d + static_cast<size_t>(row - job.first_row) * job.d_stride + v * lanes);
   }
 
   /// The largest exponent of the products of every output, or the floor.
@@ -416,7 +418,7 @@ BITMMA_INLINE void sum_chain(const ChainSum& given) {
   const ChainSum job = given;
   constexpr int together = many_registers<bytes> && plain ? 4 : 2;
   static_assert(chain_rows % together == 0);
-  for (int row = 0; row < job.rows; row += together)
+  for (int row = job.first_row; row < job.first_row + job.rows; row += together)
     ChainSteps<bytes, together, two_parts, plain, output>::run(job, row);
 }
 

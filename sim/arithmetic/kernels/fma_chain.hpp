@@ -32,6 +32,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "../../core/pairs.hpp"
 #include "chain.hpp"
 
 #if BITMMA_X86_BUILTINS
@@ -346,13 +347,67 @@ struct FmaSteps {
     V c[rows][vectors];
   };
 
+  using Codes = I32[rows][2];
+  using Thread = Pairs<64>::V;
+  /// The registers of four threads, with two of four rows.
+  template <typename Word>
+  BITMMA_INLINE static Word* registers_of(Word* words, const ChainSum& job, int row) {
+    return words + static_cast<size_t>(2 * (row - job.first_row)) * static_cast<size_t>(job.d_stride);
+  }
+  BITMMA_INLINE static void load_c(const ChainSum& job, int row, Codes& codes) {
+    if (output == Format::f32 && job.in_fragment) {
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; r += 2) {
+        Thread thread[4], upper[2], lower[2];
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q) load(thread[q], registers_of(job.c, job, row + r) + q * job.d_stride);
+        rows_of_threads<64>(thread, upper, lower);
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half)
+          codes[r][half] = reinterpret_cast<I32>(upper[half]), codes[r + 1][half] = reinterpret_cast<I32>(lower[half]);
+      }
+      return;
+    }
+    const uint32_t* const c = job.c + static_cast<size_t>(row - job.first_row) * job.d_stride;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half)
+        load(codes[r][half], c + static_cast<size_t>(r) * job.d_stride + half * lanes);
+    }
+  }
+  BITMMA_INLINE static void store_d(const ChainSum& job, int row, const Codes& codes) {
+    if (output == Format::f32 && job.in_fragment) {
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; r += 2) {
+        Thread thread[4], upper[2], lower[2];
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half)
+          upper[half] = reinterpret_cast<Thread>(codes[r][half]),
+          lower[half] = reinterpret_cast<Thread>(codes[r + 1][half]);
+        threads_of_rows<64>(upper, lower, thread);
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q) store(thread[q], registers_of(job.d, job, row + r) + q * job.d_stride);
+      }
+      return;
+    }
+    uint32_t* const d = job.d + static_cast<size_t>(row - job.first_row) * job.d_stride;
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half)
+        store(codes[r][half], d + static_cast<size_t>(r) * job.d_stride + half * lanes);
+    }
+  }
+
   BITMMA_INLINE static void read(const ChainSum& job, int row, State& state) {
+    Codes codes{};
+    if (job.c) load_c(job, row, codes);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
-        I32 code{};
-        if (job.c) load(code, job.c + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
+        I32 code = codes[r][half];
         F32 number;
         if constexpr (output == Format::f16) {
           f16_of_bits(code, number);
@@ -374,18 +429,18 @@ struct FmaSteps {
   }
 
   BITMMA_INLINE static void write(const ChainSum& job, int row, const State& state) {
+    Codes codes;
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         F32 number;
         Layout::join(state.c[r] + half * Layout::vectors_of_half, number);
-        I32 code;
-        if constexpr (output == Format::f16) bits_of_f16(number, code);
-        else code = reinterpret_cast<I32>(number);
-        store(code, job.d + static_cast<size_t>(row + r) * job.d_stride + half * lanes);
+        if constexpr (output == Format::f16) bits_of_f16(number, codes[r][half]);
+        else codes[r][half] = reinterpret_cast<I32>(number);
       }
     }
+    store_d(job, row, codes);
   }
 
   /// The largest exponent of the products of every output, or the floor, as a word of a number.
@@ -538,25 +593,29 @@ struct FmaSteps {
       }
       a_negative += fma_sign_words, b_negative += fma_sign_words * lanes;
     }
-    write(job, row, state);
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;
       store(largest_c, numbers.data());
-      if (*std::ranges::max_element(numbers) >= too_large) job.special[row / chain_rows] = 1;
+      if (*std::ranges::max_element(numbers) >= too_large) {
+        job.special[row / chain_rows] = 1;
+        if (job.in_place) return;
+      }
     }
+    write(job, row, state);
   }
 };
 
 template <typename Number, bool narrow, Format output>
 BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
   const ChainSum job = given;
+  const int end = job.first_row + job.rows;
   if constexpr (output == Format::f32) {
     if (job.plain) {
-      for (int row = 0; row < job.rows; row += chain_rows) FmaSteps<Number, narrow, true, output>::run(job, row);
+      for (int row = job.first_row; row < end; row += chain_rows) FmaSteps<Number, narrow, true, output>::run(job, row);
       return;
     }
   }
-  for (int row = 0; row < job.rows; row += chain_rows) FmaSteps<Number, narrow, false, output>::run(job, row);
+  for (int row = job.first_row; row < end; row += chain_rows) FmaSteps<Number, narrow, false, output>::run(job, row);
 }
 
 }  // namespace

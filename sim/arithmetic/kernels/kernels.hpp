@@ -187,7 +187,8 @@ struct ChainDecoding {
   DecodeConstants format;
   const uint32_t* codes;  // the first row of A, or the first column of B
   size_t codes_stride;
-  int lines;  // rows of A, columns of B
+  int lines;                // rows of A, columns of B
+  bool pairs_rows = false;  // A: the order of rows is 0 8 1 9 ... 7 15 16 24 ..., as a fragment holds them
   std::span<const ChainStep> steps;
   int shift;  // of pairs
   // A: rows of `stride`, and the last one again up to a multiple of chain_rows; an exponent in both halves of its word;
@@ -206,7 +207,8 @@ struct ChainDecoding {
 };
 using DecodeChain = void (*)(const ChainDecoding& job);
 
-/// D of one strip of columns after some steps; D of a step is C of the next. Rows are a multiple of chain_rows.
+/// D of one strip of columns after some steps; D of a step is C of the next. Rows first_row ... first_row + rows - 1 of
+/// A, both multiples of chain_rows; C and D begin with the first of them.
 struct ChainSum {
   const int32_t* a_number;
   const int32_t* a_exponent;
@@ -216,7 +218,7 @@ struct ChainSum {
   const int32_t* b_exponent;
   const uint32_t* b_negative;
   std::span<const ChainStep> steps;
-  int rows;
+  int first_row, rows;
   const uint32_t* c;   // codes of C, may be d; nullptr: there is none. Rows are d_stride apart
   bool plain;          // no result is infinite, subnormal, or non-zero and below every floor
   int terms_per_part;  // as in FusedSum
@@ -225,7 +227,11 @@ struct ChainSum {
   OutputConstants output;
   uint32_t* d;  // codes
   int d_stride;
-  uint8_t* special;  // per chain_rows rows: non-zero if C of a step was NaN or infinity
+  // Only f32 of fma_chain.hpp: c and d are registers of 2 * rows threads, d_stride apart, for rows that pairs_rows
+  // orders.
+  bool in_fragment = false;
+  bool in_place = false;  // likewise: leaves out the special rows
+  uint8_t* special;       // per chain_rows rows of A: non-zero if C of a step was NaN or infinity
 };
 using SumChain = void (*)(const ChainSum& job);
 

@@ -318,24 +318,25 @@ WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel&
             .scale_b = instruction.has_scales() ? warp : 0,
             .d = static_cast<int>(d.words())};
   if (instruction.sparse || instruction.has_scales()) return;
-  product_ = WarpProduct::of(model, instruction.a, instruction.b, instruction.m, instruction.k, instruction.saturate);
-  if (!product_) chain_ = WarpChain::of(instruction, model);
-  if (!product_) return;
-  const auto place = [&](int k) { return product_->place(k); };
+  std::optional<WarpProduct> product =
+      WarpProduct::of(model, instruction.a, instruction.b, instruction.m, instruction.k, instruction.saturate);
+  if (!product) {
+    if (std::optional<WarpChain> chain = WarpChain::of(instruction, model)) way_ = std::move(*chain);
+    return;
+  }
+  const auto place = [&](int k) { return product->place(k); };
   const auto column = [](int n) { return n; };
   const auto shift_of = [](Format format, const Fragment& of) { return container_shift(format, of.element_bits); };
   may_count_padding_a_ = is_padded(instruction, instruction.a),
   may_count_padding_b_ = is_padded(instruction, instruction.b);
-  a_ = TransposedRegisters(a, shift_of(instruction.a, a), info(instruction.a).bits, place);
-  b_ = BRegisters(b, shift_of(instruction.b, b), info(instruction.b).bits, product_->places(), place);
-  c_ = TransposedRegisters(c, 0, info(instruction.c).bits, column);
-  d_ = TransposedRegisters(d, 0, info(instruction.d).bits, column);
+  const TransposedRegisters of_a(a, shift_of(instruction.a, a), info(instruction.a).bits, place),
+      of_c(c, 0, info(instruction.c).bits, column), of_d(d, 0, info(instruction.d).bits, column);
+  const BRegisters of_b(b, shift_of(instruction.b, b), info(instruction.b).bits, product->places(), place);
+  way_ = Product{.product = std::move(*product), .a = of_a, .c = of_c, .d = of_d, .b = of_b};
 }
 
 void WarpExecution::execute(const WarpRegisters& registers, uint32_t* d) const {
-  if (product_ && multiply(registers, d)) return;
-  if (chain_ && chain_->execute(registers, d)) return;
-  execute_as_state(registers, d);
+  if (!std::visit([&](const auto& way) { return run(way, registers, d); }, way_)) execute_as_state(registers, d);
 }
 
 void WarpExecution::execute(State& state) const {
@@ -370,7 +371,7 @@ bool execute_again(const MmaSync& instruction, const AccumulatorModel& model, St
 }
 
 /// Returns false, and writes nothing, if the product needs the slow path.
-bool WarpExecution::multiply(const WarpRegisters& registers, uint32_t* d) const {
+bool WarpExecution::run(const Product& way, const WarpRegisters& registers, uint32_t* d) const {
   const auto span_of = [](const RegisterView& view, int words) {
     return std::span(view.words, static_cast<size_t>(words));
   };
@@ -379,13 +380,13 @@ bool WarpExecution::multiply(const WarpRegisters& registers, uint32_t* d) const 
   if (may_count_padding_b_ && counts_padding(instruction_, instruction_.b, span_of(registers.b, words_.b)))
     return false;
   WarpProduct::Codes codes;
-  if (product_->has_gaps()) codes.a.fill(0), codes.b.fill(0);
+  if (way.product.has_gaps()) codes.a.fill(0), codes.b.fill(0);
   if (instruction_.m < WarpProduct::cols) codes.a.fill(0), codes.c.fill(0);
-  a_.gather(registers.a.words, codes.a.data());
-  b_.gather(registers.b.words, codes.b.data());
-  c_.gather(registers.c.words, codes.c.data());
-  if (!product_->multiply(codes)) return false;
-  d_.scatter(codes.d.data(), d);
+  way.a.gather(registers.a.words, codes.a.data());
+  way.b.gather(registers.b.words, codes.b.data());
+  way.c.gather(registers.c.words, codes.c.data());
+  if (!way.product.multiply(codes)) return false;
+  way.d.scatter(codes.d.data(), d);
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/prepared.hpp"
+#include "warp_registers.hpp"
 
 namespace bitmma::family {
 
@@ -23,9 +24,6 @@ class WarpChain {
   bool execute(const WarpRegisters& registers, uint32_t* d) const;
 
  private:
-  /// The elements of a matrix row by row: where they are in the registers, counted in elements.
-  using Places = std::vector<uint16_t>;
-
   WarpChain(const MmaSync& instruction, const AccumulatorModel& model);
   bool multiply_f64(const WarpRegisters& registers, uint32_t* d) const;
   bool multiply_f16(const WarpRegisters& registers, uint32_t* d) const;
@@ -34,7 +32,7 @@ class WarpChain {
   Rounding rounding_;
   bool is_f64_, c_is_f16_, d_is_f16_;
   std::vector<uint16_t> selected_k_;
-  Places a_, b_, c_, d_;
+  ElementRegisters a_, b_, c_, d_;
 };
 
 }  // namespace bitmma::family

@@ -3,7 +3,7 @@
 // scales take WarpProduct or WarpChain; the others, and products with NaN or infinity, take the way of execute().
 #pragma once
 
-#include <optional>
+#include <variant>
 
 #include "../../arithmetic/warp_product.hpp"
 #include "bitmma/instruction/prepared.hpp"
@@ -21,11 +21,22 @@ class WarpExecution {
   /// Strides are not read. D may be the memory of C.
   void execute(const WarpRegisters& registers, uint32_t* d) const;
   /// True if a dense product without NaN takes a shorter way than that of execute(). Only then does a State gain.
-  bool is_fast() const { return product_ || chain_; }
+  bool is_fast() const { return !std::holds_alternative<std::monostate>(way_); }
   void execute(State& state) const;
 
  private:
-  bool multiply(const WarpRegisters& registers, uint32_t* d) const;
+  /// A product, and its registers.
+  struct Product {
+    WarpProduct product;
+    TransposedRegisters a, c, d;
+    BRegisters b;
+  };
+
+  bool run(const Product& way, const WarpRegisters& registers, uint32_t* d) const;
+  static bool run(const WarpChain& way, const WarpRegisters& registers, uint32_t* d) {
+    return way.execute(registers, d);
+  }
+  static bool run(std::monostate, const WarpRegisters&, uint32_t*) { return false; }
   void execute_as_state(const WarpRegisters& registers, uint32_t* d) const;
 
   MmaSync instruction_;
@@ -33,10 +44,7 @@ class WarpExecution {
   FieldRules rules_;
   WarpWords words_ = {};
   bool may_count_padding_a_ = false, may_count_padding_b_ = false;
-  std::optional<WarpProduct> product_ = {};
-  std::optional<WarpChain> chain_ = {};
-  TransposedRegisters a_ = {}, c_ = {}, d_ = {};
-  BRegisters b_ = {};
+  std::variant<std::monostate, Product, WarpChain> way_ = {};
 };
 
 /// Executes an instruction that this thread executed before with nothing in between, which is then prepared: a program

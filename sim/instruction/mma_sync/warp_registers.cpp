@@ -82,6 +82,19 @@ void TransposedRegisters::scatter(const uint32_t* codes, uint32_t* registers) co
   });
 }
 
+ElementRegisters::ElementRegisters(const Fragment& fragment, bool is_transposed) {
+  const int rows = is_transposed ? fragment.cols : fragment.rows,
+            columns = is_transposed ? fragment.rows : fragment.cols;
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < columns; ++col) {
+      const RegisterPlace place = is_transposed ? place_of(fragment, col, row) : place_of(fragment, row, col);
+      places_.push_back(
+          static_cast<uint16_t>((place.thread * fragment.registers() + place.reg) * fragment.elements_per_register() +
+                                place.bit / fragment.element_bits));
+    }
+  }
+}
+
 BRegisters::BRegisters(const Fragment& fragment, int shift, int bits, int stride,
                        const std::function<int(int k)>& place)
     : registers_(fragment.registers()),

@@ -10,8 +10,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
+#include "../../arithmetic/accumulator_blocks.hpp"
 #include "../../formats/matrix_inside.hpp"
+#include "../../memory/wide_copies.hpp"
 #include "../family.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/memory/metadata.hpp"
@@ -24,26 +27,73 @@ bool reads(CollectorOperation operation) {
   return operation == CollectorOperation::use || operation == CollectorOperation::lastuse;
 }
 
-/// Calls body(row, col, count, place) for every run of adjacent columns of a block of D in one lane; the same as
-/// TmemD::place_of, with the divisions hoisted.
-template <typename Body>
-void for_each_run(const TmemD& map, int first_row, int rows, int first_col, int cols, const Body& body) {
-  const int columns = map.columns(), rows_per_cta = map.layout.rows_per_cta;
-  for (int col = first_col; col < first_col + cols;) {
-    const int part = col / columns, count = std::min(first_col + cols - col, columns - col % columns);
-    for (int row = first_row; row < first_row + rows;) {
-      const int cta = row / rows_per_cta, end = std::min(first_row + rows, (cta + 1) * rows_per_cta);
-      for (; row < end; ++row) {
-        body(row, col, count,
-             TmemPlace{.cta = cta,
-                       .lane = map.address.lane + lane_of(map.layout, row - cta * rows_per_cta, part),
-                       .column = map.address.column + col % columns,
-                       .bit = 0});
+/// D in Tensor Memory: a row is adjacent cells in each part of N.
+class Cells {
+ public:
+  Cells(const Tcgen05Mma& instruction, const State& state)
+      : rows_(instruction.m),
+        all_columns_(instruction.n),
+        lane_cells_(static_cast<uint32_t>(state.columns())),
+        used_(static_cast<uint32_t>(low_mask(info(instruction.d).bits))) {
+    const TmemD map = d_in_tmem(instruction, state.word(Field::d_tmem));
+    const std::span<const uint32_t> disable_output_lane = state.words(Field::disable_output_lane);
+    part_columns_ = map.columns();
+    const int rows_per_cta = map.layout.rows_per_cta, columns = state.columns();
+    read_.resize(static_cast<size_t>(map.layout.n_parts * rows_));
+    uint32_t* to = read_.data();
+    for (int part = 0; part < map.layout.n_parts; ++part) {
+      for (int cta = 0; cta < rows_ / rows_per_cta; ++cta) {
+        for (int row = 0; row < rows_per_cta; ++row) {
+          const int lane = cta * tmem_lanes + map.address.lane + lane_of(map.layout, row, part);
+          *to++ = static_cast<uint32_t>(lane * columns + map.address.column);
+        }
       }
     }
-    col += count;
+    written_ = read_;
+    for (uint32_t& first : written_) {
+      const auto lane = static_cast<int>(first) / columns;
+      const TmemPlace place{.cta = lane / tmem_lanes, .lane = lane % tmem_lanes};
+      if (is_disabled(disable_output_lane, place)) first = CellCopy::no_row;
+    }
   }
-}
+
+  /// Rows [row, row + rows).
+  void read(const uint32_t* tmem, int row, int rows, uint32_t* codes, int stride) const {
+    copy({.first = read_.data(), .cells = const_cast<uint32_t*>(tmem), .codes = codes, .stride = stride}, row, rows,
+         {0, all_columns_}, wide_copies().gather_cells);
+  }
+  /// The same, of columns [cols.first, cols.second). f16 results replace the lower half of a cell and keep the upper
+  /// one (model choice: no source specifies it).
+  void write(const uint32_t* codes, int stride, int row, int rows, std::pair<int, int> cols, uint32_t* tmem) const {
+    copy({.first = written_.data(), .cells = tmem, .codes = const_cast<uint32_t*>(codes), .stride = stride}, row, rows,
+         cols, wide_copies().scatter_cells);
+  }
+  /// The first cell, if D is rows of whole cells, a lane apart, all of which are written.
+  std::optional<uint32_t> first_of_rows() const {
+    if (part_columns_ != all_columns_ || ~used_ != 0) return std::nullopt;
+    for (size_t row = 0; row < written_.size(); ++row) {
+      if (written_[row] != read_[0] + static_cast<uint32_t>(row) * lane_cells_) return std::nullopt;
+    }
+    return read_[0];
+  }
+
+ private:
+  /// Copies one part of N after another.
+  void copy(CellCopy job, int row, int rows, std::pair<int, int> cols, void (*copy_cells)(const CellCopy&)) const {
+    const uint32_t* const first = job.first;
+    job.rows = rows, job.used = used_;
+    for (int col = cols.first; col < cols.second; col += job.cols, job.codes += job.cols) {
+      job.first = first + col / part_columns_ * rows_ + row;
+      job.offset = col % part_columns_, job.cols = std::min(cols.second - col, part_columns_ - job.offset);
+      copy_cells(job);
+    }
+  }
+
+  int rows_, all_columns_, part_columns_;
+  uint32_t lane_cells_;                   // of Tensor Memory
+  uint32_t used_;                         // the bits of a cell that D has
+  std::vector<uint32_t> read_, written_;  // the first cell of row r in part p: [p * rows + r]
+};
 
 /// The operands of one instruction in one state, part by part.
 class Reader {
@@ -318,7 +368,7 @@ std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const Sta
   return check.take();
 }
 
-std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel*) {
+std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model) {
   const Reader reader(instruction, state);
   const Mma mma = describe(instruction);
   const bool scaled = mma.scale_count > 0;
@@ -341,8 +391,8 @@ std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, cons
                   .negate_b = mma.negate_b,
                   .saturate = mma.saturate,
                   .scale_input_d = mma.scale_input_d};
-  if (mma.enable_input_d) common.c = recorded(instruction, state);
   const bool alone = col_runs.size() == 1 && row_runs.size() == 1;  // the usual case: nothing is copied
+  if (mma.enable_input_d && !(model && alone)) common.c = recorded(instruction, state);
   const int part_columns = mma.n / n_parts;
   std::vector<Tile> tiles;
   for (const auto& [first_part, end_part] : col_runs) {
@@ -381,41 +431,34 @@ Operands gather_whole(const Tcgen05Mma& instruction, const State& state) {
 }
 
 void scatter(const Tcgen05Mma& instruction, const Tile& tile, const Matrix& d, State& state) {
-  const TmemD map = d_in_tmem(instruction, state.word(Field::d_tmem));
-  const int columns = state.columns();
-  const std::vector<uint32_t> disabled(state.words(Field::disable_output_lane).begin(),
-                                       state.words(Field::disable_output_lane).end());
-  const std::span<uint32_t> tmem = state.writable_words(Field::tmem);
-  // f16 results replace the lower half of a cell and keep the upper one (model choice: no source specifies it).
-  const uint32_t kept = ~static_cast<uint32_t>(low_mask(info(instruction.d).bits));
-  for_each_run(map, tile.row, d.rows(), tile.col, d.cols(), [&](int row, int col, int count, const TmemPlace& place) {
-    if (is_disabled(disabled, place)) return;
-    uint32_t* const cells = tmem.data() + cell_index(place, columns);
-    const uint32_t* const codes = &d(row - tile.row, col - tile.col);
-    if (kept == 0) std::copy_n(codes, count, cells);
-    else
-      std::transform(codes, codes + count, cells, cells,
-                     [kept](uint32_t code, uint32_t word) { return (word & kept) | code; });
-  });
+  const Cells cells(instruction, state);
+  cells.write(d.words().data(), d.cols(), tile.row, d.rows(), {tile.col, tile.col + d.cols()},
+              state.writable_words(Field::tmem).data());
+}
+
+AccumulatorBlocks accumulator(const Tcgen05Mma& instruction, State& state) {
+  const auto cells = std::make_shared<const Cells>(instruction, state);
+  uint32_t* const tmem = state.writable_words(Field::tmem).data();
+  AccumulatorBlocks blocks{.write = [=, n = instruction.n](int row, int rows, const uint32_t* codes, int stride) {
+    cells->write(codes, stride, row, rows, {0, n}, tmem);
+  }};
+  if (instruction.enable_input_d)
+    blocks.read = [=](int row, int rows, uint32_t* codes, int stride) { cells->read(tmem, row, rows, codes, stride); };
+  if (const std::optional<uint32_t> first = cells->first_of_rows())
+    blocks.in_place = {.words = tmem + *first, .stride = state.columns(), .is_fragment = false};
+  return blocks;
 }
 
 Matrix recorded(const Tcgen05Mma& instruction, const State& state) {
   const TmemD map = d_in_tmem(instruction, state.word(Field::d_tmem));
   const int columns = state.columns();
-  const std::span<const uint32_t> tmem = state.words(Field::tmem);
   if (map.address.column + map.columns() > columns) {
     throw Error({.field = "D columns",
                  .seen = fmt::format("{}..{}", map.address.column, map.address.column + map.columns() - 1),
                  .expected = fmt::format("inside the {} given columns of Tensor Memory", columns)});
   }
   Matrix d = unfilled_matrix(instruction.d, instruction.m, instruction.n);
-  const auto mask = static_cast<uint32_t>(low_mask(info(instruction.d).bits));
-  for_each_run(map, 0, instruction.m, 0, instruction.n, [&](int row, int col, int count, const TmemPlace& place) {
-    const uint32_t* const cells = tmem.data() + cell_index(place, columns);
-    uint32_t* const codes = &d(row, col);
-    if (mask == ~0u) std::copy_n(cells, count, codes);
-    else std::transform(cells, cells + count, codes, [mask](uint32_t word) { return word & mask; });
-  });
+  Cells(instruction, state).read(state.words(Field::tmem).data(), 0, instruction.m, d.words().data(), instruction.n);
   return d;
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "../../arithmetic/accumulator_blocks.hpp"
+#include "../../memory/fragment_rows.hpp"
 #include "../family.hpp"
 #include "../image_plan.hpp"
 #include "bitmma/memory/fragment.hpp"
@@ -39,6 +41,25 @@ Operands gather_swapped(const Wgmma& instruction, const State& state) {
                     .swapped = true};
   if (instruction.enable_input_d) {
     operands.c = gather_transposed(state.words(Field::accumulator), d_fragment(instruction), instruction.d, "c_regs");
+  }
+  return operands;
+}
+
+/// Everything but C.
+Operands gather_factors(const Wgmma& instruction, const State& state) {
+  const std::span<const uint8_t> smem = state.bytes(Field::smem);
+  Operands operands{
+      .a = instruction.a_source == OperandSource::registers
+               ? bitmma::gather(state.words(Field::a_regs), a_fragment(instruction), instruction.a, "a_regs")
+               : bitmma::gather(smem, SmemMap(a_matrix(instruction, state)), instruction.a, "A"),
+      .b = gather_transposed(smem, SmemMap(b_matrix(instruction, state)), instruction.b, "B"),
+      .negate_a = instruction.negate_a,
+      .negate_b = instruction.negate_b,
+      .saturate = instruction.saturate};
+  if (instruction.sparse) {
+    Selection selection = selection_of(instruction, state);
+    operands.selected_k = std::move(selection.k);
+    operands.mixed = std::move(selection.mixed);
   }
   return operands;
 }
@@ -111,27 +132,34 @@ std::vector<Tile> gather(const Wgmma& instruction, const State& state, const Acc
   const bool swap = model && instruction.a_source == OperandSource::smem && !instruction.sparse &&
                     prefers_swapped(*model, instruction.m, instruction.n);
   std::vector<Tile> tiles(1);
-  tiles.front().operands = swap ? gather_swapped(instruction, state) : gather_whole(instruction, state);
+  tiles.front().operands = swap    ? gather_swapped(instruction, state)
+                           : model ? gather_factors(instruction, state)
+                                   : gather_whole(instruction, state);
   return tiles;
 }
 
 Operands gather_whole(const Wgmma& instruction, const State& state) {
-  const std::span<const uint8_t> smem = state.bytes(Field::smem);
-  Operands operands{
-      .a = instruction.a_source == OperandSource::registers
-               ? bitmma::gather(state.words(Field::a_regs), a_fragment(instruction), instruction.a, "a_regs")
-               : bitmma::gather(smem, SmemMap(a_matrix(instruction, state)), instruction.a, "A"),
-      .b = gather_transposed(smem, SmemMap(b_matrix(instruction, state)), instruction.b, "B"),
-      .negate_a = instruction.negate_a,
-      .negate_b = instruction.negate_b,
-      .saturate = instruction.saturate};
+  Operands operands = gather_factors(instruction, state);
   if (instruction.enable_input_d) operands.c = recorded(instruction, state);
-  if (instruction.sparse) {
-    Selection selection = selection_of(instruction, state);
-    operands.selected_k = std::move(selection.k);
-    operands.mixed = std::move(selection.mixed);
-  }
   return operands;
+}
+
+AccumulatorBlocks accumulator(const Wgmma& instruction, State& state) {
+  const Fragment fragment = d_fragment(instruction);
+  uint32_t* const registers = instruction.enable_input_d
+                                  ? state.writable_words(Field::accumulator).data()
+                                  : state.overwrite_words(Field::accumulator, {128, fragment.registers()}).data();
+  AccumulatorBlocks blocks{.write = [=](int row, int rows, const uint32_t* codes, int stride) {
+    scatter_rows(codes, stride, fragment, row, rows, registers);
+  }};
+  if (instruction.enable_input_d) {
+    blocks.read = [=](int row, int rows, uint32_t* codes, int stride) {
+      gather_rows(registers, fragment, row, rows, codes, stride);
+    };
+  }
+  if (fragment.element_bits == 32)
+    blocks.in_place = {.words = registers, .stride = fragment.registers(), .is_fragment = true};
+  return blocks;
 }
 
 void scatter(const Wgmma& instruction, const Tile& tile, const Matrix& d, State& state) {
