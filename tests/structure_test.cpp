@@ -122,7 +122,8 @@ TEST_CASE("no public header names Eigen, fmt or JSON") {
 
 // One function takes an Instruction apart (family::dispatch), and calls what every family supplies. Whoever asks which
 // family an instruction is of would have to be changed for the next one.
-TEST_CASE("outside the folders of the families fewer than 21 lines ask which family an instruction is of") {
+TEST_CASE("outside the folders of the families fewer than 21 lines ask which family an instruction is of",
+          "[unsanitized]") {
   const std::regex question(
       R"re((holds_alternative|get_if|get)<(Wgmma|MmaSync|Tcgen05Mma|TmemMove|OwnerOf)|std::visit\(.*[iI]nstruction)re"
       R"re(|[Ff]amily(_of\([^()]*\)|\(\))? [!=]= |[!=]= (\w+(\.|->|::))*(Family::|family\b)|is_tcgen05|has_images|vectors\.move)re");
@@ -149,7 +150,8 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
   CHECK(found.size() < 21);
 }
 
-TEST_CASE("the library is a guest: each header of POSIX has its files, and no call is Linux' or changes the process") {
+TEST_CASE("the library is a guest: each header of POSIX has its files, and no call is Linux' or changes the process",
+          "[unsanitized]") {
   // Files and child processes, and the driver that is loaded. Everything else is standard C++.
   const std::map<std::string, std::set<std::string>> users{
       {"dlfcn.h", {"sim/hardware/driver.cpp"}},
@@ -179,7 +181,7 @@ TEST_CASE("the library is a guest: each header of POSIX has its files, and no ca
   CHECK(found == users);
 }
 
-TEST_CASE("code decides by codes and values, never by the sentences of messages") {
+TEST_CASE("code decides by codes and values, never by the sentences of messages", "[unsanitized]") {
   const std::regex compares_sentence(R"re(\.(seen|expected|fix|legal|text|what)\s*[!=]= ")re"
                                      R"re(|\.(seen|expected|fix|what)\.(find|contains|starts_with|ends_with)\()re"
                                      R"re(|print\([^()]*\)\.(find|contains|starts_with|ends_with)\()re"
@@ -203,7 +205,7 @@ TEST_CASE("code decides by codes and values, never by the sentences of messages"
   CHECK(found == "");
 }
 
-TEST_CASE("the named sets of targets are defined in core/target.hpp alone") {
+TEST_CASE("the named sets of targets are defined in core/target.hpp alone", "[unsanitized]") {
   const std::regex defined(R"re(\b(hopper|tcgen05|rubin|consumer_blackwell)\s*\{\s*(Target::)?sm_)re");
   std::set<std::string> files;
   for (const char* root : {"include/bitmma", "sim"}) {
@@ -215,7 +217,7 @@ TEST_CASE("the named sets of targets are defined in core/target.hpp alone") {
 }
 
 // Debian 12 has clang-format 14; another version lays some lines out differently.
-TEST_CASE("every source is laid out as .clang-format says") {
+TEST_CASE("every source is laid out as .clang-format says", "[unsanitized]") {
   // Debian calls it clang-format-14; where it is the only one, clang-format.
   std::string program = "clang-format-14";
   std::string version = test::output_of_command(program + " --version 2>/dev/null");
@@ -259,7 +261,8 @@ TEST_CASE("the tables of instructions in docs are what the tables say") {
                         listed("mma.s", true));
 }
 
-TEST_CASE("docs/evidence_levels.md and bitmma.h say what each level of evidence means", "[rule:evidence]") {
+TEST_CASE("docs/evidence_levels.md and bitmma.h say what each level of evidence means",
+          "[rule:evidence][unsanitized]") {
   std::string table = "| level | meaning |\n|---|---|\n";
   for (const EvidenceInfo& level : evidence_levels) table += fmt::format("| {} | {} |\n", level.name, level.meaning);
   test::check_generated("docs/evidence_levels.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
@@ -356,7 +359,8 @@ TEST_CASE("README has the matrix of evidence and the outputs of the campaigns") 
   test::check_generated("README.md", "<!-- matrix -->", "<!-- end of the matrix -->", text);
 }
 
-TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, and commands that exist") {
+TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, and commands that exist",
+          "[unsanitized]") {
   struct Campaign {
     std::string file, what, gpu, command;
   };
@@ -411,7 +415,7 @@ TEST_CASE("README has at most 90 lines") {
   CHECK(std::count(text.begin(), text.end(), '\n') <= 90);
 }
 
-TEST_CASE("docs/performance.md has a line for every case that the benchmark measures") {
+TEST_CASE("docs/performance.md has a line for every case that the benchmark measures", "[unsanitized]") {
   const std::string text = test::read_text(test::source_path("docs/performance.md"));
   size_t lines = 0;
   for (const cli::BenchCase& one : cli::bench_cases()) {

@@ -124,7 +124,7 @@ int rank_of(const Diagnosis& diagnosis, const std::string& id) {
 
 }  // namespace
 
-TEST_CASE("every fault of the catalogue, planted in random cases, is found") {
+TEST_CASE("every fault of the catalogue, planted in random cases, is found", "[long]") {
   const std::vector<Subject> all = subjects();
   std::set<std::string> kinds;
   Score total;
@@ -180,7 +180,7 @@ TEST_CASE("clean data has no fault, whatever it is") {
   }
 }
 
-TEST_CASE("two faults together are found where one does not explain") {
+TEST_CASE("two faults together are found where one does not explain", "[long]") {
   struct Planted {
     size_t subject;
     std::string first, second;
@@ -421,7 +421,7 @@ Matrix read_swizzled(const Matrix& lines, int span) {
 
 }  // namespace
 
-TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major, one operand or both") {
+TEST_CASE("TMA without swizzle is found in a whole tile: every swizzle and major, one operand or both", "[long]") {
   const Case tile = random_tile();
   const std::array cases{tile};
   const Matrix &a = *tile.logical.a, &b = *tile.logical.b;
@@ -479,7 +479,7 @@ const int every_fault = test::amount(8, 3, 1);
 
 }  // namespace
 
-TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups") {
+TEST_CASE("faults of a whole tile, planted, are found: steps of K, rows of warps and warpgroups", "[long]") {
   const Case tile = random_tile();
   CHECK(planted_and_found(tile, every_fault) > 150 / every_fault);
   const std::vector<Fault> catalogue = fault_catalogue(std::array{tile});
@@ -517,7 +517,7 @@ Case random_tile_of(const Instruction& instruction, int blocks, int steps) {
 
 }  // namespace
 
-TEST_CASE("faults of a whole tile of sparse instructions, planted, are found") {
+TEST_CASE("faults of a whole tile of sparse instructions, planted, are found", "[long]") {
   const auto check = [](const char* mnemonic, int every) {
     INFO(mnemonic);
     const Case tile = random_tile_of(parse_instruction(mnemonic), 2, 3);
@@ -530,7 +530,7 @@ TEST_CASE("faults of a whole tile of sparse instructions, planted, are found") {
   check("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", 16 * every_fault);
 }
 
-TEST_CASE("scales of other rows, lanes and steps are found in a whole tile") {
+TEST_CASE("scales of other rows, lanes and steps are found in a whole tile", "[long]") {
   const Case tile = random_tile_of(tcgen05({.kind = MmaKind::mxf4nvf4, .n = 16, .scale_vec = ScaleVec::x2}), 1, 4);
   CHECK(planted_and_found(tile, 6 * every_fault) > 100 / (6 * every_fault));
   const std::vector<Fault> catalogue = fault_catalogue(std::array{tile});
@@ -539,7 +539,7 @@ TEST_CASE("scales of other rows, lanes and steps are found in a whole tile") {
     CHECK(std::ranges::find(catalogue, id, &Fault::id) != catalogue.end());
 }
 
-TEST_CASE("an instruction descriptor with another M or N is named, not a stride") {
+TEST_CASE("an instruction descriptor with another M or N is named, not a stride", "[long]") {
   // D of an instruction with another descriptor on the same state, where the right one has its own.
   const auto wrong_d = [](const Case& one, const Instruction& other) {
     State state = one.before;
@@ -574,7 +574,8 @@ TEST_CASE("an instruction descriptor with another M or N is named, not a stride"
   }
 }
 
-TEST_CASE("a whole tile computed with another M or N is what its instructions leave in Tensor Memory") {
+TEST_CASE("a whole tile computed with another M or N is what its instructions leave in Tensor Memory",
+          "[unsanitized]") {
   const Case tile = random_tile_of(tcgen05({.kind = MmaKind::f16, .n = 64, .enable_input_d = false}), 2, 3);
   const Mma own = mma_of(tile.instruction);
   for (const auto& [id, other] : {std::pair("idesc.n.24", tcgen05({.kind = MmaKind::f16, .n = 24})),

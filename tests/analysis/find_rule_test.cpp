@@ -86,7 +86,7 @@ std::string joined(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("a prediction of one output is what the model multiplies, for any hypothesis") {
+TEST_CASE("a prediction of one output is what the model multiplies, for any hypothesis", "[long]") {
   int compared = 0;
   for (const auto& [text, target] : {std::pair("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", Target::sm_80),
                                      std::pair("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", Target::sm_90a),
@@ -134,7 +134,7 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
   CHECK(compared > 100000);
 }
 
-TEST_CASE("every row of arithmetic is found again from what it computes") {
+TEST_CASE("every row of arithmetic is found again from what it computes", "[long]") {
   const auto rows = one_of_every_row();
   std::set<const AccumulatorModel*> found_rows;
   for (size_t i = 0; i < rows.size(); i += all_rows ? 1 : 7) {
@@ -164,7 +164,7 @@ TEST_CASE("every row of arithmetic is found again from what it computes") {
   CHECK(found_rows.size() >= rows.size() / 7);
 }
 
-TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are") {
+TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are", "[long]") {
   const std::map<std::string, std::string> fact_of_mutant{{"F-1", "fraction bits"},
                                                           {"F+1", "fraction bits"},
                                                           {"floor-1", "floor"},
@@ -205,7 +205,7 @@ TEST_CASE("a fact of a row that is wrong is named, whatever the other facts are"
   CHECK(named > (all_rows ? 30 : 5));
 }
 
-TEST_CASE("steps, their order and where C is added are found, and several facts at once") {
+TEST_CASE("steps, their order and where C is added are found, and several facts at once", "[long]") {
   const Instruction instruction = parse_instruction("mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e5m2.f16");
   const AccumulatorModel& row = model_for(instruction, Target::sm_89);
   AccumulatorModel other = row;
@@ -234,7 +234,7 @@ TEST_CASE("steps, their order and where C is added are found, and several facts 
         std::vector<std::string>{"c: the row says in the first step, the results say added last, by an IEEE addition"});
 }
 
-TEST_CASE("scales of blocks: what is aligned is found") {
+TEST_CASE("scales of blocks: what is aligned is found", "[long]") {
   const Instruction instruction = parse_instruction(
       "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3");
   const AccumulatorModel& row = model_for(instruction, Target::sm_120a);
@@ -248,7 +248,7 @@ TEST_CASE("scales of blocks: what is aligned is found") {
   CHECK(fact(found, "fraction bits").value == "25");
 }
 
-TEST_CASE("the terms of exact groups are found") {
+TEST_CASE("the terms of exact groups are found", "[long]") {
   const auto group_found = [](const Instruction& instruction, Target target, int group, int fraction_bits) {
     AccumulatorModel other = model_for(instruction, target);
     other.scaling = Scaling::exact_groups, other.group_terms = group, other.fraction_bits = fraction_bits;
@@ -319,7 +319,7 @@ TEST_CASE("where no rule gives every bit the nearest one is named, with the outp
   CHECK(found.nearest_mismatches == changed);
 }
 
-TEST_CASE("the search is the same with any number of threads, and any number of cases at a time") {
+TEST_CASE("the search is the same with any number of threads, and any number of cases at a time", "[unsanitized]") {
   const Instruction instruction = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16");
   const AccumulatorModel& row = model_for(instruction, Target::sm_80);
   const FoundRule one = found_rule(instruction, Target::sm_80, device_of(row), 1),

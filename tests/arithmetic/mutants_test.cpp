@@ -50,7 +50,7 @@ bool killed_by_random_cases(const AccumulatorModel& row, const AccumulatorModel&
 
 }  // namespace
 
-TEST_CASE("every wrong hypothesis is refuted in every row where it can show") {
+TEST_CASE("every wrong hypothesis is refuted in every row where it can show", "[long]") {
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.arithmetic != Arithmetic::fused_sum || row.family != Family::wgmma) continue;
     for (const test::Mutant& mutant : test::mutants()) {
@@ -119,8 +119,9 @@ bool is_visible_in_warp(const AccumulatorModel& row, const std::string& mutant) 
 
 }  // namespace
 
-TEST_CASE("every wrong hypothesis about mma.sync is refuted by dumps of a real H200, in every row where it can show",
-          "[rule:fused-sum][rule:steps][rule:floor][rule:output-rounding][rule:zero][rule:nan][rule:f64-nan]") {
+TEST_CASE(
+    "every wrong hypothesis about mma.sync is refuted by dumps of a real H200, in every row where it can show",
+    "[rule:fused-sum][rule:steps][rule:floor][rule:output-rounding][rule:zero][rule:nan][rule:f64-nan][unsanitized]") {
   std::vector<VectorFile> files;
   for (const std::string& path : test::golden_files()) {
     if (path.find("/mma_sync/") == std::string::npos) continue;

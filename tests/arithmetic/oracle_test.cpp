@@ -326,64 +326,66 @@ const AccumulatorModel& row_of(Format a, Format d, Family family = Family::wgmma
 
 }  // namespace
 
-TEST_CASE("oracle: wgmma tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::tf32, Format::f32));
 }
-TEST_CASE("oracle: wgmma f16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma f16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::f16, Format::f32));
 }
-TEST_CASE("oracle: wgmma bf16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma bf16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::bf16, Format::f32));
 }
-TEST_CASE("oracle: wgmma f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::f16, Format::f16));
 }
-TEST_CASE("oracle: wgmma fp8 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma fp8 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e4m3, Format::f32));
 }
-TEST_CASE("oracle: wgmma fp8 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma fp8 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e4m3, Format::f16));
 }
-TEST_CASE("oracle: wgmma s8 and u8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma s8 and u8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::s8, Format::s32));
 }
-TEST_CASE("oracle: wgmma b1", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: wgmma b1", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::b1, Format::s32));
 }
-TEST_CASE("oracle: tcgen05 tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 tf32 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::tf32, Format::f32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 f16 and bf16 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 f16 and bf16 to f32",
+          "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::f16, Format::f32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 f16 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::f16, Format::f16, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 f8f6f4 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 f8f6f4 to f32", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 f8f6f4 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 f8f6f4 to f16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e2m1, Format::f16, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 i8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 i8", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::s8, Format::s32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 ti16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 ti16", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::s1z4m11, Format::s32, Family::tcgen05));
 }
-TEST_CASE("oracle: tcgen05 mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e4m3, Format::f32, Family::tcgen05, Scaling::whole_k));
 }
-TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: tcgen05 mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::exact_groups));
 }
-TEST_CASE("oracle: mma.sync mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync mxf8f6f4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e2m3, Format::f32, Family::mma_sync, Scaling::whole_k));
 }
-TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync mxf4 and mxf4nvf4",
+          "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   require_row_agrees(row_of(Format::e2m1, Format::f32, Family::mma_sync, Scaling::exact_groups));
 }
-TEST_CASE("oracle: exact groups of other sizes than any row has", "[rule:fused-sum]") {
+TEST_CASE("oracle: exact groups of other sizes than any row has", "[rule:fused-sum][whole]") {
   for (const int group : {2, 4, 8, 32, 64}) {
     INFO("groups of " << group);
     AccumulatorModel other = row_of(Format::e2m1, Format::f32, Family::tcgen05, Scaling::exact_groups);
@@ -420,28 +422,29 @@ void require_rows_agree(Target first) {
   }
   CHECK(rows > 0);
 }
-TEST_CASE("oracle: mma.sync of sm_70", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_70", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_70);
 }
-TEST_CASE("oracle: mma.sync of sm_75", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_75", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_75);
 }
-TEST_CASE("oracle: mma.sync of sm_80", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_80", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_80);
 }
-TEST_CASE("oracle: mma.sync of sm_89", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_89", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_89);
 }
-TEST_CASE("oracle: mma.sync of sm_90a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_90a", "[rule:fused-sum][rule:steps][rule:output-rounding][whole]") {
   require_rows_agree(Target::sm_90a);
 }
-TEST_CASE("oracle: mma.sync of sm_100a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_100a", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_100a);
 }
-TEST_CASE("oracle: mma.sync of sm_120a", "[rule:fused-sum][rule:steps][rule:output-rounding]") {
+TEST_CASE("oracle: mma.sync of sm_120a", "[rule:fused-sum][rule:steps][rule:output-rounding][long]") {
   require_rows_agree(Target::sm_120a);
 }
-TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width") {
+TEST_CASE("every instruction set of the processor gives the bits of the slow oracle, for every row and width",
+          "[whole]") {
   const std::string_view best = cpu_target();
   CHECK(best == cpu_targets().front());
   CHECK(cpu_targets().back() == "baseline");
@@ -469,7 +472,7 @@ TEST_CASE("every instruction set of the processor gives the bits of the slow ora
       });
 }
 
-TEST_CASE("oracle: a sum of no terms is C, rounded", "[rule:fused-sum][rule:output-rounding]") {
+TEST_CASE("oracle: a sum of no terms is C, rounded", "[rule:fused-sum][rule:output-rounding][whole]") {
   RandomStream random(19, 0);
   for (const AccumulatorModel& row : accumulator_models()) {
     if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none) continue;
@@ -490,7 +493,8 @@ TEST_CASE("an instruction set that the processor lacks is refused") {
   CHECK(cpu_target() == cpu_targets().front());
 }
 
-TEST_CASE("oracle: these are all accumulator rows", "[rule:fused-sum][rule:product-exponent][rule:output-rounding]") {
+TEST_CASE("oracle: these are all accumulator rows",
+          "[rule:fused-sum][rule:product-exponent][rule:output-rounding][whole]") {
   constexpr size_t rows_above = 19;
   size_t warp_rows = 0;
   for (const AccumulatorModel& row : accumulator_models()) {

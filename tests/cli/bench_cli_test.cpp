@@ -21,7 +21,7 @@ const std::string product = test::source_path("data/products/nvjet_algo2_e4m3_k1
 
 }  // namespace
 
-TEST_CASE("verify, gemm and bench compute with the loops of --cpu-target") {
+TEST_CASE("verify, gemm and bench compute with the loops of --cpu-target", "[long]") {
   // The baseline's loops, and a count of their calls: whoever computes with the table in use is counted.
   static std::atomic<int64_t> calls = 0;
   static const kernels::Kernels& baseline = *kernels::supported_kernels().back();
@@ -80,7 +80,8 @@ TEST_CASE("an unknown --cpu-target is refused by name, before any file is read")
   }
 }
 
-TEST_CASE("bench measures what the filter names, on the instruction set asked for, and refuses what is not there") {
+TEST_CASE("bench measures what the filter names, on the instruction set asked for, and refuses what is not there",
+          "[long]") {
   const std::string best(cpu_target());
   const Outcome text = run({"bench", "mma.sync mxf4", "--seconds", "0.001", "--threads", "2"});
   CHECK(text.code == 0);

@@ -58,7 +58,7 @@ Page run_page(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every command in docs prints what stands there") {
+TEST_CASE("every command in docs prints what stands there", "[long]") {
   const std::filesystem::path before = std::filesystem::current_path();
   const bool update = std::getenv("BITMMA_UPDATE_DOCS") != nullptr;
   int commands = 0;

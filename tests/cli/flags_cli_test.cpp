@@ -385,7 +385,7 @@ void for_each_verb(const CLI::App& command, const std::string& path, const auto&
 
 }  // namespace
 
-TEST_CASE("every flag of a verb acts or is refused, alone and beside every other") {
+TEST_CASE("every flag of a verb acts or is refused, alone and beside every other", "[long]") {
   std::ostringstream out, err;
   cli::Command program("", "bitmma");
   cli::Context context{.terminal = {.out = out, .err = err}, .program = &program};
@@ -501,7 +501,7 @@ const std::set<std::string> with_one_value{"golden --scale-a-id", "golden --scal
 
 }  // namespace
 
-TEST_CASE("a flag that has no place is refused with its default as with any other value") {
+TEST_CASE("a flag that has no place is refused with its default as with any other value", "[unsanitized]") {
   std::ostringstream out, err;
   cli::Command program("", "bitmma");
   cli::Context context{.terminal = {.out = out, .err = err}, .program = &program};

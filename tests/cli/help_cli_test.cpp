@@ -192,7 +192,7 @@ TEST_CASE("no line of a help is longer than 100 columns") {
   }
 }
 
-TEST_CASE("every example of every help can be pasted and runs") {
+TEST_CASE("every example of every help can be pasted and runs", "[long]") {
   const std::filesystem::path before = std::filesystem::current_path();
   const std::string_view cpu = cpu_target();
   const test::TemporaryFolder folder;

@@ -113,7 +113,7 @@ Verdicts verdicts_on(const std::string& path, const std::string& out, bool is_mm
 
 }  // namespace
 
-TEST_CASE("operands outside the Tensor Memory that a file has are refused by every command") {
+TEST_CASE("operands outside the Tensor Memory that a file has are refused by every command", "[long]") {
   const std::vector<uint32_t> some{8, 504, 0x0010'0000u};
   const std::vector<uint32_t> all{0, 8, 28, 31, 200, 504, 511, 512, 0x0010'0000u, 0x007F'01FFu, 0xFFFF'FFFFu};
   const std::vector<uint32_t> addresses = test::amount(some, all, all);
@@ -139,7 +139,7 @@ TEST_CASE("operands outside the Tensor Memory that a file has are refused by eve
   CHECK(taken > static_cast<int>(addresses.size()));
 }
 
-TEST_CASE("Tensor Memory without columns, with too few or with too many is refused by every command") {
+TEST_CASE("Tensor Memory without columns, with too few or with too many is refused by every command", "[unsanitized]") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x.safetensors"), out = folder.path("out.safetensors");
   for (const Instruction& instruction : users_of_tensor_memory()) {

@@ -31,7 +31,7 @@ const test::BadRequests bad_requests({
 
 TEST_CASE("list refuses bad requests: message and exit code of each") { bad_requests.check(); }
 
-TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
+TEST_CASE("list shows every legal form with its evidence, and all mnemonics", "[unsanitized]") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
   // A line for every rule of a form: the same mma.sync adds differently from GPU to GPU.
   CHECK(json.size() > forms().size());
@@ -50,7 +50,7 @@ TEST_CASE("list shows every legal form with its evidence, and all mnemonics") {
   CHECK(count >= 1074 + 464 + 412 + 186);
 }
 
-TEST_CASE("list names the targets of a form, the evidence on each, and shows one target alone") {
+TEST_CASE("list names the targets of a form, the evidence on each, and shows one target alone", "[unsanitized]") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
   size_t of_b300 = 0, moves = 0;
   for (const auto& row : json) {
@@ -76,7 +76,8 @@ TEST_CASE("list names the targets of a form, the evidence on each, and shows one
              ContainsSubstring("mma.sync") && !ContainsSubstring("tcgen05"));
 }
 
-TEST_CASE("list --matrix has a symbol for every level that a GPU's instructions have, and follows words and target") {
+TEST_CASE("list --matrix has a symbol for every level that a GPU's instructions have, and follows words and target",
+          "[unsanitized]") {
   CHECK_THAT(run({"list", "--matrix", "--markdown", "wgmma"}).out,
              ContainsSubstring("| GPU | wgmma.mma_async |\n|---|---|\n| H100, H200 | ● |\n\n●"));
   const std::string b300 = run({"list", "--matrix", "--target", "sm_103a"}).out;
@@ -124,7 +125,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every target, type, K and scale that list promises exists, and golden makes a case of it") {
+TEST_CASE("every target, type, K and scale that list promises exists, and golden makes a case of it", "[unsanitized]") {
   const auto json = nlohmann::json::parse(run({"list", "--json"}).out);
   std::set<std::pair<std::string, Target>> made;
   int promises = 0;
@@ -159,7 +160,7 @@ TEST_CASE("every target, type, K and scale that list promises exists, and golden
   CHECK(promises > 3000);
 }
 
-TEST_CASE("list with words shows the rows that have all of them") {
+TEST_CASE("list with words shows the rows that have all of them", "[unsanitized]") {
   const auto rows = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"list", "--json"});
     return nlohmann::json::parse(run(words).out);
@@ -174,7 +175,7 @@ TEST_CASE("list with words shows the rows that have all of them") {
              ContainsSubstring("wgmma.mma_async.sp.") && !ContainsSubstring("mma_async.sync"));
 }
 
-TEST_CASE("list fits 80 columns, and leaves out nothing of the wide table") {
+TEST_CASE("list fits 80 columns, and leaves out nothing of the wide table", "[unsanitized]") {
   const std::string text = run({"list"}).out;
   std::istringstream lines(text);
   std::string joined;

@@ -57,7 +57,7 @@ TEST_CASE("the largest and the smallest number of an option are taken as they ar
   }
 }
 
-TEST_CASE("lists of elements are written as they come, and are the JSON of a whole list") {
+TEST_CASE("lists of elements are written as they come, and are the JSON of a whole list", "[unsanitized]") {
   const std::string smem = "layout smem --descriptor 0x4000004000010000 --json --rows ";
   // As nlohmann's dump(2) of the whole has it.
   const Outcome two = run_line(smem + "1 --cols 2");

@@ -69,7 +69,7 @@ TEST_CASE(
 }
 
 TEST_CASE("whatever decodes encodes back to the same word, in every kind, and everything else is refused",
-          "[rule:instruction-descriptor]") {
+          "[rule:instruction-descriptor][long]") {
   RandomStream random(21, 0);
   for (const MmaKindInfo& kind : mma_kinds) {
     int decoded = 0;

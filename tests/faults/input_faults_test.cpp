@@ -74,7 +74,8 @@ TEST_CASE("a large file that is overwritten is refused, and one that is replaced
   CHECK_THROWS_WITH(file.require_unchanged(), ContainsSubstring(path) && ContainsSubstring("changed"));
 }
 
-TEST_CASE("a file that is larger than memory holds is verified, simulated and copied as a small one is") {
+TEST_CASE("a file that is larger than memory holds is verified, simulated and copied as a small one is",
+          "[unsanitized]") {
   const TemporaryFolder folder;
   const std::string path = make_large_file(folder), out = folder.path("out.safetensors"),
                     part = folder.path("part.safetensors");
@@ -108,7 +109,8 @@ TEST_CASE("a file that is larger than memory holds is verified, simulated and co
   CHECK(compare(vectors, read_vector_file(out)).mismatches == 1);
 }
 
-TEST_CASE("every command refuses an input that is cut or rewritten while it is read, and writes nothing") {
+TEST_CASE("every command refuses an input that is cut or rewritten while it is read, and writes nothing",
+          "[unsanitized]") {
   const TemporaryFolder folder;
   const std::string original = make_large_file(folder), path = folder.path("input.safetensors"),
                     out = folder.path("out");

@@ -98,7 +98,8 @@ TEST_CASE("a folder that takes no new files is named, and a file system that can
 }
 
 TEST_CASE(
-    "killed a hundred times at random moments: the old file or the new one, and nothing beside it but after SIGKILL") {
+    "killed a hundred times at random moments: the old file or the new one, and nothing beside it but after SIGKILL",
+    "[unsanitized]") {
   const TemporaryFolder folder;
   const std::string path = folder.path("g.safetensors");
   std::set<std::string> contents;
@@ -216,7 +217,7 @@ TEST_CASE("on a full disk the old file stays, and on one that is mounted read-on
   CHECK(finished.out == "code 2\ncode 2\ncode 2\ncode 2\nsame\n1\n");
 }
 
-TEST_CASE("results that do not arrive on standard output end with code 2, in every command") {
+TEST_CASE("results that do not arrive on standard output end with code 2, in every command", "[unsanitized]") {
   const TemporaryFolder folder;
   const std::string file = source_path("data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors");
   const std::vector<std::vector<std::string>> commands{

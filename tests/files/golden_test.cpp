@@ -13,7 +13,8 @@
 
 using namespace bitmma;
 
-TEST_CASE("golden then verify round-trips for every legal wgmma, all N, dense and sparse, A in both places") {
+TEST_CASE("golden then verify round-trips for every legal wgmma, all N, dense and sparse, A in both places",
+          "[unsanitized]") {
   const test::TemporaryFolder folder;
   const std::vector<Instruction> all = all_instructions(Family::wgmma);
   std::atomic<int64_t> verified{0};

@@ -186,7 +186,8 @@ TEST_CASE("a file whose later cases need another target than its first one is of
   CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", "sm_100a")), ContainsSubstring("sm_100a"));
 }
 
-TEST_CASE("tensors with names that other instructions use are refused, and with x- they do not matter") {
+TEST_CASE("tensors with names that other instructions use are refused, and with x- they do not matter",
+          "[unsanitized]") {
   const test::TemporaryFolder folder;
   int files = 0;
   for (const Instruction& instruction : an_instruction_of_each_kind()) {

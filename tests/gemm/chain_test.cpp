@@ -128,7 +128,7 @@ struct CpuTarget {
 
 }  // namespace
 
-TEST_CASE("the loops of chains give the bits of one instruction after the other") {
+TEST_CASE("the loops of chains give the bits of one instruction after the other", "[unsanitized]") {
   const CpuTarget restored;
   RandomStream random(61, 0);
   int products = 0;
@@ -151,7 +151,7 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
   CHECK(products >= 25 * 9);
 }
 
-TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
+TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[unsanitized]") {
   constexpr int rows = 5, cols = 7;
   RandomStream random(73, 0);
   int products = 0;

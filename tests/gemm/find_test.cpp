@@ -12,7 +12,7 @@
 using namespace bitmma;
 using test::random_matrix;
 
-TEST_CASE("plans that are planted are found, or others that give all bits") {
+TEST_CASE("plans that are planted are found, or others that give all bits", "[unsanitized]") {
   RandomStream random(61, 0);
   const std::string w = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k)";
   for (const std::string& text :
@@ -61,7 +61,7 @@ TEST_CASE("no candidate is there twice, and every one is legal") {
   for (size_t i = 0; i < plans.size(); ++i) REQUIRE(violations_of(plans[i]).empty());
 }
 
-TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products]") {
+TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products][unsanitized]") {
   for (const char* name :
        {"nvjet_split3_bf16_k4096", "nvjet_algo2_e4m3_k1024", "cutlass80_split6_bf16_k1000", "cutlass75_bf16_k264",
         "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {
@@ -205,7 +205,7 @@ GemmPlan random_plan(RandomStream& random) {
 
 }  // namespace
 
-TEST_CASE("plans planted at random from the ranges of the help are found") {
+TEST_CASE("plans planted at random from the ranges of the help are found", "[long]") {
   RandomStream random(73, 0);
   const int cases = test::amount(2, 8, 24);
   for (int i = 0; i < cases; ++i) {

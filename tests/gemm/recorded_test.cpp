@@ -153,7 +153,7 @@ TEST_CASE("the names of kernels lead to the plans of recorded calls", "[rule:pro
   CHECK(known > static_cast<int>(150 / stride));
 }
 
-TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:products]") {
+TEST_CASE("plans of recorded calls are found from their bits alone", "[rule:products][long]") {
   const std::vector<std::string> files = recorded_files();
   const size_t every = 101 * (stride > 1 ? 8 : 1);
   int found = 0, tried = 0;
@@ -285,7 +285,8 @@ TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence 
   CHECK(plans_named("sgemm", operands_named("f32 x f32", 512), {}, {.target = Target::sm_70}).front().cuda_cores());
 }
 
-TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has with these types", "[rule:products]") {
+TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has with these types",
+          "[rule:products][long]") {
   const auto words = [](const std::string& text) { return std::regex_replace(text, std::regex(" 80GB HBM3"), ""); };
   // Of a plan what does not differ from call to call.
   const auto family = [](GemmPlan plan) {
@@ -408,7 +409,7 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
   CHECK(print_plan(plans.front()) == "split-K 3 (nvjet, unit 64)");
 }
 
-TEST_CASE("the names of all recorded kernels tell their types, and refuse data and D of others") {
+TEST_CASE("the names of all recorded kernels tell their types, and refuse data and D of others", "[long]") {
   int known = 0;
   std::map<std::string, std::pair<std::string, KernelTypes>> families;  // a name of each
   for (const std::string& file : recorded_files()) {

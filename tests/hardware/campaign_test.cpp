@@ -280,7 +280,7 @@ TEST_CASE("campaigns, units and instructions that cannot be are refused, each fi
                                                                               ContainsSubstring("\nmax_saved = -1"));
 }
 
-TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mma.sync, and moves") {
+TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mma.sync, and moves", "[long]") {
   const std::vector<std::pair<Family, Target>> campaigns{{Family::tcgen05, Target::sm_100a},
                                                          {Family::tcgen05, Target::sm_103a},
                                                          {Family::tmem_move, Target::sm_100a},

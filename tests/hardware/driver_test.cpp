@@ -149,7 +149,8 @@ TEST_CASE("with a driver that answers right, files and campaigns agree, and with
   CHECK(verify(read_vector_file(json["saved"][0].get<std::string>()), 1).mismatches > 0);
 }
 
-TEST_CASE("a driver's call that fails, at its first use or its last, is named with its error and what to do") {
+TEST_CASE("a driver's call that fails, at its first use or its last, is named with its error and what to do",
+          "[unsanitized]") {
   const test::TemporaryFolder folder;
   const std::string out = folder.path("out"), save = folder.path("save");
   struct Command {

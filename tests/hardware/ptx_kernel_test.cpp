@@ -103,7 +103,7 @@ TEST_CASE("the kernel has the instruction with its operands, in the order of PTX
 }
 
 TEST_CASE("ptxas assembles the kernel of every legal wgmma: all N, types, sources, majors and immediates",
-          "[rule:forms][rule:ptx-text]") {
+          "[rule:forms][rule:ptx-text][daily]") {
   if (!test::require_ptxas(judged)) return;
   std::vector<test::PtxModule> modules;
   std::vector<std::string> names;
@@ -125,7 +125,7 @@ TEST_CASE("ptxas assembles the kernel of every legal wgmma: all N, types, source
   CHECK(static_cast<int64_t>(count) == expected_variants());
 }
 
-TEST_CASE("ptxas and the form table agree on a grid of types, N, K and near misses, both ways", "[rule:forms]") {
+TEST_CASE("ptxas and the form table agree on a grid of types, N, K and near misses, both ways", "[rule:forms][long]") {
   if (!test::require_ptxas(judged)) return;
   using enum Format;
   std::vector<Probe> grid;

@@ -58,7 +58,8 @@ std::vector<std::string> kernel_lines(const std::string& mnemonic) {
 }  // namespace
 
 TEST_CASE(
-    "docs/tcgen05_kernel.md quotes the kernels as they are, in their order, and all that orders, waits or allocates") {
+    "docs/tcgen05_kernel.md quotes the kernels as they are, in their order, and all that orders, waits or allocates",
+    "[unsanitized]") {
   const std::vector<Quotation> all = quotations();
   CHECK(all.size() > 12);
   std::set<std::string> mnemonics, quoted;

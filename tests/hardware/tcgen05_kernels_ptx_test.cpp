@@ -80,7 +80,8 @@ constexpr KernelShape small{.image_bytes = 16384, .columns = 128};
 
 }  // namespace
 
-TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class on one of its targets, in turn") {
+TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class on one of its targets, in turn",
+          "[long]") {
   if (!test::require_ptxas("tcgen05")) return;
   const std::vector<Target> judged = judged_targets();
   Kernels kernels;
@@ -106,7 +107,7 @@ TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class o
 }
 
 // Its name puts it among the longer tests.
-TEST_CASE("ptxas assembles the kernel of every tcgen05 instruction on every target that has it") {
+TEST_CASE("ptxas assembles the kernel of every tcgen05 instruction on every target that has it", "[daily]") {
   if (!test::require_ptxas("tcgen05")) return;
   const std::vector<Target> judged = judged_targets();
   Kernels kernels;

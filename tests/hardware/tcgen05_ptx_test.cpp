@@ -93,7 +93,7 @@ void add_probes(std::set<Probe>& probes, const Tcgen05Mma& instruction) {
 }  // namespace
 
 TEST_CASE("ptxas and the tables agree on the mnemonics of tcgen05.mma, both ways, on every target that ptxas knows",
-          "[rule:forms]") {
+          "[rule:forms][daily]") {
   if (!test::require_ptxas("tcgen05")) return;
   std::set<Probe> probes;
   // What is legal, with both sources of A, with and without the operands that may be left out.
@@ -149,7 +149,8 @@ TEST_CASE("ptxas and the tables agree on the mnemonics of tcgen05.mma, both ways
   CHECK(static_cast<int64_t>(all.size()) - accepted > 1000);
 }
 
-TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both ways", "[rule:forms][rule:ptx-text]") {
+TEST_CASE("ptxas and the parser agree on tcgen05.ld, .st, .cp and .shift, both ways",
+          "[rule:forms][rule:ptx-text][daily]") {
   if (!test::require_ptxas("tcgen05")) return;
   std::set<Probe> probes;
   for (const Target target : on_targets()) {

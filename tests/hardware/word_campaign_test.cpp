@@ -29,7 +29,7 @@ std::vector<uint32_t> by_model(const WordFunction& function, const WordArguments
 
 }  // namespace
 
-TEST_CASE("a campaign over words tries every function, and tells a wrong one by its first word") {
+TEST_CASE("a campaign over words tries every function, and tells a wrong one by its first word", "[unsanitized]") {
   WordCampaignOptions options{.only = "f16", .arguments = 3000, .threads = 2, .source = "a model"};
   WordCampaignReport report = run_word_campaign(functions(), options, by_model);
   CHECK(report.rows.size() > 20);
@@ -99,7 +99,7 @@ void add_to(math::Quadratic& triple, const Unit& unit, int which, int difference
 
 }  // namespace
 
-TEST_CASE("a campaign sees every coefficient of the special function unit that is wrong by one", "[rule:mufu]") {
+TEST_CASE("a campaign sees every coefficient of the special function unit that is wrong by one", "[rule:mufu][long]") {
   int controls = 0;
   for (const Unit& unit : units()) {
     WordFunction function = *std::ranges::find(functions(), unit.instruction, &WordFunction::name);
@@ -141,7 +141,8 @@ TEST_CASE("a campaign sees every coefficient of the special function unit that i
   CHECK(controls == 3 * (64 + 128 + 128 + 128 + 64 + 64 + 64 + 51));
 }
 
-TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions") {
+TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions",
+          "[unsanitized]") {
   const std::vector<WordFunction> conversions = cvt_word_functions(Target::sm_90a);
   CHECK(conversions.size() > 200);
   const WordCampaignOptions options{.arguments = 500, .source = "a model"};
@@ -165,7 +166,7 @@ TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, 
   CHECK_THROWS_AS(c_word_functions({nvcc, "nothing"}), Error);
 }
 
-TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked") {
+TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked", "[unsanitized]") {
   WordCampaignOptions options{.only = "no such", .arguments = 0, .seconds = -1, .threads = 0};
   try {
     run_word_campaign(functions(), options, by_model);
@@ -204,7 +205,7 @@ TEST_CASE("the kernel of a function of words takes its arguments from arrays, or
   CHECK(arrays.text.find("fma.rn.relu.bf16 hy, ha, hb, hc;") != std::string::npos);
 }
 
-TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and a B200") {
+TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and a B200", "[daily]") {
   if (!test::require_ptxas("kernels of functions of words")) return;
   for (const Target target : {Target::sm_90a, Target::sm_100a}) {
     std::vector<test::PtxModule> modules;

@@ -97,7 +97,7 @@ Bytes multiplied(const Instruction& instruction, int count, const BatchOperands&
 
 }  // namespace
 
-TEST_CASE("a batch gives what multiply gives one by one: every form, with C and without") {
+TEST_CASE("a batch gives what multiply gives one by one: every form, with C and without", "[unsanitized]") {
   constexpr int count = 3;
   int checked = 0;
   for (const Instruction& instruction : one_of_each_form()) {
@@ -123,7 +123,7 @@ TEST_CASE("a batch gives what multiply gives one by one: every form, with C and 
   CHECK(checked > 200);
 }
 
-TEST_CASE("a batch gives the same bits for any number of threads") {
+TEST_CASE("a batch gives the same bits for any number of threads", "[unsanitized]") {
   constexpr int count = 300;  // more than a thread takes at once
   for (const Instruction& instruction : {Instruction(MmaSync{}), Instruction(MmaSync{.sparse = true}),
                                          Instruction(MmaSync{.kind = MmaKind::mxf4nvf4})}) {

@@ -137,7 +137,7 @@ TEST_CASE("a tcgen05.mma that unpacks B by tables is read, with collectors and s
   CHECK_NOTHROW(parse_instruction("tcgen05.mma.cta_group::1.kind::f8f6f4"));
 }
 
-TEST_CASE("ptxas takes every example on the targets of its row and on no other") {
+TEST_CASE("ptxas takes every example on the targets of its row and on no other", "[long]") {
   if (!test::require_ptxas("the targets of the instructions around matrix instructions")) return;
   constexpr TargetSet judged{Target::sm_80,   Target::sm_90,   Target::sm_90a,  Target::sm_100a, Target::sm_103a,
                              Target::sm_107a, Target::sm_107f, Target::sm_110a, Target::sm_120a};

@@ -164,7 +164,8 @@ TEST_CASE("the steps of a C function make its result, each of results of steps b
   CHECK_THROWS_AS(steps_of(CFunction{.name = "expf", .compiler = CCompiler::triton_3_6}, 0), Error);
 }
 
-TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction", "[rule:c-functions]") {
+TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instruction",
+          "[rule:c-functions][unsanitized]") {
   const char* const asked = std::getenv("BITMMA_NVCC");
   const std::string nvcc = asked && *asked ? asked : "nvcc";
   if (test::output_of_command(nvcc + " --version 2> /dev/null").find("release 13.0") == std::string::npos) {
@@ -250,7 +251,7 @@ TEST_CASE("C functions that are one instruction give what it gives") {
   }
 }
 
-TEST_CASE("operations on words of f32 are those of PTX's instructions") {
+TEST_CASE("operations on words of f32 are those of PTX's instructions", "[unsanitized]") {
   const math::IeeeEnvironment environment;
   const Arguments arguments = arguments_of(2, 200000, 32), more = arguments_of(1, 200000, 33);
   int64_t differing = 0;
@@ -329,7 +330,7 @@ TEST_CASE("C functions give the same words at every level of the processor, one 
 }
 
 // The words that the comparisons with PTX confirmed, for machines without these compilers.
-TEST_CASE("C functions give the words that were recorded", "[rule:c-functions]") {
+TEST_CASE("C functions give the words that were recorded", "[rule:c-functions][unsanitized]") {
   const std::map<std::string, std::string> recorded{
       {"expf@cuda_13", "b0b9b8d6f050973f"},
       {"exp2f@cuda_13", "e38009419aae7d2e"},

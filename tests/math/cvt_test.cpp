@@ -302,7 +302,7 @@ uint64_t of(std::string_view ptx, const CvtOperands& operands) { return compute(
 
 }  // namespace
 
-TEST_CASE("every cvt gives the code between two codes that its rounding asks for", "[rule:cvt]") {
+TEST_CASE("every cvt gives the code between two codes that its rounding asks for", "[rule:cvt][long]") {
   const auto every = test::amount<size_t>(15, 1, 1);
   std::map<std::pair<CvtType, CvtType>, std::vector<uint64_t>> lists;
   RandomStream random(30, 0);
@@ -443,7 +443,7 @@ TEST_CASE("a batch of conversions gives what single ones give", "[rule:cvt]") {
   CHECK_THROWS_AS(compute(cvt_instructions().front(), operands, std::span(results).first(3)), Error);
 }
 
-TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, both ways", "[rule:cvt]") {
+TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, both ways", "[rule:cvt][daily]") {
   if (!test::require_ptxas("the agreement of cvt")) return;
   const PtxVersion known = test::ptxas_isa();
   // Every type, lane count and modifier with every other, but for those that no row comes near.

@@ -97,7 +97,7 @@ TEST_CASE("all words of 16 bits give the digests of an H100", "[rule:mufu][rule:
   CHECK(tried > 100);
 }
 
-TEST_CASE("all 2^32 words of a function give the digest of a GPU, another each day", "[rule:mufu]") {
+TEST_CASE("all 2^32 words of a function give the digest of a GPU, another each day", "[rule:mufu][daily]") {
   std::vector<Recorded> rows;
   for (const Recorded& row : recorded()) {
     if (row.arguments == uint64_t{1} << 32) rows.push_back(row);

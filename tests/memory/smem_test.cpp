@@ -33,7 +33,7 @@ std::map<std::string, Tile> read_tiles() {
 
 }  // namespace
 
-TEST_CASE("every element of every Hopper tile is where CUTLASS puts it") {
+TEST_CASE("every element of every Hopper tile is where CUTLASS puts it", "[unsanitized]") {
   const std::map<std::string, Tile> tiles = read_tiles();
   int64_t elements = 0, whole_tiles = 0, first_bytes_only = 0;
   const int64_t descriptors = test::for_each_csv_row(test::oracle_path("gmma_desc.csv"), [&](const test::CsvRow& row) {
@@ -81,7 +81,7 @@ TEST_CASE("every Blackwell matrix begins at CUTLASS's byte") {
   CHECK(descriptors == 17110);
 }
 
-TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches nothing else") {
+TEST_CASE("gather reads what scatter wrote, in every mode and width, and touches nothing else", "[unsanitized]") {
   RandomStream random(3, 0);
   for (const SwizzleInfo& swizzle : swizzles) {
     if (swizzle.code_sm_90a < 0) continue;

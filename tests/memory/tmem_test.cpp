@@ -7,7 +7,7 @@
 
 using namespace bitmma;
 
-TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it", "[rule:tensor-memory]") {
+TEST_CASE("every accumulator element in Tensor Memory is where CUTLASS puts it", "[rule:tensor-memory][unsanitized]") {
   int64_t elements_without_form = 0;
   const int64_t elements = test::for_each_csv_row(test::oracle_path("tmem_c.csv"), [&](const test::CsvRow& row) {
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };

@@ -65,20 +65,22 @@ void check_is_of_this_version(Target target) {
 
 }  // namespace
 
-TEST_CASE("the sealed prediction of sm_90a is what this version makes, and docs/sealed.md has its hash") {
+TEST_CASE("the sealed prediction of sm_90a is what this version makes, and docs/sealed.md has its hash", "[long]") {
   check_is_of_this_version(Target::sm_90a);
   CHECK(print(make_sealed(Target::sm_90a, {}, 2)) == sealed_text(Target::sm_90a));
 }
-TEST_CASE("the sealed prediction of sm_100a is what this version makes, and docs/sealed.md has its hash") {
+TEST_CASE("the sealed prediction of sm_100a is what this version makes, and docs/sealed.md has its hash", "[long]") {
   check_is_of_this_version(Target::sm_100a);
 }
-TEST_CASE("the sealed prediction of sm_103a is what this version makes, and docs/sealed.md has its hash") {
+TEST_CASE("the sealed prediction of sm_103a is what this version makes, and docs/sealed.md has its hash", "[long]") {
   check_is_of_this_version(Target::sm_103a);
 }
-TEST_CASE("the sealed prediction of sm_110a is what this version makes, and docs/sealed.md has its hash") {
+TEST_CASE("the sealed prediction of sm_110a is what this version makes, and docs/sealed.md has its hash",
+          "[unsanitized]") {
   check_is_of_this_version(Target::sm_110a);
 }
-TEST_CASE("the sealed predictions of sm_120a and sm_121a are what this version makes, and docs/sealed.md has them") {
+TEST_CASE("the sealed predictions of sm_120a and sm_121a are what this version makes, and docs/sealed.md has them",
+          "[unsanitized]") {
   check_is_of_this_version(Target::sm_120a);
   check_is_of_this_version(Target::sm_121a);
 }
@@ -115,7 +117,7 @@ TEST_CASE("every answer of a sealed prediction is named when a GPU gives it, and
   CHECK(answers > 1000);
 }
 
-TEST_CASE("a device with another rule or another answer about places is found to have just that") {
+TEST_CASE("a device with another rule or another answer about places is found to have just that", "[unsanitized]") {
   const SealedFile file = built_in(Target::sm_90a);
   const auto found_of = [&](std::string_view part, const std::function<void(AccumulatorModel&)>& change) {
     const SealedPoint& point = point_of(file, part);
@@ -189,7 +191,7 @@ TEST_CASE("a sealed prediction of another version is unreadable, and a device th
   CHECK(verdict_of(point, silent) == SealedVerdict::not_answered);
 }
 
-TEST_CASE("predictions are withheld by name, and a target without points is refused") {
+TEST_CASE("predictions are withheld by name, and a target without points is refused", "[long]") {
   const SealedFile file = make_sealed(Target::sm_90a, "base offset", 2);
   for (const SealedPoint& point : file.points)
     CHECK(point.predicted.has_value() == (point.name.find("base offset") == std::string::npos));
@@ -219,7 +221,8 @@ TEST_CASE("files that are no sealed predictions are refused, and name what is wr
   CHECK_THROWS_WITH(read_sealed(changed("\"answers\": \"a", "\"answers\": \"aa")), Contains("letters"));
 }
 
-TEST_CASE("bitmma survey sealed: a rehearsal, a blind file, a GPU that answers nonsense, one that crashes, none") {
+TEST_CASE("bitmma survey sealed: a rehearsal, a blind file, a GPU that answers nonsense, one that crashes, none",
+          "[unsanitized]") {
   using test::run_program;
   const test::TemporaryFolder folder;
   const test::Finished rehearsed =

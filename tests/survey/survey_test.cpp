@@ -87,7 +87,7 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
   }
 }
 
-TEST_CASE("every choice about places has a question, and every question can tell its answers apart") {
+TEST_CASE("every choice about places has a question, and every question can tell its answers apart", "[long]") {
   std::set<Choice> choices;
   std::set<std::string_view> names;
   for (const survey::Question& question : survey::questions()) {
@@ -212,7 +212,8 @@ TEST_CASE("an answer about places reads operands where it says") {
                      });
 }
 
-TEST_CASE("a device that follows a row confirms it, and one that does not is refuted by the fact that is wrong") {
+TEST_CASE("a device that follows a row confirms it, and one that does not is refuted by the fact that is wrong",
+          "[long]") {
   struct Wrong {
     std::string_view unit, fact;
     Target target;
@@ -687,7 +688,7 @@ TEST_CASE("a process that takes too long is stopped, one that crashes is told") 
   CHECK_THROWS_WITH(run_child({}, 1, errors), Catch::Contains("command = (empty)"));
 }
 
-TEST_CASE("a survey runs units in processes, goes on where it was stopped, and survives hangs and crashes") {
+TEST_CASE("a survey runs units in processes, goes on where it was stopped, and survives hangs and crashes", "[long]") {
   const test::TemporaryFolder folder;
   SurveyOptions options{.path = folder.path("r.safetensors"),
                         .jobs = 2,
@@ -777,7 +778,7 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   CHECK(of_mma == all_of_mma);
 }
 
-TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") {
+TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts", "[unsanitized]") {
   SurveyReport report = report_of(Target::sm_100a);
   report.gpu = "NVIDIA \"B200\\";
   std::vector<SurveyFinding> findings;

@@ -84,7 +84,7 @@ bool is_open(const std::vector<std::string>& details, std::string_view fact) {
 
 }  // namespace
 
-TEST_CASE("surveys of an H100 and an H200 find every rule of Hopper from scratch and answer every question") {
+TEST_CASE("surveys of an H100 and an H200 find every rule of Hopper from scratch and answer every question", "[long]") {
   for (const std::string gpu : {"h100", "h200"}) {
     const SurveyReport report = survey_of(gpu);
     CHECK_FALSE(report.is_rehearsal());
@@ -135,7 +135,8 @@ TEST_CASE("the survey of an H100 does not read as one of another target, of no d
 }
 
 TEST_CASE(
-    "a row with one wrong fact is refuted by the surveys of both GPUs, and the fact is named or was said to be open") {
+    "a row with one wrong fact is refuted by the surveys of both GPUs, and the fact is named or was said to be open",
+    "[daily]") {
   // One unit of every row: the one of the largest K.
   for (const std::string gpu : {"h100", "h200"}) {
     SurveyReport report = survey_of(gpu);

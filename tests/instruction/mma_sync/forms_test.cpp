@@ -95,7 +95,7 @@ bool is_known_laxity(const MmaSync& one) {
 
 }  // namespace
 
-TEST_CASE("ptxas and the table of mma.sync agree on six targets, both ways", "[rule:forms]") {
+TEST_CASE("ptxas and the table of mma.sync agree on six targets, both ways", "[rule:forms][daily]") {
   if (!test::require_ptxas("the agreement of mma.sync")) return;
   const PtxVersion known = test::ptxas_isa();
   std::vector<test::PtxModule> legal, illegal;

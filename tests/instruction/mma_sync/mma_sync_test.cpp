@@ -76,7 +76,8 @@ std::vector<Target> adders() {
 
 }  // namespace
 
-TEST_CASE("mma.sync: golden, verify, and the logical matrices give the same D, for every mnemonic and target") {
+TEST_CASE("mma.sync: golden, verify, and the logical matrices give the same D, for every mnemonic and target",
+          "[unsanitized]") {
   const test::TemporaryFolder folder;
   int index = 0, tried = 0;
   for (const Instruction& plain : all_instructions(Family::mma_sync)) {

@@ -10,7 +10,8 @@
 
 using namespace bitmma;
 
-TEST_CASE("what a tcgen05.mma is laid out as is read back, and D is the product: every form, source and layout") {
+TEST_CASE("what a tcgen05.mma is laid out as is read back, and D is the product: every form, source and layout",
+          "[unsanitized]") {
   int index = 0;
   for (const Tcgen05Mma& plain : test::tcgen05_mmas()) {
     const Target target = default_target(plain);
@@ -100,8 +101,8 @@ TEST_CASE("what a tcgen05.mma is laid out as is read back, and D is the product:
   CHECK(index > 700);
 }
 
-TEST_CASE(
-    "everything that a tcgen05.mma needs in Tensor Memory fits from column 0, in as many columns as alloc gives") {
+TEST_CASE("everything that a tcgen05.mma needs in Tensor Memory fits from column 0, in as many columns as alloc gives",
+          "[unsanitized]") {
   for (const Tcgen05Mma& plain : test::tcgen05_mmas()) {
     const Instruction instruction = with_a_source(plain, OperandSource::tmem);
     const Target target = default_target(instruction);

@@ -140,7 +140,7 @@ TEST_CASE("replicas of scales that differ feed their own lanes, and are warned a
   CHECK(warnings_of(instruction, blackwell, state).at(0).field == "copies");
 }
 
-TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through files") {
+TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through files", "[unsanitized]") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x");
   int index = 0;
