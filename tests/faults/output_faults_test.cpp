@@ -120,7 +120,9 @@ TEST_CASE(
     process.signal(signal);
     const Finished finished = process.wait();
     INFO("signal " << signal << ", ended by " << finished.signal << ", code " << finished.code);
-    killed += finished.signal == signal;
+    // Where the first runs took longer than the others, moments within the others come earlier.
+    if (finished.signal == signal) ++killed;
+    else whole -= whole / 20;
     CHECK((finished.signal == signal || finished.code == 0));
     CHECK(contents.count(read_text(path)) == 1);
     for (const std::string& name : names_in(folder.path("."))) {
