@@ -8,9 +8,6 @@ target_compile_options(bitmma_settings INTERFACE -fstack-protector-strong
                        "$<$<CONFIG:Release>:SHELL:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>")
 target_link_options(bitmma_settings INTERFACE LINKER:-z,relro LINKER:-z,now)
 # Loops over numbers read no text, and their extents were checked before: canaries there cost up to a quarter of a
-# product. The precompiled header is one with canaries.
-file(GLOB_RECURSE bitmma_number_loops CONFIGURE_DEPENDS sim/arithmetic/*.cpp sim/formats/*.cpp)
-list(APPEND bitmma_number_loops sim/instruction/execute.cpp sim/instruction/place_operands.cpp sim/instruction/state.cpp
-            sim/memory/smem.cpp)
-set_source_files_properties(${bitmma_number_loops} PROPERTIES COMPILE_OPTIONS -fno-stack-protector
-                                                              SKIP_PRECOMPILE_HEADERS ON)
+# product. Linked last, so that it follows the option above.
+add_library(bitmma_loop_settings INTERFACE)
+target_compile_options(bitmma_loop_settings INTERFACE -fno-stack-protector)

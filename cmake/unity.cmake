@@ -11,24 +11,21 @@ option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing
 if(NOT BITMMA_UNITY)
   return()
 endif()
-set_target_properties(bitmma_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+set_target_properties(bitmma_objects bitmma_loops PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 # These two warn of what a neighbour has; builds with tests show a file's own. Linked last, so that they follow -Wshadow.
 add_library(bitmma_unity_settings INTERFACE)
 target_compile_options(bitmma_unity_settings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
 target_link_libraries(bitmma_objects PRIVATE bitmma_unity_settings)
+target_link_libraries(bitmma_loops PRIVATE bitmma_unity_settings)
 # Files by themselves, since a neighbour has one of their names for something else.
-set(alone core/target_names.cpp files/numpy_file.cpp files/product_file.cpp files/tensor_file.cpp gemm/cuda_core.cpp
-          instruction/confirmed.cpp instruction/evidence_rows.cpp instruction/support_instruction.cpp
-          instruction/text/operands.cpp kernel/ptx_module.cpp layout/canonical.cpp operators/norms.cpp
-          operators/recipes.cpp)
-file(GLOB opcodes RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/kernel/ops_*.cpp)
-list(APPEND alone ${opcodes})
-foreach(family mma_sync tcgen05 tmem_move wgmma)
-  list(APPEND alone instruction/${family}/fields.cpp instruction/${family}/text.cpp)
-endforeach()
+set(alone instruction/evidence_rows.cpp instruction/support_instruction.cpp math/math_instruction.cpp operators/recipes.cpp)
+# The loops over numbers, which compile for several instruction sets and would keep their neighbours waiting.
+list(APPEND alone arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
+                  arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
+                  math/c_function.cpp math/loops.cpp math/rounded_loops.cpp)
 set(most_in_group 8)
-foreach(folder analysis c_api core files gemm hardware instruction instruction/mma_sync instruction/tcgen05 instruction/text
-               instruction/tmem_move instruction/wgmma kernel layout memory operators stimulus survey)
+foreach(folder analysis arithmetic c_api core files formats gemm hardware instruction instruction/mma_sync instruction/tcgen05 instruction/text
+               instruction/tmem_move instruction/wgmma kernel layout math memory operators stimulus survey)
   file(GLOB_RECURSE paths RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
   if(folder STREQUAL instruction)  # those of its folders have groups of their own
     list(FILTER paths EXCLUDE REGEX "instruction/.*/")

@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 
+#include "ascii.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 
@@ -66,9 +67,6 @@ constexpr auto additions = std::to_array<std::string_view>(
     {"nvidia",     "geforce",  "tesla", "gpu",    "laptop", "mobile", "edition", "workstation", "server",
      "generation", "lovelace", "vera",  "series", "dgx",    "hgx",    "jetson",  "agx",         "drive",
      "nx",         "nano",     "super", "ti",     "max",    "q",      "sff",     "mig",         "pcie"});
-
-constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Runs of letters and digits, in lower case.
 std::vector<std::string> words_of(std::string_view text) {

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ascii.hpp"
+
 namespace bitmma {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex_letter(char c) { return c >= 'a' && c <= 'f'; }
 
 /// Lower case, without digit separators and without a C suffix; nothing if a separator is misplaced.

@@ -26,9 +26,9 @@ namespace {
 constexpr int64_t most_extent = int64_t{1} << 30, most_elements = int64_t{1} << 31,
                   most_generated = int64_t{1} << 28;  // a small file must not request all memory
 
-class Reader {
+class ProductReader {
  public:
-  explicit Reader(const TensorFile& file) : file_(file) {}
+  explicit ProductReader(const TensorFile& file) : file_(file) {}
 
   [[noreturn]] void refuse(std::string_view field, std::string seen, std::string expected, std::string fix = {}) const {
     throw Error({.field = fmt::format("{}: {}", file_.path, field),
@@ -222,7 +222,7 @@ class Reader {
 };
 
 /// Throws Error for keys that the tensors contradict, or that have no effect beside them.
-void require_acting_keys(const ProductFile& product, const Reader& reader) {
+void require_acting_keys(const ProductFile& product, const ProductReader& reader) {
   const GemmInputs& inputs = product.inputs;
   const TensorFile& file = product.file;
   const bool has_a = file.find("a"), has_b = file.find("b") || file.find("b_t");
@@ -296,7 +296,7 @@ ProductFile read_product_file(TensorFile file) {
   ProductFile product{.file = std::move(file)};
   require_product(product.file);
   require_known_names(product.file, product_names());
-  const Reader reader(product.file);
+  const ProductReader reader(product.file);
   const auto a_type = reader.type_key("a_type"), b_type = reader.type_key("b_type");
   product.output_type = reader.type_key("d_type");
   GemmInputs& inputs = product.inputs;
@@ -339,7 +339,7 @@ ProductFile part_of(const ProductFile& product, std::span<const int> rows, std::
 
 TensorFile with_d(const ProductFile& product, const GemmPlan& plan, const Matrix& d) {
   TensorFile file = product.file;
-  const Reader reader(product.file);
+  const ProductReader reader(product.file);
   const bool is_part = product.inputs.rows != reader.numbers("rows") || product.inputs.cols != reader.numbers("cols");
   if (is_part) set_operands(file, product.inputs);
   file.set(tensor_of("d", d, {d.rows(), d.cols()}));

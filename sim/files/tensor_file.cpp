@@ -204,9 +204,9 @@ class HeaderReader {
   std::array<bool, parts.size()> has_ = {};
 };
 
-class Reader {
+class TensorReader {
  public:
-  explicit Reader(const std::string& path) : file_(std::make_shared<const InputFile>(path)), source_{path, {}} {}
+  explicit TensorReader(const std::string& path) : file_(std::make_shared<const InputFile>(path)), source_{path, {}} {}
 
   TensorFile read() {
     const TensorBytes bytes(file_, 0, file_->size());
@@ -387,7 +387,7 @@ void TensorFile::erase(std::string_view name) {
   std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
 }
 
-TensorFile read_tensor_file(const std::string& path) { return Reader(path).read(); }
+TensorFile read_tensor_file(const std::string& path) { return TensorReader(path).read(); }
 
 namespace {
 
@@ -396,7 +396,7 @@ namespace {
 }
 
 /// A tensor to be written to a file. A tensor that is written as a whole has its bytes here.
-struct Place {
+struct TensorPlace {
   std::string name, dtype;
   std::vector<int64_t> shape;
   uint64_t size = 0, offset = 0;  // bytes; counted from the end of the header
@@ -404,7 +404,7 @@ struct Place {
 };
 
 /// Throws Error for a tensor that no reader would accept.
-Place place_of(const std::string& path, const Tensor& tensor) {
+TensorPlace place_of(const std::string& path, const Tensor& tensor) {
   const std::string field = fmt::format("tensor {}", shortened(tensor.name));
   auto size = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
   const bool is_known = size != 0;
@@ -425,7 +425,7 @@ Place place_of(const std::string& path, const Tensor& tensor) {
 }
 
 /// A JSON string.
-std::string quoted(const std::string& path, const std::string& text) {
+std::string json_string(const std::string& path, const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
@@ -443,31 +443,31 @@ void require_unique(const std::string& path, const std::vector<std::string_view>
 
 /// Puts `places` into the order of the file, sets where each begins, and returns all bytes that precede them.
 std::string header_of(const std::string& path, std::vector<std::pair<std::string, std::string>> metadata,
-                      std::vector<Place>& places) {
-  std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return dtype_bytes(place.dtype); });
+                      std::vector<TensorPlace>& places) {
+  std::ranges::stable_sort(places, std::greater<>(), [](const TensorPlace& place) { return dtype_bytes(place.dtype); });
   std::ranges::sort(metadata);
   std::vector<std::string_view> keys, names{"__metadata__"};
   for (const auto& [key, value] : metadata) keys.push_back(key);
-  for (const Place& place : places) names.push_back(place.name);
+  for (const TensorPlace& place : places) names.push_back(place.name);
   std::ranges::sort(names);
   require_unique(path, keys);
   require_unique(path, names);
   std::string text = "{\"__metadata__\":{";
   for (const auto& [key, value] : metadata) {
     if (text.back() != '{') text += ',';
-    text += quoted(path, key) + ':' + quoted(path, value);
+    text += json_string(path, key) + ':' + json_string(path, value);
   }
   text += '}';
   uint64_t offset = 0;
-  for (Place& place : places) {
+  for (TensorPlace& place : places) {
     place.offset = offset;
     if (__builtin_add_overflow(offset, place.size, &offset) || offset > most_file_bytes) {
       refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)),
                       fmt::format("{} bytes behind {}", place.size, place.offset),
                       fmt::format("a file of at most {} bytes", most_file_bytes));
     }
-    text += fmt::format(",{}:{{\"dtype\":{},\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(path, place.name),
-                        quoted(path, place.dtype), fmt::join(place.shape, ","), place.offset, offset);
+    text += fmt::format(",{}:{{\"dtype\":{},\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_string(path, place.name),
+                        json_string(path, place.dtype), fmt::join(place.shape, ","), place.offset, offset);
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors begin on a multiple of 8
@@ -489,7 +489,7 @@ void write_bytes(std::ostream& stream, const TensorBytes& bytes) {
 }
 
 /// The size of the whole file in bytes.
-uint64_t bytes_of(const std::string& header, const std::vector<Place>& places) {
+uint64_t bytes_of(const std::string& header, const std::vector<TensorPlace>& places) {
   return header.size() + (places.empty() ? 0 : places.back().offset + places.back().size);
 }
 
@@ -505,7 +505,7 @@ int64_t cases_of_batch(const std::string& path, const TensorFile& batch, int64_t
 }
 
 /// Turns a tensor of some cases into one of all cases.
-Place grown(const std::string& path, Place place, int64_t count, int64_t cases) {
+TensorPlace grown(const std::string& path, TensorPlace place, int64_t count, int64_t cases) {
   if (place.shape.empty() || place.shape[0] != count) {
     refuse_to_write(path, fmt::format("tensor {}", shortened(place.name)), print_shape(place.shape),
                     fmt::format("{} cases, the number in the other tensors", count));
@@ -523,12 +523,12 @@ Place grown(const std::string& path, Place place, int64_t count, int64_t cases) 
 }  // namespace
 
 void write_tensor_file(const std::string& path, const TensorFile& file) {
-  std::vector<Place> places;
+  std::vector<TensorPlace> places;
   for (const Tensor& tensor : file.tensors) places.push_back(place_of(path, tensor));
   const std::string header = header_of(path, file.metadata, places);
   const auto write = [&](std::ostream& stream) {
     stream << header;
-    for (const Place& place : places) write_bytes(stream, place.bytes);
+    for (const TensorPlace& place : places) write_bytes(stream, place.bytes);
   };
   write_whole(path, write, bytes_of(header, places));
 }
@@ -538,13 +538,13 @@ void write_case_batches(const std::string& path, int64_t cases, const std::funct
   if (cases < 1) refuse_to_write(path, "cases", std::to_string(cases), "at least 1");
   TensorFile batch = make(0);
   int64_t count = cases_of_batch(path, batch, 0, cases);
-  std::vector<Place> places;
+  std::vector<TensorPlace> places;
   for (const Tensor& tensor : batch.tensors) places.push_back(grown(path, place_of(path, tensor), count, cases));
   for (const Tensor& tensor : whole) places.push_back(place_of(path, tensor));
   const std::string header = header_of(path, std::move(batch.metadata), places);
   const auto write = [&](std::ostream& stream) {
     stream << header;
-    const auto write_at = [&](const Place& place, uint64_t skipped, const TensorBytes& bytes) {
+    const auto write_at = [&](const TensorPlace& place, uint64_t skipped, const TensorBytes& bytes) {
       stream.seekp(static_cast<std::streamoff>(header.size() + place.offset + skipped));
       write_bytes(stream, bytes);
     };
@@ -553,7 +553,7 @@ void write_case_batches(const std::string& path, int64_t cases, const std::funct
         batch = make(first);
         count = cases_of_batch(path, batch, first, cases);
       }
-      for (const Place& place : places) {
+      for (const TensorPlace& place : places) {
         if (!place.bytes.empty() || place.size == 0) continue;
         const Tensor* const part = batch.find(place.name);
         std::vector<int64_t> expected = place.shape;
@@ -569,7 +569,7 @@ void write_case_batches(const std::string& path, int64_t cases, const std::funct
         write_at(place, case_bytes * static_cast<uint64_t>(first), part->bytes);
       }
     }
-    for (const Place& place : places) {
+    for (const TensorPlace& place : places) {
       if (!place.bytes.empty()) write_at(place, 0, place.bytes);
     }
   };

@@ -23,7 +23,7 @@ std::string print_bits(const ThreadRegister& one) {
   return is_wide ? fmt::format("0x{:016x}", one.bits[0]) : fmt::format("0x{:08x}", one.bits[0]);
 }
 
-std::string quoted(std::string_view text) {
+std::string quoted_cell(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
     if (c == '"') made += '"';
@@ -32,7 +32,7 @@ std::string quoted(std::string_view text) {
   return made + '"';
 }
 
-std::string unquoted(std::string_view text) {
+std::string unquoted_cell(std::string_view text) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') return std::string(text);
   std::string made;
   for (size_t i = 1; i + 1 < text.size(); ++i) {
@@ -66,7 +66,7 @@ void write_trace_file(const std::string& path, const std::vector<TraceRow>& rows
   write_whole(path, [&](std::ostream& out) {
     out << header << '\n';
     for (const TraceRow& row : rows)
-      out << fmt::format("{},{},{},{},{}\n", row.step, row.line, row.name, row.bits, quoted(row.statement));
+      out << fmt::format("{},{},{},{},{}\n", row.step, row.line, row.name, row.bits, quoted_cell(row.statement));
   });
 }
 
@@ -96,7 +96,7 @@ std::vector<TraceRow> read_trace_file(const std::string& path) {
       cells[i] = line.substr(0, comma);
       line.remove_prefix(std::min(comma + 1, line.size()));
     }
-    TraceRow row{.name = std::string(cells[2]), .bits = std::string(cells[3]), .statement = unquoted(cells[4])};
+    TraceRow row{.name = std::string(cells[2]), .bits = std::string(cells[3]), .statement = unquoted_cell(cells[4])};
     const auto is_number = [](std::string_view cell, auto& to) {
       const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), to);
       return error == std::errc() && stop == cell.data() + cell.size();

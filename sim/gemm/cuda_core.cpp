@@ -25,7 +25,7 @@ const std::vector<float>& f16_values() {
   return values;
 }
 
-float widened(Format format, uint32_t code) {
+float float_of(Format format, uint32_t code) {
   if (format == Format::f16) return f16_values()[code];
   return f32::value(format == Format::bf16 ? code << 16 : code);
 }
@@ -67,13 +67,13 @@ Sums joined(std::vector<Sums> lanes, LaneJoin how) {
 
 }  // namespace
 
-uint32_t cuda_core_factor(Format format, uint32_t code) { return std::bit_cast<uint32_t>(widened(format, code)); }
+uint32_t cuda_core_factor(Format format, uint32_t code) { return std::bit_cast<uint32_t>(float_of(format, code)); }
 
 Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix& b) {
   const int rows = a.rows(), cols = b.cols(), k_count = a.cols();
   std::vector<float> of_b(static_cast<size_t>(k_count) * static_cast<size_t>(cols));
   for (int k = 0; k < k_count; ++k) {
-    for (int col = 0; col < cols; ++col) of_b[static_cast<size_t>(k) * cols + col] = widened(b.format(), b(k, col));
+    for (int col = 0; col < cols; ++col) of_b[static_cast<size_t>(k) * cols + col] = float_of(b.format(), b(k, col));
   }
   const int tile = lanes.count * lanes.vector, tiles = (k_count + tile - 1) / tile,
             chunk = lanes.chunk == 0 ? std::max(tiles, 1) : lanes.chunk;
@@ -87,7 +87,7 @@ Matrix cuda_core_sums(const CudaCoreChain& lanes, const Matrix& a, const Matrix&
         for (int t = begin; t < std::min(tiles, begin + chunk); ++t) {
           const int from = t * tile + lane * lanes.vector;
           for (int k = from; k < std::min(k_count, from + lanes.vector); ++k) {
-            const float factor = widened(a.format(), a(row, k));
+            const float factor = float_of(a.format(), a(row, k));
             const float* const line = of_b.data() + static_cast<size_t>(k) * cols;
             at_cpu_level(add_products)(factor, line, chain.data(), chain.size());
           }

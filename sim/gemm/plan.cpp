@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -650,7 +651,6 @@ std::vector<std::pair<int64_t, int64_t>> slices_of(const SplitK& split, int64_t 
     return slices;
   }
   const int64_t s = split.count, g = split.unit, tiles = (k + g - 1) / g;
-  const auto ceil_div = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
   switch (split.rule) {
     case SplitRule::ceil:
     case SplitRule::nvjet: {

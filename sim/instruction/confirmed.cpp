@@ -44,9 +44,9 @@ Json json_of(const ConfirmedChoice& row) {
 }
 
 /// Reads one row of the file. It must have exactly the known keys.
-class Reader {
+class FactReader {
  public:
-  Reader(const Json& row, std::string where, size_t keys) : row_(row), where_(std::move(where)) {
+  FactReader(const Json& row, std::string where, size_t keys) : row_(row), where_(std::move(where)) {
     if (!row.is_object() || row.size() != keys)
       throw Error({.field = where_, .seen = json_text(row), .expected = fmt::format("an object with {} keys", keys)});
   }
@@ -93,7 +93,7 @@ class Reader {
 };
 
 ConfirmedRule rule_of(const Json& row, const std::string& where) {
-  const Reader read(row, where, 7);
+  const FactReader read(row, where, 7);
   return {.target = parse_target(read.text("target")),
           .family = families[read.place_in(families, "family", [](Family one) { return print(one); })],
           .inputs = read.formats_at("inputs"),
@@ -104,7 +104,7 @@ ConfirmedRule rule_of(const Json& row, const std::string& where) {
 }
 
 ConfirmedChoice choice_of(const Json& row, const std::string& where) {
-  const Reader read(row, where, 3);
+  const FactReader read(row, where, 3);
   return {.target = parse_target(read.text("target")),
           .choice = choice_table[read.place_in(choice_table, "choice", &ChoiceInfo::name)].id,
           .gpu = read.text("gpu")};

@@ -21,7 +21,7 @@ namespace bitmma::family {
 
 /// A field of struct T: its row, and the conversion between named value and member.
 template <typename T>
-struct Field {
+struct NamedField {
   std::string_view name = {};
   std::string_view meaning = {};
   FieldValue (*get)(const T&) = nullptr;
@@ -35,33 +35,33 @@ struct Field {
   bool (*has_immediate)(const T&) = nullptr;  // nullptr: always
   bool (*has_use)(const T&) = nullptr;        // nullptr: always. If false, a flag must not give it
 
-  constexpr Field where(bool (*condition)(const T&)) const {
-    Field row = *this;
+  constexpr NamedField where(bool (*condition)(const T&)) const {
+    NamedField row = *this;
     row.applies = condition;
     return row;
   }
-  constexpr Field used_by(bool (*condition)(const T&)) const {
-    Field row = *this;
+  constexpr NamedField used_by(bool (*condition)(const T&)) const {
+    NamedField row = *this;
     row.has_use = condition;
     return row;
   }
-  constexpr Field among(std::vector<std::string> (*names)()) const {
-    Field row = *this;
+  constexpr NamedField among(std::vector<std::string> (*names)()) const {
+    NamedField row = *this;
     row.words = names;
     return row;
   }
-  constexpr Field described() const {
-    Field row = *this;
+  constexpr NamedField described() const {
+    NamedField row = *this;
     row.in_descriptor = true;
     return row;
   }
-  constexpr Field called(std::string_view name_of_flag) const {
-    Field row = *this;
+  constexpr NamedField called(std::string_view name_of_flag) const {
+    NamedField row = *this;
     row.also = name_of_flag;
     return row;
   }
-  constexpr Field as_immediate(const ImmediateInfo& info, bool (*condition)(const T&) = nullptr) const {
-    Field row = *this;
+  constexpr NamedField as_immediate(const ImmediateInfo& info, bool (*condition)(const T&) = nullptr) const {
+    NamedField row = *this;
     row.immediate = info, row.has_immediate = condition;
     return row;
   }
@@ -81,7 +81,7 @@ constexpr ImmediateInfo two_bits(std::string_view name, std::string_view absent 
 
 /// Converts between the number of an immediate and the value of its field.
 template <typename T>
-int64_t number_in(const Field<T>& row, const T& one) {
+int64_t number_in(const NamedField<T>& row, const T& one) {
   const FieldValue value = row.get(one);
   if (const bool* is = std::get_if<bool>(&value)) return row.immediate.first == -1 ? (*is ? -1 : 1) : int64_t{*is};
   return std::get<int64_t>(value);
@@ -101,7 +101,7 @@ template <auto member>
 using Owner = typename StructOf<decltype(member)>::type;
 
 template <auto member>
-constexpr Field<Owner<member>> number(std::string_view name, std::string_view meaning) {
+constexpr NamedField<Owner<member>> number(std::string_view name, std::string_view meaning) {
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
@@ -115,7 +115,7 @@ constexpr Field<Owner<member>> number(std::string_view name, std::string_view me
 }
 
 template <auto member>
-constexpr Field<Owner<member>> flag(std::string_view name, std::string_view meaning) {
+constexpr NamedField<Owner<member>> flag(std::string_view name, std::string_view meaning) {
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
@@ -124,7 +124,7 @@ constexpr Field<Owner<member>> flag(std::string_view name, std::string_view mean
 }
 
 template <auto member>
-constexpr Field<Owner<member>> format(std::string_view name, std::string_view meaning) {
+constexpr NamedField<Owner<member>> format(std::string_view name, std::string_view meaning) {
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
@@ -137,7 +137,7 @@ constexpr Field<Owner<member>> format(std::string_view name, std::string_view me
 /// A member with the values of an enumeration, or with `optional` possibly none: `names[i]` is value i, or i - 1 if the
 /// first name is empty.
 template <auto member, const auto& names>
-constexpr Field<Owner<member>> word(std::string_view name, std::string_view meaning) {
+constexpr NamedField<Owner<member>> word(std::string_view name, std::string_view meaning) {
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
@@ -169,18 +169,18 @@ constexpr Field<Owner<member>> word(std::string_view name, std::string_view mean
 using IsGiven = std::function<bool(std::string_view)>;
 
 /// The fields of the struct, in its order.
-std::span<const Field<Wgmma>> instruction_fields(const Wgmma&);
-std::span<const Field<MmaSync>> instruction_fields(const MmaSync&);
-std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&);
-std::span<const Field<TmemMove>> instruction_fields(const TmemMove&);
+std::span<const NamedField<Wgmma>> instruction_fields(const Wgmma&);
+std::span<const NamedField<MmaSync>> instruction_fields(const MmaSync&);
+std::span<const NamedField<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&);
+std::span<const NamedField<TmemMove>> instruction_fields(const TmemMove&);
 
 /// The instruction descriptor as a number, for families that have one: it sets many fields at once.
 template <typename T>
-std::span<const Field<T>> descriptor_field(const T&) {
+std::span<const NamedField<T>> descriptor_field(const T&) {
   return {};
 }
 template <>
-std::span<const Field<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&);
+std::span<const NamedField<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&);
 
 /// Defaults of the other fields for the given values. Members that follow from others keep the struct's own
 /// initialisers.

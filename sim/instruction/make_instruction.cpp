@@ -21,12 +21,12 @@ bool is_given(std::span<const NamedValue> values, std::string_view name) {
 
 /// Throws Error for every value that is illegal for its field.
 template <typename T>
-void require_known(std::span<const family::Field<T>> table, Family family, std::span<const NamedValue> values) {
+void require_known(std::span<const family::NamedField<T>> table, Family family, std::span<const NamedValue> values) {
   std::vector<Violation> wrong;
   for (size_t i = 0; i < values.size(); ++i) {
     const NamedValue& one = values[i];
     const auto seen = [&] { return shortened(printable(print(one.value))); };
-    const auto field = std::ranges::find(table, one.name, &family::Field<T>::name);
+    const auto field = std::ranges::find(table, one.name, &family::NamedField<T>::name);
     if (field == table.end()) {
       wrong.push_back({.code = ViolationCode::unknown_name,
                        .field = "field",
@@ -55,11 +55,11 @@ void require_known(std::span<const family::Field<T>> table, Family family, std::
 template <typename T>
 void set_given(T& one, std::span<const NamedValue> values) {
   for (const NamedValue& given : values)
-    std::ranges::find(family::instruction_fields(one), given.name, &family::Field<T>::name)->set(one, given.value);
+    std::ranges::find(family::instruction_fields(one), given.name, &family::NamedField<T>::name)->set(one, given.value);
 }
 
 template <typename T>
-bool is_used(const family::Field<T>& field, const T& one) {
+bool is_used(const family::NamedField<T>& field, const T& one) {
   for (const auto condition : {field.applies, field.has_use, field.has_immediate})
     if (condition && !condition(one)) return false;
   return true;
@@ -68,7 +68,7 @@ bool is_used(const family::Field<T>& field, const T& one) {
 /// For an illegal value: the legal values by the rules of `one`, which has the nearest value, or the range of the
 /// field.
 template <typename T>
-Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& said) {
+Violation beyond(const family::NamedField<T>& field, const T& one, const NamedValue& said) {
   const Instruction instruction(one);
   for (Violation& violation : violations_of(instruction, default_target(instruction))) {
     if (violation.field != said.name) continue;
@@ -91,10 +91,10 @@ Violation beyond(const family::Field<T>& field, const T& one, const NamedValue& 
 /// and values other than the default if all fields may be given.
 template <typename T>
 void require_taken(const T& one, std::span<const NamedValue> values, bool is_asked_for) {
-  const std::span<const family::Field<T>> table = family::instruction_fields(one);
+  const std::span<const family::NamedField<T>> table = family::instruction_fields(one);
   std::vector<Violation> wrong;
   for (const NamedValue& said : values) {
-    const auto& field = *std::ranges::find(table, said.name, &family::Field<T>::name);
+    const auto& field = *std::ranges::find(table, said.name, &family::NamedField<T>::name);
     const bool is_refused =
         is_asked_for ? !is_used(field, one) : field.applies && !field.applies(one) && said.value != field.get(T{});
     if (is_refused)
@@ -111,7 +111,7 @@ void require_taken(const T& one, std::span<const NamedValue> values, bool is_ask
 
 template <typename T>
 T struct_of(Family family, std::span<const NamedValue> values) {
-  const std::span<const family::Field<T>> table = family::instruction_fields(T{});
+  const std::span<const family::NamedField<T>> table = family::instruction_fields(T{});
   require_known(table, family, values);
   T given;
   set_given(given, values);

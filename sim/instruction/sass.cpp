@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "../core/ascii.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -75,7 +77,6 @@ constexpr auto shapes = std::to_array<Shape>({{"884", "m8n8k4"},
                                               {"168128", "m16n8k128"},
                                               {"168256", "m16n8k256"}});
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_opcode(char c) { return is_digit(c) || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == 'x'; }
 
 bool has_name(std::string_view opcode, std::string_view name) {

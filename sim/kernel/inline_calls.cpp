@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
-constexpr size_t most_instructions = 1 << 20, most_depth = 64;
+constexpr size_t most_instructions = 1 << 20, most_nested_calls = 64;
 
 bool is_call(const Instruction& one) { return one.words[0] == "call"; }
 
@@ -106,7 +106,7 @@ class Inliner {
 
   void call(const Instruction& one, const Entry& function, Entry& to) {
     if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
-    if (open_.size() >= most_depth) refuse(one, fmt::format("at most {} nested calls", most_depth));
+    if (open_.size() >= most_nested_calls) refuse(one, fmt::format("at most {} nested calls", most_nested_calls));
     Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
     to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());
     const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);

@@ -30,10 +30,12 @@ constexpr int lanes = 32;
 using Mask = uint32_t;
 constexpr Mask all_lanes = 0xFFFFFFFF;
 
-/// One decoded step of a PTX instruction, as a warp runs it.
 struct Warp;
 struct Op;
+/// One decoded step of a PTX instruction, as a warp runs it.
 using Run = void (*)(Warp&, const Op&, Mask);
+/// The step of an instruction that changes no value here.
+inline void nothing(Warp&, const Op&, Mask) {}
 
 enum class Control : uint8_t {
   none,

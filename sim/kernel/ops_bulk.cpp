@@ -266,8 +266,6 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void nothing(Warp&, const Op&, Mask) {}
-
 }  // namespace
 
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {

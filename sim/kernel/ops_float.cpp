@@ -571,7 +571,7 @@ void decode_named(Decoder& decoder, const Instruction& instruction, Words& words
   decode_float(decoder, instruction, words, *type);
 }
 
-constexpr auto rows = std::to_array<Opcode>({
+constexpr auto float_rows = std::to_array<Opcode>({
     {"fma", decode_named},
     {"rcp", decode_named},
     {"sqrt", decode_named},
@@ -588,7 +588,7 @@ constexpr auto rows = std::to_array<Opcode>({
 
 }  // namespace
 
-std::span<const Opcode> float_opcodes() { return rows; }
+std::span<const Opcode> float_opcodes() { return float_rows; }
 
 uint64_t add_f64(uint64_t a, uint64_t b) {
   const uint64_t sum = ieee_add(Format::f64, a, b);

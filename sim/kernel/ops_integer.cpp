@@ -897,7 +897,7 @@ void decode_mov(Decoder& decoder, const Instruction& one, Words& words) {
 
 void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported; setp and selp are"); }
 
-constexpr auto rows = std::to_array<Opcode>({
+constexpr auto integer_rows = std::to_array<Opcode>({
     {"add", decode_add},     {"sub", decode_add},   {"addc", decode_addc},  {"subc", decode_addc},
     {"mul", decode_mul},     {"mad", decode_mad},   {"madc", decode_mad},   {"mul24", decode_24},
     {"mad24", decode_24},    {"div", decode_div},   {"rem", decode_div},    {"min", decode_extreme},
@@ -912,6 +912,6 @@ constexpr auto rows = std::to_array<Opcode>({
 
 }  // namespace
 
-std::span<const Opcode> integer_opcodes() { return rows; }
+std::span<const Opcode> integer_opcodes() { return integer_rows; }
 
 }  // namespace bitmma::kernel

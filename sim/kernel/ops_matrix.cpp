@@ -307,7 +307,6 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.e = members;
 }
 
-void nothing(Warp&, const Op&, Mask) {}
 void commit_group(Warp& warp, const Op&, Mask) { ++warp.committed_groups; }
 void wait_group(Warp& warp, const Op& op, Mask) {
   const auto left = static_cast<uint32_t>(op.immediate);
@@ -328,7 +327,7 @@ void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words
   if (waits) op.immediate = static_cast<int64_t>(instruction.operands[0].value);
 }
 
-constexpr auto rows = std::to_array<Opcode>({
+constexpr auto matrix_rows = std::to_array<Opcode>({
     {"ldmatrix", decode_matrix_move},
     {"stmatrix", decode_matrix_move},
     {"mma", decode_mma},
@@ -337,7 +336,7 @@ constexpr auto rows = std::to_array<Opcode>({
 
 }  // namespace
 
-std::span<const Opcode> matrix_opcodes() { return rows; }
+std::span<const Opcode> matrix_opcodes() { return matrix_rows; }
 
 void check_operands(const bitmma::Instruction& instruction, Target target, const State& state,
                     std::span<const Warp> warps) {

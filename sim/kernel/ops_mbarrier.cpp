@@ -85,13 +85,13 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         change(object, lane, arrivals, one.with_tx ? number : 0);
         break;
       }
-      case What::wait: break;  // handled by run_wait
+      case What::wait: break;  // handled by wait_for_phase
     }
   });
   if (has_arrived) ++warp.epoch;  // this arrival does not cover the warp's later accesses
 }
 
-void run_wait(Warp& warp, const Op& op, Mask mask) {
+void wait_for_phase(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MbarrierDetails*>(op.details);
   Mask complete = 0;
   for_each_lane(mask, [&](int lane) {
@@ -119,7 +119,7 @@ void take_orders(Words& words) {
     words.take(word);
 }
 
-Space space_of(Words& words) {
+Space space_of_mbarrier(Words& words) {
   for (const std::string_view name : {"shared", "shared::cta", "shared::cluster"}) {
     if (words.take(name)) return Space::shared;
   }
@@ -134,7 +134,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   one.with_tx = words.take("expect_tx");
   one.parity = words.take("parity");
   take_orders(words);
-  const Space space = space_of(words);
+  const Space space = space_of_mbarrier(words);
   if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");
   if (what == "pending_count") {
     decoder.require_operands(instruction, 2, 2);
@@ -165,7 +165,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
              : what == "arrive_drop" ? What::arrive_drop
                                      : What::wait;
   const auto* details = decoder.keep(one);
-  Op& op = decoder.emit(waits ? run_wait : run_mbarrier);
+  Op& op = decoder.emit(waits ? wait_for_phase : run_mbarrier);
   if (waits) op.control = Control::wait;
   op.details = details;
   op.b = b, op.d = d;
@@ -180,7 +180,7 @@ void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
   if (op.flag) run_mbarrier(warp, op, mask);
 }
 
-constexpr auto rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier}});
+constexpr auto mbarrier_rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier}});
 
 }  // namespace
 
@@ -234,7 +234,7 @@ void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words
   // Without .noinc the arrival also increments the expected count.
   const bool counts = words.take("noinc");
   MbarrierDetails one{.what = What::arrive};
-  const Space space = space_of(words);
+  const Space space = space_of_mbarrier(words);
   if (!words.take("b64")) decoder.refuse("of another type");
   decoder.require_operands(instruction, 1, 1);
   one.address = address_of(decoder, instruction.operands[0], space);
@@ -245,6 +245,6 @@ void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words
   op.flag = counts;
 }
 
-std::span<const Opcode> mbarrier_opcodes() { return rows; }
+std::span<const Opcode> mbarrier_opcodes() { return mbarrier_rows; }
 
 }  // namespace bitmma::kernel

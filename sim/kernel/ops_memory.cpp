@@ -159,8 +159,6 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   op.details = details;
 }
 
-void nothing(Warp&, const Op&, Mask) {}
-
 void decode_nothing(Decoder& decoder, const Instruction& instruction, Words& words) {
   for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
   decoder.emit(nothing);
@@ -434,12 +432,12 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
     warp.open_group.push_back(copy);
   });
 }
-void run_commit(Warp& warp, const Op&, Mask) {
+void commit_copies(Warp& warp, const Op&, Mask) {
   warp.groups.push_back(std::move(warp.open_group));
   warp.open_group.clear();
 }
-void run_wait(Warp& warp, const Op& op, Mask) {
-  if (op.flag) run_commit(warp, op, all_lanes);
+void wait_for_copies(Warp& warp, const Op& op, Mask) {
+  if (op.flag) commit_copies(warp, op, all_lanes);
   complete_copies(warp, static_cast<size_t>(op.immediate));
 }
 
@@ -448,7 +446,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take("bulk")) return decode_bulk_copy(decoder, instruction, words);
   if (words.take("mbarrier")) return decode_copy_arrives(decoder, instruction, words);
   if (words.take("commit_group")) {
-    decoder.emit(run_commit);
+    decoder.emit(commit_copies);
     return;
   }
   const bool all = words.take("wait_all");
@@ -459,7 +457,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
       if (instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is not constant");
       left = static_cast<int64_t>(instruction.operands[0].value);
     }
-    Op& op = decoder.emit(run_wait);
+    Op& op = decoder.emit(wait_for_copies);
     op.immediate = left;
     op.flag = all;
     return;
@@ -498,7 +496,7 @@ void decode_policy(Decoder& decoder, const Instruction& instruction, Words& word
   op.d = d, op.a = zero, op.b = zero;
 }
 
-constexpr auto rows = std::to_array<Opcode>({
+constexpr auto memory_rows = std::to_array<Opcode>({
     {"ld", decode_access},
     {"ldu", decode_access},
     {"st", decode_access},
@@ -599,6 +597,6 @@ uint64_t combined(Atomic what, Type type, uint64_t old, uint64_t b, uint64_t c, 
   }
 }
 
-std::span<const Opcode> memory_opcodes() { return rows; }
+std::span<const Opcode> memory_opcodes() { return memory_rows; }
 
 }  // namespace bitmma::kernel

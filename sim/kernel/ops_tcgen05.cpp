@@ -223,7 +223,7 @@ struct CommitDetails {
   uint32_t blocks = Op::no_slot;  // slot of the mask of .multicast::cluster
 };
 
-void run_commit(Warp& warp, const Op& op, Mask mask) {
+void commit_to_mbarrier(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const CommitDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
     const uint64_t address = one.barrier.of(warp, lane);
@@ -233,8 +233,6 @@ void run_commit(Warp& warp, const Op& op, Mask mask) {
   });
   ++warp.epoch;
 }
-
-void nothing(Warp&, const Op&, Mask) {}
 
 /// One execution for the whole warp.
 void converge(Decoder& decoder, Op& op) {
@@ -268,7 +266,7 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
   one.barrier = address_of(decoder, instruction.operands[0], space);
   if (to_many) one.blocks = decoder.read(instruction.operands[1], Type::b16);
   const auto* details = decoder.keep(one);
-  Op& op = decoder.emit(run_commit);
+  Op& op = decoder.emit(commit_to_mbarrier);
   op.details = details;
 }
 
@@ -327,11 +325,11 @@ void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& wor
   decoder.emit(nothing);
 }
 
-constexpr auto rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05}});
+constexpr auto tcgen05_rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05}});
 
 }  // namespace
 
-std::span<const Opcode> tcgen05_opcodes() { return rows; }
+std::span<const Opcode> tcgen05_opcodes() { return tcgen05_rows; }
 
 bool has_tensor_memory(Target target) { return violations_of(bitmma::Instruction(TmemMove{}), target).empty(); }
 

@@ -190,10 +190,10 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   op.b = b;
 }
 
-constexpr auto rows = std::to_array<Opcode>({{"tensormap", decode_tensormap}});
+constexpr auto tensormap_rows = std::to_array<Opcode>({{"tensormap", decode_tensormap}});
 
 }  // namespace
 
-std::span<const Opcode> tensormap_opcodes() { return rows; }
+std::span<const Opcode> tensormap_opcodes() { return tensormap_rows; }
 
 }  // namespace bitmma::kernel

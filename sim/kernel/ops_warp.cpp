@@ -322,10 +322,9 @@ void decode_activemask(Decoder& decoder, const Instruction& instruction, Words& 
   decoder.emit(activemask).d = d;
 }
 
-void nothing(Warp&, const Op&, Mask) {}
 void decode_brkpt(Decoder& decoder, const Instruction&, Words&) { decoder.emit(nothing); }
 
-constexpr auto rows = std::to_array<Opcode>({
+constexpr auto warp_rows = std::to_array<Opcode>({
     {"bra", decode_bra},
     {"ret", decode_leave},
     {"exit", decode_leave},
@@ -345,6 +344,6 @@ constexpr auto rows = std::to_array<Opcode>({
 
 }  // namespace
 
-std::span<const Opcode> warp_opcodes() { return rows; }
+std::span<const Opcode> warp_opcodes() { return warp_rows; }
 
 }  // namespace bitmma::kernel

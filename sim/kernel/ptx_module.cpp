@@ -20,7 +20,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
-constexpr int most_depth = 200;
+constexpr int most_nested_brackets = 200;
 constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
@@ -249,7 +249,8 @@ class Parser {
       if (at_end()) refuse(peek(), "'}'");
       if (is("{")) {
         const Token token = take();
-        if (++depth_ > most_depth) refuse(token, fmt::format("at most {} nested scopes", most_depth));
+        if (++depth_ > most_nested_brackets)
+          refuse(token, fmt::format("at most {} nested scopes", most_nested_brackets));
         open_scope();
         parse_body();
         close_scope();
@@ -550,7 +551,7 @@ class Parser {
   }
 
   Operand parse_simple_operand(bool is_jump) {
-    if (depth_ > most_depth) refuse(peek(), fmt::format("at most {} nested brackets", most_depth));
+    if (depth_ > most_nested_brackets) refuse(peek(), fmt::format("at most {} nested brackets", most_nested_brackets));
     if (take_if("{")) return {.kind = Kind::vector, .elements = parse_list("}")};
     if (take_if("(")) return {.kind = Kind::list, .elements = parse_list(")")};
     if (take_if("[")) {

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
+#include "../core/ascii.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 
 namespace bitmma::kernel {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '%'; }
+bool starts_name(char c) { return is_letter(c) || c == '_' || c == '$' || c == '%'; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 [[noreturn]] void refuse(int line, std::string seen, std::string expected) {
@@ -51,12 +51,12 @@ std::vector<Token> tokens_of(std::string_view text) {
       if (end >= text.size() || text[end] != '"') refuse(line, "\"", "a string that ends on its line");
       tokens.push_back({Token::Kind::text, text.substr(at + 1, end - at - 1), line});
       at = end + 1;
-    } else if (is_letter(c) || c == '.') {
+    } else if (starts_name(c) || c == '.') {
       size_t end = at + 1;
       while (end < text.size()) {
-        if (text[end] == ':' && end + 2 < text.size() && text[end + 1] == ':' && is_letter(text[end + 2])) end += 2;
+        if (text[end] == ':' && end + 2 < text.size() && text[end + 1] == ':' && starts_name(text[end + 2])) end += 2;
         else if (text[end] == ':' && end + 2 < text.size() && text[end + 1] == ':' && is_digit(text[end + 2])) end += 2;
-        else if (is_letter(text[end]) || is_digit(text[end]) || text[end] == '.') ++end;
+        else if (starts_name(text[end]) || is_digit(text[end]) || text[end] == '.') ++end;
         else break;
       }
       tokens.push_back({Token::Kind::word, text.substr(at, end - at), line});
@@ -64,7 +64,7 @@ std::vector<Token> tokens_of(std::string_view text) {
     } else if (is_digit(c)) {
       size_t end = at + 1;
       while (end < text.size() &&
-             (is_letter(text[end]) || is_digit(text[end]) || text[end] == '.' ||
+             (starts_name(text[end]) || is_digit(text[end]) || text[end] == '.' ||
               ((text[end] == '-' || text[end] == '+') && (text[end - 1] | 0x20) == 'e' && text.substr(at, 2) != "0x" &&
                text.substr(at, 2) != "0X" && text.substr(at, 2) != "0f" && text.substr(at, 2) != "0d")))
         ++end;

@@ -24,7 +24,7 @@ struct SassOpcode {
   std::string_view name;
   Does does;
 };
-constexpr auto opcodes = std::to_array<SassOpcode>({
+constexpr auto sass_opcodes = std::to_array<SassOpcode>({
     {"FADD", Does::adds},
     {"HADD2", Does::adds},
     {"DADD", Does::adds},
@@ -54,8 +54,8 @@ std::optional<Does> does(std::string_view instruction) {
     instruction = trimmed(instruction.substr(std::min(instruction.find(' '), instruction.size())));
   const std::string_view word = instruction.substr(0, instruction.find(' '));
   const std::string_view name = word.substr(0, word.find('.'));
-  const auto* const row = std::ranges::find(opcodes, name, &SassOpcode::name);
-  if (row == opcodes.end()) return std::nullopt;
+  const auto* const row = std::ranges::find(sass_opcodes, name, &SassOpcode::name);
+  if (row == sass_opcodes.end()) return std::nullopt;
   if (row->does != Does::both) return row->does;
   std::string_view rest = instruction.substr(word.size());
   rest = rest.substr(0, rest.find(';'));

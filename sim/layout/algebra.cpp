@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "cute_text.hpp"
@@ -35,8 +36,6 @@ int64_t times(int64_t one, int64_t other) {
     refuse("layout", fmt::format("{} x {}", one, other), "extents and strides whose products stay below 2^40");
   return product;
 }
-
-int64_t ceil_div(int64_t one, int64_t by) { return (one + by - 1) / by; }
 
 NestedMode leaf(int64_t extent, int64_t stride) { return {.extent = extent, .stride = stride}; }
 NestedMode tuple_of(std::vector<NestedMode> modes) { return {.modes = std::move(modes)}; }

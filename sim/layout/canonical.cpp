@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 
 namespace bitmma {
 namespace {
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Checks that no size or stride makes the code below divide by zero or overflow.
 void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> bytes, int element_bits, int rows,

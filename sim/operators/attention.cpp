@@ -27,8 +27,8 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F, ln_2 = 0.693147182F;
 constexpr std::string_view source = "flash_fwd_kernel.h of FlashAttention-2";
 
-using operators::ceil_div, operators::narrow, operators::value, operators::word, operators::words_of;
 using operators::each_to_nearest, operators::is_exact, operators::to_nearest;
+using operators::narrow, operators::value, operators::word, operators::words_of;
 
 constexpr std::array<std::string_view, 4> kernel_names = {"flash", "efficient", "cudnn", "cudnn_sm80"};
 

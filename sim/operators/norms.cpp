@@ -153,7 +153,7 @@ void require_like(std::string_view name, const Matrix* weight, const Matrix& x) 
 }
 
 /// A norm of checked arguments, with a result that is still empty.
-struct Call {
+struct NormCall {
   const Matrix& x;
   const Matrix *weight, *bias;
   float eps;
@@ -162,23 +162,23 @@ struct Call {
   Norm result;
 };
 
-Call call_of(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, bool rms) {
+NormCall call_of(const Matrix& x, const Matrix* weight, const Matrix* bias, float eps, bool rms) {
   require_floats("x", x);
   require_like("weight", weight, x);
   require_like("bias", bias, x);
-  Call call{.x = x,
-            .weight = weight,
-            .bias = bias,
-            .eps = eps,
-            .rms = rms,
-            .weights = weight ? row_of(*weight, 0) : std::vector<float>{},
-            .biases = bias ? row_of(*bias, 0) : std::vector<float>{},
-            .result = {.out = Matrix(x.format(), x.rows(), x.cols()), .rstd = Matrix(Format::f32, x.rows(), 1)}};
+  NormCall call{.x = x,
+                .weight = weight,
+                .bias = bias,
+                .eps = eps,
+                .rms = rms,
+                .weights = weight ? row_of(*weight, 0) : std::vector<float>{},
+                .biases = bias ? row_of(*bias, 0) : std::vector<float>{},
+                .result = {.out = Matrix(x.format(), x.rows(), x.cols()), .rstd = Matrix(Format::f32, x.rows(), 1)}};
   if (!rms) call.result.mean = Matrix(Format::f32, x.rows(), 1);
   return call;
 }
 
-void norm_row(Call& call, int row, int col, Notes* notes) {
+void norm_row(NormCall& call, int row, int col, Notes* notes) {
   const bool in_vectors = call.x.cols() % 4 == 0 && call.x.cols() <= 1 << 24, rms = call.rms;
   const std::vector<float> x = row_of(call.x, row);
   const Scale scale = in_vectors ? vectorized(x, call.eps, rms, notes) : by_moments(x, call.eps, rms, notes);
@@ -209,12 +209,12 @@ void norm_row(Call& call, int row, int col, Notes* notes) {
   if (call.result.mean) store_row(*call.result.mean, row, std::span(&scale.mean, 1));
 }
 
-Norm norm(Call call, int threads) {
+Norm norm(NormCall call, int threads) {
   for_each_row(call.x.rows(), threads, [&](int row) { norm_row(call, row, 0, nullptr); });
   return std::move(call.result);
 }
 
-OperatorTrace trace_norm(Call call, int row, int col) {
+OperatorTrace trace_norm(NormCall call, int row, int col) {
   return trace_of(call.rms ? "rms_norm" : "layer_norm", call.result.out, row, col,
                   [&](Notes& notes) { norm_row(call, row, col, &notes); });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../gemm/f32.hpp"
+#include "bitmma/core/bits.hpp"
 #include "bitmma/formats/matrix.hpp"
 #include "bitmma/operators/rows.hpp"
 #include "notes.hpp"
@@ -41,11 +42,6 @@ void narrow(std::span<const uint32_t> from, Format format, std::span<uint32_t> t
 /// Bytes between the last address that is a multiple of `unit` bytes, a power of two, and the first of a row.
 inline int64_t misalignment(int64_t row, int64_t cols, int64_t bytes, int64_t unit) {
   return row % unit * (cols % unit) * bytes % unit;
-}
-
-template <typename A, typename B>
-constexpr auto ceil_div(A a, B b) {
-  return (a + b - 1) / b;
 }
 
 /// Throws Error when there are other rows than the matrix has.

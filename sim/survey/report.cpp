@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "../core/ascii.hpp"
 #include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
@@ -204,7 +205,6 @@ std::string digest_of(const TensorFile& file) {
 
 /// "580.159.04", "13.0".
 bool is_version_number(std::string_view text) {
-  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
   return text.find('.') != std::string_view::npos && is_digit(text.front()) && is_digit(text.back()) &&
          std::ranges::all_of(text, [&](char letter) { return letter == '.' || is_digit(letter); });
 }

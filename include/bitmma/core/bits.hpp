@@ -5,6 +5,7 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -18,8 +19,11 @@ constexpr uint64_t low_mask(int width_bits) {
   return width_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << width_bits) - 1;
 }
 
+/// value / unit, rounded up.
+constexpr auto ceil_div(std::integral auto value, std::integral auto unit) { return (value + unit - 1) / unit; }
+
 /// The smallest multiple of `unit` that is at least `value`.
-constexpr int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr int64_t round_up(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
 
 struct BitField {
   std::string_view name;

@@ -16,7 +16,7 @@ constexpr auto kinds_or_none = optional_kind_names_of(std::make_index_sequence<m
 
 bool has_scales(const MmaSync& one) { return one.has_scales(); }
 
-constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
+constexpr auto fields_of_mma_sync = std::to_array<NamedField<MmaSync>>({
     word<&MmaSync::kind, kinds_or_none>("kind", ".kind of 8-, 6- and 4-bit types, with or without block scales"),
     number<&MmaSync::m>("m", "rows of A and D: 16, or 8"),
     number<&MmaSync::n>("n", "columns of B and D: 8"),
@@ -55,7 +55,7 @@ constexpr auto fields_of_mma_sync = std::to_array<Field<MmaSync>>({
 
 }  // namespace
 
-std::span<const Field<MmaSync>> instruction_fields(const MmaSync&) { return fields_of_mma_sync; }
+std::span<const NamedField<MmaSync>> instruction_fields(const MmaSync&) { return fields_of_mma_sync; }
 
 MmaSync defaults_for(const MmaSync& given, const IsGiven& is_given) {
   const Format a = is_given("a") ? given.a : MmaSync{.kind = given.kind}.a;

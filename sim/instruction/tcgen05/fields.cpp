@@ -16,7 +16,7 @@ constexpr auto kind_names_of(std::index_sequence<i...>) {
 }
 constexpr auto kinds = kind_names_of(std::make_index_sequence<mma_kinds.size()>());
 /// "a::fill", "b0::use".
-constexpr Field<Tcgen05Mma> collector{
+constexpr NamedField<Tcgen05Mma> collector{
     .name = "collector",
     .meaning = ".collector of A, or of B with .ws: a buffer and its operation",
     .get = [](const Tcgen05Mma& one) -> FieldValue {
@@ -47,7 +47,7 @@ constexpr Field<Tcgen05Mma> collector{
 
 bool has_block_scales(const Tcgen05Mma& one) { return info(one.kind).has_block_scales; }
 
-constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
+constexpr auto fields_of_tcgen05 = std::to_array<NamedField<Tcgen05Mma>>({
     word<&Tcgen05Mma::kind, kinds>("kind", "the legal types of A and B, and whether there are block scales"),
     number<&Tcgen05Mma::cta_group>("cta_group", "CTAs that work together: 1 or 2"),
     flag<&Tcgen05Mma::weight_stationary>("ws", ".ws, the weight-stationary form"),
@@ -104,7 +104,7 @@ constexpr auto fields_of_tcgen05 = std::to_array<Field<Tcgen05Mma>>({
         .described(),
 });
 
-constexpr std::array idesc{Field<Tcgen05Mma>{
+constexpr std::array idesc{NamedField<Tcgen05Mma>{
     .name = "idesc",
     .meaning = "the instruction descriptor",
     .get = [](const Tcgen05Mma& one) -> FieldValue { return int64_t{idesc_of(one)}; },
@@ -118,10 +118,10 @@ constexpr std::array idesc{Field<Tcgen05Mma>{
 
 }  // namespace
 
-std::span<const Field<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&) { return fields_of_tcgen05; }
+std::span<const NamedField<Tcgen05Mma>> instruction_fields(const Tcgen05Mma&) { return fields_of_tcgen05; }
 
 template <>
-std::span<const Field<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&) {
+std::span<const NamedField<Tcgen05Mma>> descriptor_field(const Tcgen05Mma&) {
   return idesc;
 }
 

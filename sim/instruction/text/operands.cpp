@@ -95,10 +95,10 @@ Fit fit_of(const OperandRow& row, std::string_view text, const Instruction& inst
   return is_name(text) ? Fit::name : value && contains(row.immediates[0], *value) ? Fit::right : Fit::near;
 }
 
-class Reader {
+class OperandReader {
  public:
-  Reader(const Grammar& grammar, std::span<const std::string_view> texts, Instruction& instruction,
-         std::vector<Violation>& violations, bool may_have_register_ids)
+  OperandReader(const Grammar& grammar, std::span<const std::string_view> texts, Instruction& instruction,
+                std::vector<Violation>& violations, bool may_have_register_ids)
       : grammar_(grammar),
         texts_(texts),
         instruction_(instruction),
@@ -302,7 +302,7 @@ std::vector<StatementOperand> operands_of(const Grammar& grammar, const Instruct
 std::vector<StatementOperand> parse_operands(const Grammar& grammar, std::span<const std::string_view> texts,
                                              Instruction& instruction, std::vector<Violation>& violations,
                                              bool may_have_register_ids) {
-  return Reader(grammar, texts, instruction, violations, may_have_register_ids).read();
+  return OperandReader(grammar, texts, instruction, violations, may_have_register_ids).read();
 }
 
 }  // namespace bitmma::syntax

@@ -5,14 +5,14 @@
 #include <charconv>
 #include <limits>
 
+#include "../../core/ascii.hpp"
 #include "bitmma/core/text.hpp"
 
 namespace bitmma::syntax {
 namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
+bool starts_name(char c) { return is_letter(c) || c == '_' || c == '$'; }
 
 }  // namespace
 
@@ -32,8 +32,8 @@ std::string shown(std::string_view text) {
 bool is_name(std::string_view text) {
   const bool placeholder = text.starts_with('%');  // also "%0" of inline assembly
   if (placeholder) text.remove_prefix(1);
-  if (text.empty() || !(is_letter(text.front()) || (placeholder && is_digit(text.front())))) return false;
-  return std::ranges::all_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '.'; });
+  if (text.empty() || !(starts_name(text.front()) || (placeholder && is_digit(text.front())))) return false;
+  return std::ranges::all_of(text, [](char c) { return starts_name(c) || is_digit(c) || c == '.'; });
 }
 
 std::optional<int64_t> integer(std::string_view text) {

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 3> source_formats{"", "b4x16_p64", "b6x16
 static_assert(static_cast<int>(MoveKind::ld_red) + 1 == moves.size());
 
 /// "32x32b" for ld and st, "64x128b.warpx2::02_13" for cp.
-constexpr Field<TmemMove> shape{
+constexpr NamedField<TmemMove> shape{
     .name = "shape",
     .meaning = "ld, ld.red and st: the block that a warp moves; cp: the block that is copied, with .multicast",
     .get = [](const TmemMove& one) -> FieldValue {
@@ -42,7 +42,7 @@ bool is_split(const TmemMove& one) { return one.has_registers() && one.ldst.shap
 bool reduces(const TmemMove& one) { return one.kind == MoveKind::ld_red; }
 bool copies(const TmemMove& one) { return one.kind == MoveKind::cp; }
 
-constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
+constexpr auto fields_of_tmem_move = std::to_array<NamedField<TmemMove>>({
     word<&TmemMove::kind, moves>("kind", "the instruction: tcgen05.ld, .st, .cp, .shift or .ld.red"),
     number<&TmemMove::cta_group>("cta_group", "cp and shift: CTAs that work together, 1 or 2")
         .where([](const TmemMove& one) { return !one.has_registers(); }),
@@ -104,7 +104,7 @@ constexpr auto fields_of_tmem_move = std::to_array<Field<TmemMove>>({
 
 }  // namespace
 
-std::span<const Field<TmemMove>> instruction_fields(const TmemMove&) { return fields_of_tmem_move; }
+std::span<const NamedField<TmemMove>> instruction_fields(const TmemMove&) { return fields_of_tmem_move; }
 
 TmemMove defaults_for(const TmemMove& given, const IsGiven& is_given) {
   LdSt ldst = TmemMove{.kind = given.kind}.ldst;

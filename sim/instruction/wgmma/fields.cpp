@@ -12,7 +12,7 @@ bool may_negate(const Wgmma& one) {
   return !form || form->negate;
 }
 
-constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
+constexpr auto fields_of_wgmma = std::to_array<NamedField<Wgmma>>({
     number<&Wgmma::m>("m", "rows of A and D: 64"),
     number<&Wgmma::n>("n", "columns of B and D: 8..256 in steps of 8; for integers and bits in steps of 16 from 32 on"),
     format<&Wgmma::d>("d", "type of C and D; default f32, for integers and bits s32"),
@@ -39,7 +39,7 @@ constexpr auto fields_of_wgmma = std::to_array<Field<Wgmma>>({
 
 }  // namespace
 
-std::span<const Field<Wgmma>> instruction_fields(const Wgmma&) { return fields_of_wgmma; }
+std::span<const NamedField<Wgmma>> instruction_fields(const Wgmma&) { return fields_of_wgmma; }
 
 Wgmma defaults_for(const Wgmma& given, const IsGiven&) {
   const bool is_integer = info(given.a).kind != NumberKind::floating;
