@@ -50,9 +50,8 @@ BITMMA_INLINE void copy_cells(const CellCopy& given) {
   const CellCopy of = given;
   for (int row = 0; row < of.rows; ++row) {
     if (of.first[row] == CellCopy::no_row) continue;
-    uint32_t* const cells = of.cells + of.first[row] + of.offset;
-    uint32_t* const codes = of.codes + static_cast<ptrdiff_t>(row) * of.stride;
-#pragma GCC ivdep
+    uint32_t* const __restrict cells = of.cells + of.first[row] + of.offset;
+    uint32_t* const __restrict codes = of.codes + static_cast<ptrdiff_t>(row) * of.stride;
     for (int i = 0; i < of.cols; ++i) {
       if constexpr (gathers) codes[i] = cells[i] & of.used;
       else cells[i] = (cells[i] & ~of.used) | codes[i];
