@@ -38,7 +38,27 @@ void simulate_case(benchmark::State& state, const cli::BenchCase& one) {
   count(state, one);
 }
 
-void multiply_matrices(benchmark::State& state, const cli::BenchProduct& one, int threads) {
+/// Of an mma.sync, a batch.
+void execute_prepared(benchmark::State& state, const cli::BenchCase& one) {
+  cli::BenchMachine machine(one);
+  for (auto _ : state) machine.execute_prepared();
+}
+double calls_of_prepared(const cli::BenchCase& one) {
+  return mma_of(one.instruction).family == Family::mma_sync ? cli::BenchMachine::prepared_batch : 1;
+}
+
+/// The loops of an instruction set, until the end of the scope.
+class CpuTarget {
+ public:
+  explicit CpuTarget(std::string_view target) : usual_(cpu_target()) { use_cpu_target(target); }
+  ~CpuTarget() { use_cpu_target(usual_); }
+
+ private:
+  std::string_view usual_;
+};
+
+void multiply_matrices(benchmark::State& state, const cli::BenchProduct& one, int threads, std::string_view target) {
+  const CpuTarget loops(target);
   const GemmInputs inputs = one.inputs();
   for (auto _ : state) benchmark::DoNotOptimize(gemm(one.plan, inputs, threads));
   state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
@@ -86,8 +106,7 @@ void count_values(benchmark::State& state) {
 }
 
 void compute_words(benchmark::State& state, std::string_view name, std::string_view target) {
-  const std::string_view usual = cpu_target();
-  use_cpu_target(target);
+  const CpuTarget loops(target);
   const MathInstruction instruction = parse_math_instruction(name);
   const std::vector<uint32_t> words = bench_words();
   std::vector<uint32_t> results(words.size());
@@ -95,7 +114,6 @@ void compute_words(benchmark::State& state, std::string_view name, std::string_v
     compute(instruction, words, {}, {}, results);
     benchmark::ClobberMemory();
   }
-  use_cpu_target(usual);
   count_values(state);
 }
 
@@ -172,21 +190,26 @@ class Table : public benchmark::ConsoleReporter {
       return found == seconds_.end() ? 0.0 : found->second;
     };
     fmt::print(
-        "\n| case | us | ns/output | 1e9 terms/s | gather us | multiply us | Eigen us | of Eigen | of linear "
+        "\n| case | prepared us | us | gather us | multiply us | Eigen us | prepared, of Eigen | 1e9 terms/s | of "
+        "linear "
         "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (const cli::BenchCase& one : cli::bench_cases()) {
-      const double whole = seconds(one, "simulate"), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+      const double whole = seconds(one, "simulate"), prepared = seconds(one, "prepared") / calls_of_prepared(one),
+                   eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name,
-                 whole * 1e6, whole * 1e9 / one.outputs(), one.terms() / whole / 1e9, seconds(one, "gather") * 1e6,
-                 seconds(one, "multiply") * 1e6, eigen * 1e6, whole / eigen, whole / all / hardware_threads());
+      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} | {:.2f} |\n", one.name,
+                 prepared * 1e6, whole * 1e6, seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6,
+                 prepared / eigen, one.terms() / prepared / 1e9, whole / all / hardware_threads());
     }
-    fmt::print("\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | of linear |\n|---|---|---|---|---|---|\n");
+    fmt::print(
+        "\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | with AVX2, of Eigen | of linear "
+        "|\n|---|---|---|---|---|---|---|\n");
     for (const cli::BenchProduct& one : cli::bench_products()) {
-      const double whole = seconds(one, "multiply"), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+      const double whole = seconds(one, cpu_target()), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e3,
-                 one.terms() / whole / 1e9, eigen * 1e3, whole / eigen, whole / all / hardware_threads());
+      fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e3,
+                 one.terms() / whole / 1e9, eigen * 1e3, whole / eigen, seconds(one, "x86-64-v3") / eigen,
+                 whole / all / hardware_threads());
     }
     fmt::print("\n| function | with | 1e6 values/s | of C's | of libmvec's |\n|---|---|---|---|---|\n");
     for (const WordBench& one : word_benches) {
@@ -224,6 +247,7 @@ int main(int argc, char** argv) {
     };
     add("simulate", [one](benchmark::State& state) { simulate_case(state, one); });
     add("all_threads", [one](benchmark::State& state) { simulate_case(state, one); })->Threads(hardware_threads());
+    add("prepared", [one](benchmark::State& state) { execute_prepared(state, one); });
     add("gather", [one](benchmark::State& state) {
       const cli::BenchMachine machine(one);
       for (auto _ : state) machine.gather();
@@ -242,9 +266,11 @@ int main(int argc, char** argv) {
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
     };
-    add("multiply", [one](benchmark::State& state) { multiply_matrices(state, one, 1); });
+    for (const std::string_view target : cpu_targets())
+      add(target, [=](benchmark::State& state) { multiply_matrices(state, one, 1, target); });
     add("eigen", yardstick_of_matrices);
-    add("all_threads", [one](benchmark::State& state) { multiply_matrices(state, one, hardware_threads()); });
+    add("all_threads",
+        [one](benchmark::State& state) { multiply_matrices(state, one, hardware_threads(), cpu_target()); });
   }
   for (const WordBench& one : word_benches) {
     const auto add = [&](std::string_view part, auto function) {

@@ -104,6 +104,7 @@ BenchMachine::BenchMachine(const Instruction& instruction) : BenchMachine(instru
 BenchMachine::BenchMachine(const Instruction& instruction, Target target)
     : instruction_(instruction),
       target_(target),
+      prepared_(instruction, target),
       model_(model_for(instruction, target)),
       operands_(random_operands(instruction, target, Distribution::normal, 1, 0)) {
   const OperandLayout layout = layout_for(mma_of(instruction));
@@ -112,17 +113,36 @@ BenchMachine::BenchMachine(const Instruction& instruction, Target target)
   for (const FieldRule& rule : fields_of(instruction)) {
     if (rule.access != Access::read) written_.push_back(rule.field);
   }
+  d_.resize(static_cast<size_t>(prepared_.words().d) * prepared_batch);
+}
+
+/// D becomes C of the next call, as in a loop over K. The chain restarts periodically, before the sums overflow.
+void BenchMachine::begin_chain_again() {
+  constexpr int chain = 64;
+  if (++simulated_ % chain != 0) return;
+  for (const Field field : written_) std::ranges::copy(before_.words(field), state_.writable_words(field).begin());
 }
 
 void BenchMachine::simulate() {
-  // D becomes C of the next call, as in a loop over K. The chain restarts periodically, before the sums overflow.
-  constexpr int chain = 64;
-  if (++simulated_ % chain == 0) {
-    for (const Field field : written_) {
-      std::ranges::copy(before_.words(field), state_.writable_words(field).begin());
-    }
-  }
+  begin_chain_again();
   execute(instruction_, target_, state_);
+}
+
+void BenchMachine::execute_prepared() {
+  if (d_.empty()) {
+    begin_chain_again();
+    return prepared_.execute(state_);
+  }
+  const auto words = [&](Field field) -> RegisterView {
+    return before_.has(field) ? before_.words(field).data() : nullptr;
+  };
+  prepared_.execute_batch(prepared_batch,
+                          {.a = words(Field::a_regs),
+                           .b = words(Field::b_regs),
+                           .c = words(Field::accumulator),
+                           .scale_a = words(Field::scale_a),
+                           .scale_b = words(Field::scale_b)},
+                          d_.data(), prepared_.words().d);
 }
 
 void BenchMachine::gather() const { static_cast<void>(gather_operands(instruction_, target_, before_)); }

@@ -8,6 +8,7 @@
 
 #include "bitmma/gemm/gemm.hpp"
 #include "bitmma/instruction/execute.hpp"
+#include "bitmma/instruction/prepared.hpp"
 
 namespace bitmma::cli {
 
@@ -28,22 +29,29 @@ std::vector<BenchCase> bench_cases();
 /// One case in memory, and the steps of its simulation.
 class BenchMachine {
  public:
+  static constexpr int prepared_batch = 64;
+
   explicit BenchMachine(const BenchCase& one) : BenchMachine(one.instruction, one.target) {}
   explicit BenchMachine(const Instruction& instruction);
   BenchMachine(const Instruction& instruction, Target target);
 
-  void simulate();        // everything: gather, decode, dot products, rounding, scatter
-  void gather() const;    // images, registers and Tensor Memory -> logical operands
-  void multiply() const;  // decode, dot products, rounding
+  void simulate();          // everything: gather, decode, dot products, rounding, scatter
+  void execute_prepared();  // the same, prepared; mma.sync: `prepared_batch` products from registers
+  void gather() const;      // images, registers and Tensor Memory -> logical operands
+  void multiply() const;    // decode, dot products, rounding
 
  private:
+  void begin_chain_again();
+
   Instruction instruction_;
   Target target_;
+  Prepared prepared_;
   const AccumulatorModel& model_;
   Operands operands_;
   State before_;  // the initial state
   State state_;   // the state on which simulate() acts
   std::vector<Field> written_ = {};
+  std::vector<uint32_t> d_ = {};  // registers of a batch
   int simulated_ = 0;
 };
 
