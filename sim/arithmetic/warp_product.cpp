@@ -120,7 +120,7 @@ WarpProduct::WarpProduct(const AccumulatorModel& model, Format a, Format b, int 
       places_of_k_(static_cast<size_t>(k)),
       output_(info(model.output == Format::s32 ? Format::f32 : model.output), model.output_fraction_bits) {
   for_each_step(model, k, [&](const KStep& step) {
-    steps_.push_back({.place = places_, .terms = step.count});
+    steps_.push_back({.first = step.first, .terms = step.count, .at = places_});
     for (int i = 0; i < step.count; ++i) places_of_k_[static_cast<size_t>(step.term(i))] = places_ + i;
     places_ += kernels::round_up(step.count, kernels::fused_codes);
   });
@@ -155,15 +155,29 @@ bool WarpProduct::sum_floats(Codes& codes) const {
     add_c_last(model_.output, codes.c, codes.d);
     return true;
   }
+  const kernels::Kernels& loops = kernels::kernels();
+  if (const kernels::SumWarp sum = loops.sum_warp[kernels::loop_of(model_)]) {
+    if (sum({.of_rows = {b_.constants, b_.normal, codes.b.data()},
+             .of_cols = {a_.constants, a_.normal, codes.a.data()},
+             .places = places_,
+             .steps = steps_,
+             .c = model_.c_last ? nullptr : codes.c.data(),
+             .fraction_bits = model_.fraction_bits,
+             .floor_exponent = kernels::floor_of(model_),
+             .output = output_,
+             .d = codes.d.data()}))
+      return false;
+    if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
+    return true;
+  }
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;
   alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;
-  const kernels::Kernels& loops = kernels::kernels();
   const uint32_t* c = model_.c_last ? nullptr : codes.c.data();
-  for (const Step& step : steps_) {
+  for (const kernels::ChainStep& step : steps_) {
     a.negative.fill(0), b.negative.fill(0);
     const bool a_special = loops.decode({.format = a_.constants,
-                                         .codes = codes.a.data() + step.place * cols,
+                                         .codes = codes.a.data() + step.at * cols,
                                          .codes_stride = cols,
                                          .rows = step.terms,
                                          .cols = cols,
@@ -177,7 +191,7 @@ bool WarpProduct::sum_floats(Codes& codes) const {
                                          .negative_of_row = nullptr,
                                          .negative_of_col = a.negative.data()});
     const bool b_special = loops.decode({.format = b_.constants,
-                                         .codes = codes.b.data() + step.place,
+                                         .codes = codes.b.data() + step.at,
                                          .codes_stride = places_,
                                          .rows = rows,
                                          .cols = kernels::round_up(step.terms, kernels::fused_codes),

@@ -24,7 +24,7 @@ namespace bitmma {
 class WarpProduct {
  public:
   /// D^T has eight rows of sixteen columns, of which m = 8 uses eight.
-  static constexpr int rows = 8, cols = 16, most_places = 64;
+  static constexpr int rows = kernels::warp_rows, cols = kernels::warp_cols, most_places = kernels::most_warp_places;
   /// Codes of A^T, B^T, C^T and D^T: rows of `cols`, but B^T has rows of places().
   using Accumulator = std::array<uint32_t, rows * cols>;
   struct Codes {
@@ -46,9 +46,6 @@ class WarpProduct {
   bool multiply(Codes& codes) const;
 
  private:
-  struct Step {
-    int place = 0, terms = 0;
-  };
   struct Side {
     Format format = Format::f16;
     kernels::DecodeConstants constants;
@@ -66,7 +63,7 @@ class WarpProduct {
   bool saturate_, may_be_exact_ = false;
   int places_ = 0, terms_per_part_ = 0;
   std::vector<int> places_of_k_ = {};
-  std::vector<Step> steps_ = {};
+  std::vector<kernels::ChainStep> steps_ = {};
   kernels::OutputConstants output_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One table of loops per instruction set, all compiled from one source, and the table in use. Only this file includes
-// the bodies (chain.hpp, decode.hpp, fma_chain.hpp, fused.hpp, groups.hpp, integers.hpp), which are therefore in an
-// unnamed namespace.
+// the bodies (chain.hpp, decode.hpp, fma_chain.hpp, fused.hpp, groups.hpp, integers.hpp, warp.hpp), which are therefore
+// in an unnamed namespace.
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "groups.hpp"
 #include "integers.hpp"
 #include "kernels.hpp"
+#include "warp.hpp"
 
 namespace bitmma::kernels {
 namespace {
@@ -29,6 +30,9 @@ namespace {
   constexpr ChainLoops loops{bytes / 2, loop, loop, loop};                         \
   }
 
+namespace no_warp {
+constexpr LoopsById<SumWarp> loops{};
+}
 #if defined(BITMMA_X86_BUILTINS)
 // Only AVX-512 has operations with their own rounding.
 #define BITMMA_FMA_LOOP(space, target, Number, narrow)                                                               \
@@ -54,12 +58,26 @@ BITMMA_FMA_LOOP(small, BITMMA_V4, double, true)
 BITMMA_FMA_LOOP(few_bits, BITMMA_V4, float, true)
 constexpr ChainLoops loops{32, any::loop, small::loop, few_bits::loop, true};
 }  // namespace v4_chain
+namespace v4_warp {
+BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f32(const WarpSum& job) { return sum_warp<Format::f32>(job); }
+BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f16(const WarpSum& job) { return sum_warp<Format::f16>(job); }
+bool sum_f32(const WarpSum& job) {
+  const math::IeeeEnvironment environment;
+  return in_f32(job);
+}
+bool sum_f16(const WarpSum& job) {
+  const math::IeeeEnvironment environment;
+  return in_f16(job);
+}
+constexpr LoopsById<SumWarp> loops{sum_f32, sum_f16};
+}  // namespace v4_warp
 #elif defined(__x86_64__)
 BITMMA_CHAIN_LOOPS(v4_chain, [[gnu::target("arch=x86-64-v4")]], 64)
+namespace v4_warp = no_warp;
 #endif
 
 // The table of one instruction set: compiles every body again in functions that may use the set.
-#define BITMMA_KERNELS(space, name, target, bytes, chain, narrow)                               \
+#define BITMMA_KERNELS(space, name, target, bytes, chain, narrow, warp)                         \
   namespace space {                                                                             \
   target bool decode(const Decoding& job) { return kernels::decode<bytes>(job); }               \
   target bool sum_fused_f32(const FusedSum& job) { return sum_fused<bytes, Format::f32>(job); } \
@@ -73,20 +91,20 @@ BITMMA_CHAIN_LOOPS(v4_chain, [[gnu::target("arch=x86-64-v4")]], 64)
   target void pack_row(const uint32_t* codes, int count, uint32_t* words) {                     \
     kernels::pack_row<bytes>(codes, count, words);                                              \
   }                                                                                             \
-  constexpr Kernels table{name,         decode,       {sum_fused_f32, sum_fused_f16},           \
-                          sum_groups,   sum_integers, sum_popcounts,                            \
-                          pack_bits,    pack_row,     chain::loops,                             \
-                          narrow::loops};                                                       \
+  constexpr Kernels table{name,          decode,       {sum_fused_f32, sum_fused_f16},          \
+                          warp::loops,   sum_groups,   sum_integers,                            \
+                          sum_popcounts, pack_bits,    pack_row,                                \
+                          chain::loops,  narrow::loops};                                        \
   }
 
 #if defined(__x86_64__)
 BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32)
-BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v4_narrow_chain)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v4_narrow_chain, v4_warp)
 BITMMA_CHAIN_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32)
-BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, v3_chain, v3_chain)
+BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, v3_chain, v3_chain, no_warp)
 #endif
 BITMMA_CHAIN_LOOPS(baseline_chain, , 16)
-BITMMA_KERNELS(baseline, "baseline", , 16, baseline_chain, baseline_chain)
+BITMMA_KERNELS(baseline, "baseline", , 16, baseline_chain, baseline_chain, no_warp)
 
 std::atomic<const Kernels*>& in_use() {
   static std::atomic<const Kernels*> table{supported_kernels().front()};

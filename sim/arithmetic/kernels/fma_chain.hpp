@@ -110,6 +110,16 @@ BITMMA_INLINE void f16_of_bits(const Vectors<64>::I32& codes, Vectors<64>::F32& 
                                              static_cast<uint16_t>(~0), _MM_FROUND_CUR_DIRECTION);
 }
 
+/// Eight floats, which are pairs in `half` -> doubles, and back. (For conversions of GNU vectors, GCC 12 uses halves.)
+BITMMA_INLINE void widen(const Vectors<32>::F64& half, Vectors<64>::F64& numbers) {
+  numbers = __builtin_ia32_cvtps2pd512_mask(reinterpret_cast<Vectors<32>::F32>(half), Vectors<64>::F64{},
+                                            static_cast<uint8_t>(~0), _MM_FROUND_CUR_DIRECTION);
+}
+BITMMA_INLINE void narrow(const Vectors<64>::F64& numbers, Vectors<32>::F64& half) {
+  half = reinterpret_cast<Vectors<32>::F64>(
+      __builtin_ia32_cvtpd2ps512_mask(numbers, Vectors<32>::F32{}, static_cast<uint8_t>(~0), _MM_FROUND_CUR_DIRECTION));
+}
+
 /// How a strip of 32 columns is kept. Vectors of numbers: `halves` of the strip, each 16 columns, take one vector of
 /// floats, or two of doubles, because the second half of a word's bits follows the first in the same 16 bytes. Column
 /// j of a half has the 16-bit word 2 j + half of exponents.
@@ -163,20 +173,18 @@ struct FmaLayout : FmaFormat<Number> {
     if constexpr (bytes_of_number == 4) {
       numbers[0] = half;
     } else {
-      const Vectors<64>::F32 pairs =
-          __builtin_shufflevector(half, half, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-      numbers[0] = __builtin_convertvector(__builtin_shufflevector(pairs, pairs, 0, 1, 2, 3, 4, 5, 6, 7), V);
-      numbers[1] = __builtin_convertvector(__builtin_shufflevector(pairs, pairs, 8, 9, 10, 11, 12, 13, 14, 15), V);
+      const auto pairs = reinterpret_cast<V>(half);
+      widen(__builtin_shufflevector(pairs, pairs, 0, 2, 4, 6), numbers[0]);
+      widen(__builtin_shufflevector(pairs, pairs, 1, 3, 5, 7), numbers[1]);
     }
   }
   BITMMA_INLINE static void join(const V* numbers, Vectors<64>::F32& half) {
     if constexpr (bytes_of_number == 4) {
       half = numbers[0];
     } else {
-      using Half = Vectors<32>::F32;
-      half =
-          __builtin_shufflevector(__builtin_convertvector(numbers[0], Half), __builtin_convertvector(numbers[1], Half),
-                                  0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+      Vectors<32>::F64 pairs[2];
+      narrow(numbers[0], pairs[0]), narrow(numbers[1], pairs[1]);
+      half = reinterpret_cast<Vectors<64>::F32>(__builtin_shufflevector(pairs[0], pairs[1], 0, 4, 1, 5, 2, 6, 3, 7));
     }
   }
 
@@ -190,18 +198,18 @@ struct FmaLayout : FmaFormat<Number> {
     const I32 normal = reinterpret_cast<I32>(__builtin_convertvector(significand, Vectors<64>::F32)),
               sign = from.sign & std::numeric_limits<int32_t>::min();
     const int d = enlarge ? 1 << (Format::mantissa_bits - Format::above) : 0;
-    if constexpr (bytes_of_number == 4) {
-      store((normal + (exponent << 23) + d) | sign, to);
+    if constexpr (bytes_of_number == 4) store((normal + (exponent << 23) + d) | sign, to);
+    else put<natural>(((normal >> 3) + ((exponent + (Format::bias - 127)) << 20)) | sign, I32{} + d, to);
+  }
+  /// The two words of doubles.
+  template <bool natural>
+  BITMMA_INLINE static void put(const I32& high, const I32& low, int32_t* to) {
+    if constexpr (natural) {
+      store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), to);
+      store(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), to + 16);
     } else {
-      const I32 high = ((normal >> 3) + ((exponent + (Format::bias - 127)) << 20)) | sign, low = I32{} + d;
-      if constexpr (natural) {
-        store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), to);
-        store(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
-              to + 16);
-      } else {
-        store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29), to);
-        store(__builtin_shufflevector(low, high, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31), to + 16);
-      }
+      store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29), to);
+      store(__builtin_shufflevector(low, high, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31), to + 16);
     }
   }
 };
@@ -318,8 +326,8 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
 }
 
 /// Runs the steps for four rows of a strip. `plain` as in ChainState; otherwise C and results may also be infinite or
-/// subnormal.
-template <typename Number, bool narrow, bool plain, Format output>
+/// subnormal. With `two_rows`, for eight rows of 16 columns: the second half of a strip's row is row + 4 (warp.hpp).
+template <typename Number, bool narrow, bool plain, Format output, bool two_rows = false>
 struct FmaSteps {
   using Layout = FmaLayout<Number>;
   using Exponents = FmaExponents<Number, narrow>;
@@ -332,6 +340,7 @@ struct FmaSteps {
   using F32 = Vectors<64>::F32;
   static constexpr int rows = 4, vectors = Layout::vectors, strip = Layout::strip, lanes = 16;
   static_assert(rows == chain_rows);
+  static constexpr int second_row = two_rows ? 4 : 0, second_cols = two_rows ? 0 : lanes;  // of the second half
   static constexpr bool is_float = std::is_same_v<Number, float>;
   using Bit = std::conditional_t<is_float, uint32_t, uint64_t>;
   static constexpr Bit sign_bit = Bit{1} << (8 * sizeof(Number) - 1),
@@ -373,7 +382,7 @@ struct FmaSteps {
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half)
-        load(codes[r][half], c + static_cast<size_t>(r) * job.d_stride + half * lanes);
+        load(codes[r][half], c + static_cast<size_t>(r + half * second_row) * job.d_stride + half * second_cols);
     }
   }
   BITMMA_INLINE static void store_d(const ChainSum& job, int row, const Codes& codes) {
@@ -396,7 +405,7 @@ struct FmaSteps {
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half)
-        store(codes[r][half], d + static_cast<size_t>(r) * job.d_stride + half * lanes);
+        store(codes[r][half], d + static_cast<size_t>(r + half * second_row) * job.d_stride + half * second_cols);
     }
   }
 
@@ -469,6 +478,22 @@ struct FmaSteps {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) largest[r] = lowest;
       raise_to_products(a, job.a_stride, b, step.terms, largest);
+    }
+  }
+
+  /// Counts the negative products of a step with a bit per term in the halves of two words.
+  BITMMA_INLINE static void count_negative(const uint32_t* a, const uint32_t* b, int terms, U32 (&count)[rows]) {
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) count[r] = U32{};
+    for (int word = 0; word < (terms + 15) / 16; ++word, a += rows, b += lanes) {
+      U32 of_b;
+      load(of_b, b);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        U32 signs = of_b ^ a[r];
+        count_in_halves<64>(signs);
+        count[r] += signs;
+      }
     }
   }
 
@@ -551,17 +576,22 @@ struct FmaSteps {
   BITMMA_INLINE static void add_products(const ChainSum& job, int row, const ChainStep& step, V (&sum)[rows][vectors]) {
     const Bit* const a = reinterpret_cast<const Bit*>(job.a_number) +
                          static_cast<size_t>(row) * static_cast<size_t>(job.a_stride) + step.at;
-    const Number* b = reinterpret_cast<const Number*>(job.b_number) + static_cast<size_t>(step.at) * strip;
+    constexpr int vectors_of_b = two_rows ? Layout::vectors_of_half : vectors;
+    const Number* b =
+        reinterpret_cast<const Number*>(job.b_number) + static_cast<size_t>(step.at) * vectors_of_b * Layout::lanes;
     const int a_stride = job.a_stride, terms = step.terms;
-    for (int term = 0; term < terms; ++term, b += strip) {
-      V of_b[vectors];
+    for (int term = 0; term < terms; ++term, b += vectors_of_b * Layout::lanes) {
+      V of_b[vectors_of_b];
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) load(of_b[v], b + v * Layout::lanes);
+      for (int v = 0; v < vectors_of_b; ++v) load(of_b[v], b + v * Layout::lanes);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-        const V of_a = reinterpret_cast<V>(Bits{} + a[static_cast<size_t>(r) * a_stride + term]);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) multiply_add_down(of_a, of_b[v], sum[r][v]);
+        for (int v = 0; v < vectors; ++v) {
+          const int of_row = r + v / Layout::vectors_of_half * second_row;
+          const V of_a = reinterpret_cast<V>(Bits{} + a[static_cast<size_t>(of_row) * a_stride + term]);
+          multiply_add_down(of_a, of_b[v % vectors_of_b], sum[r][v]);
+        }
       }
     }
   }
@@ -576,14 +606,16 @@ struct FmaSteps {
     for (const ChainStep& step : job.steps) {
       I16 largest[rows];
       find_largest(job, row, step, largest);
-      U32 count[rows / 2];
-      count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
+      U32 count[two_rows ? rows : rows / 2];
+      if constexpr (two_rows) count_negative(a_negative, b_negative, step.terms, count);
+      else count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
       V middle[rows][vectors], sum[rows][vectors];
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
-          begin(job, v, r % 2, state.c[r][v], largest[r], count[r / 2], middle[r][v], sum[r][v], largest_c);
+          begin(job, v, two_rows ? 0 : r % 2, state.c[r][v], largest[r], count[two_rows ? r : r / 2], middle[r][v],
+                sum[r][v], largest_c);
       }
       add_products(job, row, step, sum);
 #pragma GCC unroll 4
@@ -591,7 +623,7 @@ struct FmaSteps {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) finish(job, sum[r][v], middle[r][v], state.c[r][v]);
       }
-      a_negative += fma_sign_words, b_negative += fma_sign_words * lanes;
+      a_negative += two_rows ? 2 * rows : fma_sign_words, b_negative += (two_rows ? 2 : fma_sign_words) * lanes;
     }
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;

@@ -250,6 +250,26 @@ struct ChainLoops {
   bool win_single_steps = false;  // faster than sum_fused for single steps, too
 };
 
+/// All steps of one mma.sync: eight rows of B^T, `places` codes each, times A^T, which has a row of sixteen codes for
+/// each place. A step begins at place `at`, a multiple of eight, and at most 64 places are in use.
+struct WarpSum {
+  struct Side {
+    DecodeConstants format;
+    bool normal;  // as in Decoding
+    const uint32_t* codes;
+  };
+  Side of_rows, of_cols;
+  int places;
+  std::span<const ChainStep> steps;
+  const uint32_t* c;  // 8 x 16 codes, like d; or nullptr
+  int fraction_bits, floor_exponent;
+  OutputConstants output;
+  uint32_t* d;
+};
+inline constexpr int warp_rows = 8, warp_cols = 16, most_warp_places = 64, most_warp_steps = 8;
+/// Returns true if a code, or C of a step, is NaN or infinity.
+using SumWarp = bool (*)(const WarpSum& job);
+
 /// A scale as a power of two times a multiple of 2^-3. A zero has exponent_of_zero.
 struct Scale {
   int32_t significand = 0;
@@ -317,7 +337,8 @@ struct Kernels {
   std::string_view name;
   Decode decode;
   LoopsById<SumFused> sum_fused;
-  SumGroups sum_groups;  // f32, toward zero
+  LoopsById<SumWarp> sum_warp;  // nullptr where sum_fused is the best for it
+  SumGroups sum_groups;         // f32, toward zero
   SumIntegers sum_integers;
   SumPopcounts sum_popcounts;
   PackBits pack_bits;
