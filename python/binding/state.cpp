@@ -390,11 +390,12 @@ void bind_state(nb::module_& module) {
           "threads"_a, "first"_a = 0, "count"_a = -1)
       .def("compare",
            [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
-  module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target) {
+  module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target,
+                        bool on_demand) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = target_from(*target);
     const nb::gil_scoped_release release;
-    return BoundFile(read_recorded_file(path, defaults));
+    return BoundFile(read_recorded_file(path, defaults, on_demand ? 0 : InputFile::usual_most_in_memory));
   });
   module.def("read_tensors", [](const std::string& path) {
     const TensorFile file = read_tensor_file(path);

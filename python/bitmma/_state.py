@@ -520,8 +520,13 @@ def files_in(folder: str) -> list[str]:
 @public(instruction=text)
 def read(path: Path, *, instruction: str = "", target: Target | None = None) -> VectorFile:
     """Reads a vector file (docs/vectors.md). `instruction` and `target` are defaults for keys that it lacks."""
+    return _read(path, instruction, target)
+
+
+def _read(path: Path, instruction: str, target: Target | None, on_demand: bool = False) -> VectorFile:
+    """`on_demand`: reads only the header, and tensors when they are used; otherwise files up to 64 MiB at once."""
     try:
-        return VectorFile(_core.read(path, instruction, target))
+        return VectorFile(_core.read(path, instruction, target, on_demand))
     except Error as error:
         if any(one.code == "missing_instruction" for one in error.violations) \
                 and {"b", "b_t", "a"} & set(_names(str(path))):

@@ -49,7 +49,7 @@ from ._gemm import _operands, _resolved
 from ._gemm import gemm as _gemm
 from ._mma import _parsed
 from ._mma import mma as _mma
-from ._state import Case, Comparison, VectorFile, compare, files_in, golden, read, write
+from ._state import Case, Comparison, VectorFile, _read, compare, files_in, golden, write
 from ._state import verify as _verify
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
@@ -490,7 +490,7 @@ def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
 
 def _verify_unit(unit: str, path: str, first: int, count: int, instruction: str, target: str | None) -> dict[str, Any]:
     try:
-        found = _verify(read(path, instruction=instruction, target=target), first=first, count=count)
+        found = _verify(_read(path, instruction, target, on_demand=True), first=first, count=count)
     except Error as error:
         raise _named(unit, error) from None
     return found._replace(first=_shifted(found.first, first))._asdict()
@@ -516,7 +516,7 @@ def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, 
     _require_positive("cases_per_unit", cases_per_unit)
     units = []
     for path in _paths(paths):
-        cases = len(read(path, instruction=instruction, target=target))
+        cases = len(_read(path, instruction, target, on_demand=True))
         for first in range(0, cases, cases_per_unit):
             count = min(cases_per_unit, cases - first)
             key = f"{path} cases {first}..{first + count - 1}"

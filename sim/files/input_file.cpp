@@ -15,8 +15,6 @@ namespace {
 
 constexpr const char* legal = "a regular file or a pipe";
 
-/// Holds files up to this size in memory: later truncation cannot affect them. Reads larger files in blocks.
-constexpr uint64_t most_in_memory = uint64_t{64} << 20;
 /// Holds up to this many bytes from a pipe in memory.
 constexpr size_t most_of_a_pipe = size_t{4} << 30;
 /// Time-out for a FIFO without a writer.
@@ -94,7 +92,8 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
 
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
+// Later truncation cannot affect a file that is held in memory.
+InputFile::InputFile(std::string path, uint64_t most_in_memory) : path_(std::move(path)) {
   require_name(path_);
   // Without O_NONBLOCK, opening a FIFO without a writer blocks for ever.
   auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

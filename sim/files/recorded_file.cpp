@@ -21,8 +21,8 @@ void RecordedFile::require_unchanged() const {
   if (vectors()) vectors()->require_unchanged();
 }
 
-RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults) {
-  return RecordedFile(read_tensor_file(path), defaults);
+RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults, uint64_t most_in_memory) {
+  return RecordedFile(read_tensor_file(path, most_in_memory), defaults);
 }
 
 Case case_at(const RecordedFile& file, int64_t index) {

@@ -206,7 +206,8 @@ class HeaderReader {
 
 class TensorReader {
  public:
-  explicit TensorReader(const std::string& path) : file_(std::make_shared<const InputFile>(path)), source_{path, {}} {}
+  TensorReader(const std::string& path, uint64_t most_in_memory)
+      : file_(std::make_shared<const InputFile>(path, most_in_memory)), source_{path, {}} {}
 
   TensorFile read() {
     const TensorBytes bytes(file_, 0, file_->size());
@@ -387,7 +388,9 @@ void TensorFile::erase(std::string_view name) {
   std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
 }
 
-TensorFile read_tensor_file(const std::string& path) { return TensorReader(path).read(); }
+TensorFile read_tensor_file(const std::string& path, uint64_t most_in_memory) {
+  return TensorReader(path, most_in_memory).read();
+}
 
 namespace {
 

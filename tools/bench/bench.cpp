@@ -195,11 +195,11 @@ class Table : public benchmark::ConsoleReporter {
         "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (const cli::BenchCase& one : cli::bench_cases()) {
       const double whole = seconds(one, "simulate"), prepared = seconds(one, "prepared") / calls_of_prepared(one),
-                   eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+                   eigen = seconds(one, "eigen");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} | {:.2f} |\n", one.name,
-                 prepared * 1e6, whole * 1e6, seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6,
-                 prepared / eigen, one.terms() / prepared / 1e9, whole / all / hardware_threads());
+      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name, prepared * 1e6,
+                 whole * 1e6, seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6,
+                 prepared / eigen, one.terms() / prepared / 1e9);
     }
     fmt::print(
         "\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | with AVX2, of Eigen | of linear "
@@ -241,12 +241,11 @@ int main(int argc, char** argv) {
   argc = static_cast<int>(end - argv);
   for (const cli::BenchCase& one : cli::bench_cases()) {
     const auto add = [&](std::string_view part, auto function) {
-      return benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
           ->Unit(benchmark::kMicrosecond)
           ->UseRealTime();
     };
     add("simulate", [one](benchmark::State& state) { simulate_case(state, one); });
-    add("all_threads", [one](benchmark::State& state) { simulate_case(state, one); })->Threads(hardware_threads());
     add("prepared", [one](benchmark::State& state) { execute_prepared(state, one); });
     add("gather", [one](benchmark::State& state) {
       const cli::BenchMachine machine(one);

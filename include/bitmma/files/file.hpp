@@ -17,12 +17,14 @@ namespace bitmma {
 
 class Descriptor;
 
-/// Bytes that any number of threads can read by offset. Files up to 64 MiB, pipes and in-memory data are held in
+/// Bytes that any number of threads can read by offset. Files up to a size, pipes and in-memory data are held in
 /// memory; a larger file stays open, and read() reads blocks of it.
 class InputFile {
  public:
+  static constexpr uint64_t usual_most_in_memory = uint64_t{64} << 20;
+
   /// Throws Error naming the path if it cannot be opened, is a folder or a device, or is a FIFO without a writer.
-  explicit InputFile(std::string path);
+  explicit InputFile(std::string path, uint64_t most_in_memory = usual_most_in_memory);
   explicit InputFile(std::vector<uint8_t> bytes);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -38,7 +38,8 @@ class RecordedFile {
   std::variant<VectorFile, WholeTile> file_ = {};
 };
 
-RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults = {});
+RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults = {},
+                                uint64_t most_in_memory = InputFile::usual_most_in_memory);
 
 /// Like the functions for vector files and whole tiles (vector_file.hpp, whole_tile.hpp, compare.hpp).
 Case case_at(const RecordedFile& file, int64_t index);

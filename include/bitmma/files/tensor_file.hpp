@@ -89,7 +89,7 @@ struct [[nodiscard]] TensorFile {
 /// Reads and checks a file: safetensors, or an array or archive of NumPy (.npy, .npz without compression; its
 /// strings become metadata). Tensors of a large file are read on demand. Throws Error, which names the file and the
 /// field.
-TensorFile read_tensor_file(const std::string& path);
+TensorFile read_tensor_file(const std::string& path, uint64_t most_in_memory = InputFile::usual_most_in_memory);
 
 /// Writes the file completely or not at all. Tensors are ordered by falling element size, so that each is aligned.
 void write_tensor_file(const std::string& path, const TensorFile& file);
