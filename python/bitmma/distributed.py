@@ -416,10 +416,11 @@ def _finished(units: Iterator[_Unit], task: Callable[..., dict[str, Any]], clien
         keys[future] = unit.key
         return future
 
-    running = distributed.as_completed([submit(unit) for unit in itertools.islice(units, _at_once)], loop=client.loop)
+    # With results: asking the scheduler for one result after the other would take longer than short units.
+    running = distributed.as_completed([submit(unit) for unit in itertools.islice(units, _at_once)], loop=client.loop,
+                                       with_results=True)
     try:
-        for future in running:
-            result = future.result()
+        for future, result in running:
             yield keys.pop(future), result
             running.update([submit(unit) for unit in itertools.islice(units, 1)])
     finally:

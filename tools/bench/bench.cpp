@@ -38,13 +38,9 @@ void simulate_case(benchmark::State& state, const cli::BenchCase& one) {
   count(state, one);
 }
 
-/// Of an mma.sync, a batch.
 void execute_prepared(benchmark::State& state, const cli::BenchCase& one) {
   cli::BenchMachine machine(one);
   for (auto _ : state) machine.execute_prepared();
-}
-double calls_of_prepared(const cli::BenchCase& one) {
-  return mma_of(one.instruction).family == Family::mma_sync ? cli::BenchMachine::prepared_batch : 1;
 }
 
 /// The loops of an instruction set, until the end of the scope.
@@ -194,7 +190,8 @@ class Table : public benchmark::ConsoleReporter {
         "linear "
         "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (const cli::BenchCase& one : cli::bench_cases()) {
-      const double whole = seconds(one, "simulate"), prepared = seconds(one, "prepared") / calls_of_prepared(one),
+      const double whole = seconds(one, "simulate"),
+                   prepared = seconds(one, "prepared") / cli::BenchMachine(one).prepared_products(),
                    eigen = seconds(one, "eigen");
       if (whole == 0) continue;
       fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name, prepared * 1e6,

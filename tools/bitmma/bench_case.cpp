@@ -113,7 +113,7 @@ BenchMachine::BenchMachine(const Instruction& instruction, Target target)
   for (const FieldRule& rule : fields_of(instruction)) {
     if (rule.access != Access::read) written_.push_back(rule.field);
   }
-  d_.resize(static_cast<size_t>(prepared_.words().d) * prepared_batch);
+  d_.resize(static_cast<size_t>(prepared_.words().d) * batch);
 }
 
 /// D becomes C of the next call, as in a loop over K. The chain restarts periodically, before the sums overflow.
@@ -136,7 +136,7 @@ void BenchMachine::execute_prepared() {
   const auto words = [&](Field field) -> RegisterView {
     return before_.has(field) ? before_.words(field).data() : nullptr;
   };
-  prepared_.execute_batch(prepared_batch,
+  prepared_.execute_batch(batch,
                           {.a = words(Field::a_regs),
                            .b = words(Field::b_regs),
                            .c = words(Field::accumulator),

@@ -29,18 +29,20 @@ std::vector<BenchCase> bench_cases();
 /// One case in memory, and the steps of its simulation.
 class BenchMachine {
  public:
-  static constexpr int prepared_batch = 64;
-
   explicit BenchMachine(const BenchCase& one) : BenchMachine(one.instruction, one.target) {}
   explicit BenchMachine(const Instruction& instruction);
   BenchMachine(const Instruction& instruction, Target target);
 
   void simulate();          // everything: gather, decode, dot products, rounding, scatter
-  void execute_prepared();  // the same, prepared; mma.sync: `prepared_batch` products from registers
+  void execute_prepared();  // the same `prepared_products()` times, prepared: a batch in registers, or one state
   void gather() const;      // images, registers and Tensor Memory -> logical operands
   void multiply() const;    // decode, dot products, rounding
 
+  int prepared_products() const { return d_.empty() ? 1 : batch; }
+
  private:
+  static constexpr int batch = 64;
+
   void begin_chain_again();
 
   Instruction instruction_;
