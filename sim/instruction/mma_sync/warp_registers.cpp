@@ -83,9 +83,9 @@ void TransposedRegisters::scatter(const uint32_t* codes, uint32_t* registers) co
 }
 
 ElementRegisters::ElementRegisters(const Fragment& fragment, bool is_transposed) {
-  const int rows = is_transposed ? fragment.cols : fragment.rows,
+  const int lines = is_transposed ? fragment.cols : fragment.rows,
             columns = is_transposed ? fragment.rows : fragment.cols;
-  for (int row = 0; row < rows; ++row) {
+  for (int row = 0; row < lines; ++row) {
     for (int col = 0; col < columns; ++col) {
       const RegisterPlace place = is_transposed ? place_of(fragment, col, row) : place_of(fragment, row, col);
       places_.push_back(
