@@ -1,7 +1,6 @@
 # Neighbours read the same headers and compile the same templates. Compiled in groups they do so once, and a build from
 # nothing takes a third less. After a change a group compiles longer than a file, so that builds with tests, which are
-# those of developers, do without. Names in the unnamed namespaces of a group must differ. The hot loops and what they
-# call stay files of their own.
+# those of developers, do without. Names in the unnamed namespaces of a group must differ.
 if(BITMMA_BUILD_TESTS OR BITMMA_SANITIZE)
   set(unity_usually OFF)
 else()

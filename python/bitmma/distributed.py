@@ -421,6 +421,8 @@ def _finished(units: Iterator[_Unit], task: Callable[..., dict[str, Any]], clien
                                        with_results=True)
     try:
         for future, result in running:
+            if isinstance(result, BaseException):  # the unit was cancelled
+                raise result
             yield keys.pop(future), result
             running.update([submit(unit) for unit in itertools.islice(units, 1)])
     finally:

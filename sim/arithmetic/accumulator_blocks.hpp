@@ -33,7 +33,8 @@ struct AccumulatorBlocks {
 };
 inline constexpr int block_rows = 16;
 
-/// The same as multiply_accumulate, with C and D where `blocks` reads and writes them. `operands` have no C.
+/// The same as multiply_accumulate, with C and D where `blocks` reads and writes them. `operands` have no C and agree
+/// with the model (require_agreement).
 void multiply_accumulate(const AccumulatorModel& model, Operands operands, const AccumulatorBlocks& blocks);
 
 // The same for some arithmetics (product.hpp, chain.hpp). They return false, and write nothing, if the product needs
@@ -63,16 +64,21 @@ void sum_by_blocks(const AccumulatorBlocks& blocks, Format output, const Operand
             most_rows = std::max(1, most_codes / stride / block_rows) * block_rows;
   thread_local kernels::Array<uint32_t> codes;
   codes.resize(static_cast<size_t>(most_rows) * static_cast<size_t>(stride));
-  std::vector<std::pair<int, int>> left;  // first row, rows
+  std::vector<std::pair<int, int>> to_redo;  // first row, rows
   for (int row = 0; row < all; row += most_rows) {
     const int rows = std::min(most_rows, all - row);
-    if (blocks.read) blocks.read(row, rows, codes.data(), stride);
+    if (blocks.read) {
+      blocks.read(row, rows, codes.data(), stride);
+      // The loops read whole vectors, in which a NaN of an earlier product would count.
+      for (int i = 0; i < rows && cols < stride; ++i)
+        std::fill_n(codes.data() + static_cast<size_t>(i) * static_cast<size_t>(stride) + cols, stride - cols, 0);
+    }
     const bool has_c = static_cast<bool>(blocks.read);
     if (sum(AccumulatorBlock{.row = row, .rows = rows, .codes = codes.data(), .stride = stride, .has_c = has_c}))
-      left.emplace_back(row, rows);
+      to_redo.emplace_back(row, rows);
     else blocks.write(row, rows, codes.data(), stride);
   }
-  for (const auto& [row, rows] : left) {
+  for (const auto& [row, rows] : to_redo) {
     Operands block = block_of(operands, row, rows, 0, cols);
     if (blocks.read) {
       block.c = unfilled_matrix(output, rows, cols);

@@ -102,16 +102,17 @@ class FusedChain {
     }
   }
 
-  /// A single step by blocks, or in place. Those with NaN, infinity or C of a size that the loop does not support
-  /// become redo(their operands). Returns false, and writes nothing, if it needs another way.
+  /// A single step by blocks, or in place. Those with a C that is NaN, infinite or of a size that the loop does not
+  /// support become redo(their operands). Returns false, and writes nothing, if it needs another way: operands with NaN
+  /// or infinity do.
   template <typename Redo>
   bool run_step(const Operands& operands, const AccumulatorBlocks& blocks, const Redo& redo) {
     plain_ = !blocks.read && model_.output == Format::f32;
     const bool is_in_place = blocks.in_place && model_.output == Format::f32 && block_.cols == stride_;
     in_fragment_ = is_in_place && blocks.in_place->is_fragment;
     const Chunk chunk = decode_steps(at_.steps, at_.steps.front().terms);
-    const bool is_special = has_special_operand();
-    if (is_in_place && !is_special) {
+    if (has_special_operand()) return false;
+    if (is_in_place) {
       in_place_ = true;
       uint32_t* const words = blocks.in_place->words;
       sum_strips(chunk, 0, rows_, blocks.read ? words : nullptr, words, blocks.in_place->stride);
@@ -121,7 +122,7 @@ class FusedChain {
     if (in_fragment_) return false;
     const auto sum = [&](const AccumulatorBlock& block) {
       sum_strips(chunk, block.row, block.rows, block.c(), block.codes, block.stride);
-      return is_special || has_special_c(block.row, block.rows);
+      return has_special_c(block.row, block.rows);
     };
     sum_by_blocks(blocks, model_.output, operands, sum, redo);
     return true;

@@ -172,7 +172,7 @@ Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
 bool fused_product(const AccumulatorModel& model, const Operands& operands, const AccumulatorBlocks& blocks) {
   if (step_by_chain(model, operands, blocks)) return true;
   const std::optional<Fused> fused = begin_fused(model, operands);
-  if (!fused) return false;
+  if (!fused || fused->any_special) return false;
   const auto sum = [&](const AccumulatorBlock& block) {
     Fused one = *fused;
     kernels::FusedSum& job = one.job;

@@ -191,7 +191,6 @@ Matrix multiply_accumulate(const AccumulatorModel& model, const Operands& operan
 
 void multiply_accumulate(const AccumulatorModel& model, Operands operands, const AccumulatorBlocks& blocks) {
   assert(!operands.c && !operands.swapped);
-  require_agreement(model, operands, Inputs::of_model);
   if (product_by_blocks(model, operands, blocks)) return;
   const int rows = operands.a.rows(), cols = operands.b.cols();
   if (blocks.read) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "../arithmetic/accumulator_blocks.hpp"
+#include "../arithmetic/checks.hpp"
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/instruction/case.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -37,17 +38,24 @@ void require_runnable(const Instruction& instruction, Target target, const State
   family::require_readable(instruction, target, fields_of(instruction), state);
 }
 
-/// Reads and multiplies everything before writing anything.
+/// Reads A and B of everything before writing anything. A single product reads C and writes D in place, in blocks.
 template <typename I>
 void run(const I& instruction, const AccumulatorModel& model, State& state) {
+  if (model.output != instruction.d) {
+    throw Error({.field = "model",
+                 .seen = fmt::format("D of type {}", info(model.output).name),
+                 .expected = fmt::format("{}, the type of the instruction's D", info(instruction.d).name)});
+  }
   if constexpr (requires { family::execute_again(instruction, model, state); }) {
     if (family::execute_again(instruction, model, state)) return;
   }
   std::vector<family::Tile> tiles = family::gather(instruction, state, &model);
   if constexpr (requires { family::accumulator(instruction, state); }) {
     Operands& operands = tiles.front().operands;
-    if (tiles.size() == 1 && !operands.swapped)
+    if (tiles.size() == 1 && !operands.swapped) {
+      require_agreement(model, operands, Inputs::of_model);
       return multiply_accumulate(model, std::move(operands), family::accumulator(instruction, state));
+    }
   }
   if (tiles.size() == 1) {
     family::scatter(instruction, tiles.front(), multiply_accumulate(model, tiles.front().operands), state);

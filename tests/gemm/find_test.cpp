@@ -118,7 +118,7 @@ TEST_CASE("a search ends by time, by plans and by its caller, and says which") {
   CHECK(stopped.candidates <= 10);
 }
 
-TEST_CASE("a search of few rows shares sums and judges every plan as gemm does") {
+TEST_CASE("a search of few rows shares sums and judges every plan as gemm does", "[whole]") {
   RandomStream random(83, 0);
   for (const Format type : {Format::bf16, Format::e4m3, Format::tf32}) {
     GemmInputs inputs{.a = random_matrix(type, 3, 712, random), .b = random_matrix(type, 712, 8, random)};

@@ -156,6 +156,17 @@ TEST_CASE("a state that borrows its buffers gives the same bits, and its owner k
   }
 }
 
+TEST_CASE("a model whose D is of another type than the instruction's is refused, and the state stays") {
+  const Instruction f32 = parse_instruction("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"),
+                    f16 = parse_instruction("wgmma.mma_async.sync.aligned.m64n32k16.f16.f16.f16");
+  for (const auto& [instruction, other] : {std::pair(f32, f16), std::pair(f16, f32)}) {
+    const State before = random_case(instruction, Target::sm_90a, {}, Distribution::normal, 1, 0).before;
+    State after = before;
+    CHECK_THROWS_AS(execute(instruction, Target::sm_90a, after, &model_for(other, Target::sm_90a)), Error);
+    CHECK(std::ranges::equal(after.words(Field::accumulator), before.words(Field::accumulator)));
+  }
+}
+
 TEST_CASE("execute computes in the accumulator what matrices give, special values and disabled lanes included") {
   std::vector<Instruction> instructions;
   for (const std::string_view types : {"k16.f32.f16.f16", "k16.f32.bf16.bf16", "k16.f16.f16.f16", "k8.f32.tf32.tf32",

@@ -296,6 +296,16 @@ def test_verify_while_a_worker_is_killed(client, folder):
     assert killed[0] not in pids_of(client).values()
 
 
+def test_units_that_somebody_cancels_have_no_result(client, folder):
+    def cancel(finished, units, unit, result):
+        client.cancel([distributed.Future(key, client) for key in list(client.futures)], force=True)
+
+    done = {}
+    with pytest.raises(concurrent.futures.CancelledError):
+        bd.verify(folder, cases_per_unit=1, client=client, done=done, progress=cancel)
+    assert done and all(isinstance(result, dict) for result in done.values())
+
+
 def test_errors_travel(client, folder, tmp_path):
     path = tmp_path / "bad.safetensors"
     whole = (folder / "x.safetensors").read_bytes()

@@ -230,7 +230,7 @@ struct ChainSum {
   // Only f32 of fma_chain.hpp: c and d are registers of 2 * rows threads, d_stride apart, for rows that pairs_rows
   // orders.
   bool in_fragment = false;
-  bool in_place = false;  // likewise: leaves out the special rows
+  bool in_place = false;  // C is D: a group with a special C keeps it
   uint8_t* special;       // per chain_rows rows of A: non-zero if C of a step was NaN or infinity
 };
 using SumChain = void (*)(const ChainSum& job);
