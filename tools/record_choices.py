@@ -89,7 +89,7 @@ def captured(run, stream):
     from capture import launched
 
     kernels, slices = launched(run, stream)
-    if slices is None:  # no kernel adds slices: if K is split all the same, the third extent of a grid counts the slices
+    if slices is None:  # If no kernel adds slices, the third extent of a grid counts them.
         slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)
     return [name for name, _, _ in kernels], slices
 

@@ -23,7 +23,8 @@ struct AccumulatorBlocks {
   std::function<void(int row, int rows, uint32_t* codes, int stride)> read = {};  // empty: there is no C
   std::function<void(int row, int rows, const uint32_t* codes, int stride)> write;
 
-  /// The same as 32-bit words in rows, or in threads of a D fragment with 16 rows per warp, which are `stride` apart.
+  /// C and D as 32-bit words that a loop can read and write itself: rows, or if `is_fragment` the registers of the
+  /// threads of a D fragment (core/pairs.hpp). Rows, or threads, are `stride` words apart.
   struct InPlace {
     uint32_t* words;
     int stride;
@@ -67,13 +68,13 @@ void sum_by_blocks(const AccumulatorBlocks& blocks, Format output, const Operand
   std::vector<std::pair<int, int>> to_redo;  // first row, rows
   for (int row = 0; row < all; row += most_rows) {
     const int rows = std::min(most_rows, all - row);
-    if (blocks.read) {
+    const bool has_c = static_cast<bool>(blocks.read);
+    if (has_c) {
       blocks.read(row, rows, codes.data(), stride);
       // The loops read whole vectors, in which a NaN of an earlier product would count.
       for (int i = 0; i < rows && cols < stride; ++i)
         std::fill_n(codes.data() + static_cast<size_t>(i) * static_cast<size_t>(stride) + cols, stride - cols, 0);
     }
-    const bool has_c = static_cast<bool>(blocks.read);
     if (sum(AccumulatorBlock{.row = row, .rows = rows, .codes = codes.data(), .stride = stride, .has_c = has_c}))
       to_redo.emplace_back(row, rows);
     else blocks.write(row, rows, codes.data(), stride);

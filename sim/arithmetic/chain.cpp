@@ -119,7 +119,6 @@ class FusedChain {
       if (has_special_c()) redo_special_c(operands, blocks, redo);
       return true;
     }
-    if (in_fragment_) return false;
     const auto sum = [&](const AccumulatorBlock& block) {
       sum_strips(chunk, block.row, block.rows, block.c(), block.codes, block.stride);
       return has_special_c(block.row, block.rows);
