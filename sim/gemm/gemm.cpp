@@ -701,18 +701,47 @@ InputRounding rounding_of(const GemmPlan& plan) {
 /// Rows and columns of the blocks that threads take one by one: they fill the vectors, and their sums and a part of K
 /// of their operands fit in the cache. A block decodes its operands, so that larger ones decode less.
 constexpr int most_block_rows = 256, most_block_cols = 512, least_block_rows = 128;
-struct BlockShape {
-  int rows = most_block_rows, cols = most_block_cols;
-};
 
-/// The largest blocks of which every thread gets some.
-BlockShape block_shape(int m, int n, int threads) {
-  BlockShape block;
-  const auto count = [&] { return int64_t{(m + block.rows - 1) / block.rows} * ((n + block.cols - 1) / block.cols); };
-  while (threads > 1 && block.rows > least_block_rows && count() < int64_t{4} * threads)
-    (block.cols > block.rows ? block.cols : block.rows) /= 2;
-  return block;
-}
+/// How threads share the outputs of a product.
+class Shares {
+ public:
+  struct Share {
+    int row = 0, rows = 0, col = 0, cols = 0;
+  };
+
+  Shares(int m, int n, int k, int threads) : m_(m), n_(n) {
+    while (threads > 1 && rows_ > least_block_rows && blocks() < int64_t{4} * threads)
+      (cols_ > rows_ ? cols_ : rows_) /= 2;
+    // As many blocks as there are threads are cut in four and come last: then threads of different speed end together.
+    constexpr double worth_threads = 1 << 22;  // products, which take longer than the start of a few threads
+    if (threads > 1 && double{1} * m * n * k >= worth_threads) whole_ = std::max(blocks() - threads, int64_t{0});
+    else whole_ = blocks();
+  }
+  /// Each output by itself.
+  static Shares of_single_outputs(int m, int n) { return {m, n}; }
+
+  int64_t count() const { return whole_ + 4 * (blocks() - whole_); }
+
+  /// Has no outputs where a part of a block at the edge is outside the product.
+  Share operator[](int64_t index) const {
+    if (index < whole_) return share(index, 0, rows_, 0, cols_);
+    const int64_t part = index - whole_, rows = rows_ / 2, cols = cols_ / 2;
+    return share(whole_ + part / 4, static_cast<int>(part % 4 / 2 * rows), static_cast<int>(rows),
+                 static_cast<int>(part % 2 * cols), static_cast<int>(cols));
+  }
+
+ private:
+  Shares(int m, int n) : m_(m), n_(n), rows_(1), cols_(1), whole_(blocks()) {}
+  int64_t across() const { return (n_ + cols_ - 1) / cols_; }
+  int64_t blocks() const { return across() * ((m_ + rows_ - 1) / rows_); }
+  Share share(int64_t block, int row, int rows, int col, int cols) const {
+    row += static_cast<int>(block / across()) * rows_, col += static_cast<int>(block % across()) * cols_;
+    return {.row = row, .rows = std::min(rows, m_ - row), .col = col, .cols = std::min(cols, n_ - col)};
+  }
+
+  int m_, n_, rows_ = most_block_rows, cols_ = most_block_cols;
+  int64_t whole_ = 0;  // blocks that are not cut
+};
 
 }  // namespace
 
@@ -735,15 +764,15 @@ Matrix product_of(const GemmPlan& plan, const GemmInputs& given, ChainBy how, in
   const Product product(plan, inputs, how);
   const int m = inputs.a.rows(), n = inputs.b.cols();
   // Stream-K computes outputs one by one: their cuts differ.
-  const BlockShape block = product.has_regions() ? BlockShape{1, 1} : block_shape(m, n, threads);
-  const int across = (n + block.cols - 1) / block.cols, down = (m + block.rows - 1) / block.rows;
-  Matrix d(plan.output, m, n);
+  const Shares shares =
+      product.has_regions() ? Shares::of_single_outputs(m, n) : Shares(m, n, inputs.a.cols(), threads);
+  Matrix d = unfilled_matrix(plan.output, m, n);
   std::atomic<int64_t> done{0};
-  parallel_for(static_cast<size_t>(across) * static_cast<size_t>(down), threads, [&](size_t index) {
-    const int row = static_cast<int>(index) / across * block.rows, col = static_cast<int>(index) % across * block.cols;
-    const int rows = std::min(block.rows, m - row), cols = std::min(block.cols, n - col);
-    set_block(d, row, col, product.block(row, rows, col, cols));
-    const int64_t now = done += int64_t{rows} * cols;
+  parallel_for(static_cast<size_t>(shares.count()), threads, [&](size_t index) {
+    const Shares::Share share = shares[static_cast<int64_t>(index)];
+    if (share.rows <= 0 || share.cols <= 0) return;
+    set_block(d, share.row, share.col, product.block(share.row, share.rows, share.col, share.cols));
+    const int64_t now = done += int64_t{share.rows} * share.cols;
     if (progress) progress(now);
   });
   return d;
