@@ -2,9 +2,11 @@
 // Sums of exact groups of 16 products of e2m1 (mxf4, mxf4nvf4). Operands become 16-bit numbers and scales a significand
 // with an exponent; the hot loop (kernels/groups.hpp) does the rest.
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "budget.hpp"
+#include "group_operands.hpp"
 #include "product.hpp"
 #include "slow_path.hpp"
 #include "whole_rows.hpp"
@@ -12,22 +14,23 @@
 namespace bitmma {
 namespace {
 
+/// The value of a code of e2m1, in halves.
+constexpr int16_t halves_of(uint32_t code) {
+  static_assert(info(Format::e2m1).bits == 4 && info(Format::e2m1).bias == 1 && info(Format::e2m1).mantissa_bits == 1);
+  const auto number = static_cast<int>(code & 7);
+  const int magnitude = number < 4 ? number : number < 6 ? 2 * (number - 2) : 4 * (number - 4);  // 0 1 2 3 4 6 8 12
+  return static_cast<int16_t>((code & 8) != 0 ? -magnitude : magnitude);
+}
+
 /// Values of an e2m1 matrix in halves, rows padded with zeros.
 void take_halves(const Matrix& matrix, int stride, bool negate, kernels::Array<int16_t>& halves) {
-  static_assert(info(Format::e2m1).bits == 4 && info(Format::e2m1).bias == 1 && info(Format::e2m1).mantissa_bits == 1);
   halves.resize(static_cast<size_t>(matrix.rows()) * stride);
   const int cols = matrix.cols();
   const uint32_t flip = negate ? 8 : 0;
   for (int row = 0; row < matrix.rows(); ++row) {
     int16_t* const to = halves.data() + static_cast<size_t>(row) * stride;
     const uint32_t* const codes = matrix.row(row).data();
-    for (int col = 0; col < cols; ++col) {
-      const auto number = static_cast<int32_t>(codes[col] & 7);
-      const int32_t magnitude = number < 4   ? number
-                                : number < 6 ? 2 * (number - 2)
-                                             : 4 * (number - 4);  // 0 1 2 3 4 6 8 12
-      to[col] = static_cast<int16_t>(((codes[col] ^ flip) & 8) != 0 ? -magnitude : magnitude);
-    }
+    for (int col = 0; col < cols; ++col) to[col] = halves_of(codes[col] ^ flip);
     std::fill(to + cols, to + stride, int16_t{0});
   }
 }
@@ -62,13 +65,6 @@ void find_nonzero_of_cols(const kernels::Array<int16_t>& halves, int stride, int
   }
 }
 
-kernels::Scale scale_of(const FormatInfo& format, uint32_t code) {
-  const Decoded value = decode(format, code);
-  return {.significand = static_cast<int32_t>(value.significand << (scale_fraction_bits - format.mantissa_bits)),
-          .exponent = value.significand == 0 ? kernels::exponent_of_zero : value.exponent,
-          .nan = value.number == NumberClass::nan};
-}
-
 /// Scales of every group: the scale of a chunk is repeated for each of its groups.
 struct GroupScales {
   std::vector<kernels::Scale> a;                        // rows x groups
@@ -78,7 +74,7 @@ struct GroupScales {
 /// Returns true if any scale is NaN.
 bool take_scales(const BlockScales& scales, int groups, int stride, GroupScales& taken) {
   const int rows = scales.a.rows(), cols = scales.b.cols(), chunks = scales.a.cols();
-  const FormatInfo &a_format = info(scales.a.format()), &b_format = info(scales.b.format());
+  const auto &of_a = scales_of(scales.a.format()), &of_b = scales_of(scales.b.format());
   taken.a.resize(static_cast<size_t>(rows) * groups);
   taken.b_significands.assign(static_cast<size_t>(groups) * stride, 0);
   taken.b_exponents.assign(static_cast<size_t>(groups) * stride, 0);
@@ -86,13 +82,13 @@ bool take_scales(const BlockScales& scales, int groups, int stride, GroupScales&
   for (int g = 0; g < groups; ++g) {
     const int chunk = g * chunks / groups;
     for (int row = 0; row < rows; ++row) {
-      const kernels::Scale scale = scale_of(a_format, scales.a(row, chunk));
+      const kernels::Scale& scale = of_a[scales.a(row, chunk)];
       taken.a[static_cast<size_t>(row) * groups + g] = scale;
       any_nan |= scale.nan;
     }
     const size_t first = static_cast<size_t>(g) * stride;
     for (int col = 0; col < cols; ++col) {
-      const kernels::Scale scale = scale_of(b_format, scales.b(chunk, col));
+      const kernels::Scale& scale = of_b[scales.b(chunk, col)];
       taken.b_significands[first + col] = scale.significand, taken.b_exponents[first + col] = scale.exponent;
       any_nan |= scale.nan;
     }
@@ -108,6 +104,35 @@ struct Workspace {
 };
 
 }  // namespace
+
+const std::array<kernels::Scale, 256>& scales_of(Format format) {
+  const auto table_of = [](Format of) {
+    std::array<kernels::Scale, 256> table;
+    for (uint32_t code = 0; code < table.size(); ++code) {
+      const Decoded value = decode(of, code);
+      table[code] = {
+          .significand = static_cast<int32_t>(value.significand << (scale_fraction_bits - info(of).mantissa_bits)),
+          .exponent = value.significand == 0 ? kernels::exponent_of_zero : value.exponent,
+          .nan = value.number == NumberClass::nan};
+    }
+    return table;
+  };
+  static const std::array<kernels::Scale, 256> ue8m0 = table_of(Format::ue8m0), ue4m3 = table_of(Format::ue4m3);
+  assert(format == Format::ue8m0 || format == Format::ue4m3);
+  return format == Format::ue8m0 ? ue8m0 : ue4m3;
+}
+
+const std::array<E2m1Pair, 256>& e2m1_pairs() {
+  static constexpr std::array<E2m1Pair, 256> table = [] {
+    std::array<E2m1Pair, 256> pairs;
+    for (uint32_t both = 0; both < pairs.size(); ++both) {
+      const int16_t first = halves_of(both & 15), second = halves_of(both >> 4);
+      pairs[both] = {.halves = (first & 0xFFFF) | second * 0x10000, .nonzero = int{first != 0} | int{second != 0} << 1};
+    }
+    return pairs;
+  }();
+  return table;
+}
 
 Matrix grouped_product(const AccumulatorModel& model, const Operands& operands) {
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols(), groups = terms / group_size,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "../core/words.hpp"
 #include "../formats/matrix_inside.hpp"
@@ -10,6 +11,7 @@
 #include "../math/ieee_environment.hpp"
 #include "budget.hpp"
 #include "exact_steps.hpp"
+#include "group_operands.hpp"
 #include "steps.hpp"
 #include "whole_rows.hpp"
 
@@ -24,6 +26,11 @@ struct DecodedSide {
   alignas(64) std::array<int32_t, lines * stride> exponent;
   alignas(64) std::array<int16_t, lines * stride> narrow_exponent;
   alignas(64) std::array<uint32_t, words_of_signs> negative;
+
+  void raise(int line, size_t column, int32_t by) {
+    const size_t at = static_cast<size_t>(line) * stride + column;
+    exponent[at] += by, narrow_exponent[at] = static_cast<int16_t>(narrow_exponent[at] + by);
+  }
 };
 
 using SignedWords [[gnu::vector_size(16)]] = int32_t;
@@ -78,23 +85,35 @@ void add_c_last(Format output, const WarpProduct::Accumulator& c, WarpProduct::A
 
 }  // namespace
 
-std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format a, Format b, int m, int k,
-                                           bool saturate) {
-  if (model.quad_pairs || model.scaling != Scaling::none || (m != 8 && m != cols) || k < 1) return std::nullopt;
+std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, const WarpShape& shape) {
+  const auto& [a, b, m, k, saturate, exclusive_or, scale_type, scales] = shape;
+  if (model.quad_pairs || (m != 8 && m != cols) || k < 1 || scales > most_scales) return std::nullopt;
   if (model.step_order == StepOrder::byte_pairs && k % 4 != 0) return std::nullopt;
   for (const Format format : {a, b, model.output}) {
     if (info(format).bits > 32) return std::nullopt;  // f64
   }
-  WarpProduct product(model, a, b, m, k, saturate);
-  if (product.places_ > most_places) return std::nullopt;
+  WarpProduct product(model, shape);
+  if (product.places_ > most_places || k % product.packed_ != 0) return std::nullopt;
   const auto is_integer = [](Format format) { return info(format).bits <= 8 && format != Format::b1; };
   if (model.arithmetic == Arithmetic::integer)
     return is_integer(a) && is_integer(b) ? std::optional(product) : std::nullopt;
+  if (model.arithmetic == Arithmetic::popcount) return product;
+  const kernels::LoopId loop = kernels::loop_of(model);
+  if (model.scaling == Scaling::exact_groups) {
+    const int groups = k / group_size;
+    const bool fits = a == Format::e2m1 && b == Format::e2m1 && m == cols && k % group_size == 0 &&
+                      groups <= most_scales && model.group_terms == group_size && scales > 0 && groups % scales == 0 &&
+                      groups_fit(model.fraction_bits, groups) && loop == kernels::LoopId::f32_toward_zero;
+    return fits ? std::optional(product) : std::nullopt;
+  }
   const int terms = terms_of_step(model, k);
   const std::optional<Budget> budget =
       find_budget(model.fraction_bits, step_input(model, b), step_input(model, a), terms);
-  if (kernels::loop_of(model) == kernels::LoopId::none || !budget || terms > kernels::most_dense_terms)
-    return std::nullopt;
+  if (loop == kernels::LoopId::none || !budget || terms > kernels::most_dense_terms) return std::nullopt;
+  const bool scales_fit = model.scaling == Scaling::none ? scales == 0
+                                                         : scales == 1 && info(*scale_type).mantissa_bits == 0 &&
+                                                               product.steps_.size() == 1 && product.places_ % 16 == 0;
+  if (!scales_fit) return std::nullopt;
   // The loop multiplies B^T by A^T.
   const auto widening = [&](Format given) {
     return info(step_input(model, given)).mantissa_bits - info(given).mantissa_bits;
@@ -111,15 +130,17 @@ std::optional<WarpProduct> WarpProduct::of(const AccumulatorModel& model, Format
   return product;
 }
 
-WarpProduct::WarpProduct(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate)
+WarpProduct::WarpProduct(const AccumulatorModel& model, const WarpShape& shape)
     : model_(model),
-      a_{.format = a, .constants = kernels::DecodeConstants(info(a))},
-      b_{.format = b, .constants = kernels::DecodeConstants(info(b))},
-      m_(m),
-      saturate_(saturate),
-      places_of_k_(static_cast<size_t>(k)),
+      shape_(shape),
+      a_{.constants = kernels::DecodeConstants(info(shape.a))},
+      b_{.constants = kernels::DecodeConstants(info(shape.b))},
+      packed_(model.arithmetic == Arithmetic::popcount ? 32
+              : model.scaling == Scaling::exact_groups ? 2
+                                                       : 1),
+      places_of_k_(static_cast<size_t>(shape.k / packed_)),
       output_(info(model.output == Format::s32 ? Format::f32 : model.output), model.output_fraction_bits) {
-  for_each_step(model, k, [&](const KStep& step) {
+  for_each_step(model, shape.k / packed_, [&](const KStep& step) {
     steps_.push_back({.first = step.first, .terms = step.count, .at = places_});
     for (int i = 0; i < step.count; ++i) places_of_k_[static_cast<size_t>(step.term(i))] = places_ + i;
     places_ += kernels::round_up(step.count, kernels::fused_codes);
@@ -127,9 +148,11 @@ WarpProduct::WarpProduct(const AccumulatorModel& model, Format a, Format b, int 
 }
 
 bool WarpProduct::multiply(Codes& codes) const {
-  if (model_.arithmetic != Arithmetic::integer) return sum_floats(codes);
-  sum_integers(codes);
-  return true;
+  switch (model_.arithmetic) {
+    case Arithmetic::integer: return sum_integers(codes), true;
+    case Arithmetic::popcount: return sum_bits(codes), true;
+    default: return model_.scaling == Scaling::exact_groups ? sum_groups(codes) : sum_floats(codes);
+  }
 }
 
 void WarpProduct::sum_integers(Codes& codes) const {
@@ -137,43 +160,134 @@ void WarpProduct::sum_integers(Codes& codes) const {
   alignas(64) std::array<int32_t, most_pairs * cols> of_a;
   alignas(64) std::array<int32_t, rows * most_pairs> of_b;
   const int pairs = places_ / 2;
-  const FormatInfo &a = info(a_.format), &b = info(b_.format);
+  const FormatInfo &a = info(shape_.a), &b = info(shape_.b);
   (a.is_signed ? pair_rows<true> : pair_rows<false>)(32 - a.bits, codes.a.data(), pairs, of_a.data());
   (b.is_signed ? pair_neighbours<true> : pair_neighbours<false>)(32 - b.bits, codes.b.data(), rows * pairs,
                                                                  of_b.data());
-  sum_pairs(of_b.data(), of_a.data(), pairs, codes.c.data(), saturate_, codes.d.data());
+  sum_pairs(of_b.data(), of_a.data(), pairs, codes.c.data(), shape_.saturate, codes.d.data());
+}
+
+void WarpProduct::sum_bits(Codes& codes) const {
+  kernels::kernels().sum_popcounts({.a = codes.b.data(),
+                                    .b = codes.a.data(),
+                                    .b_stride = cols,
+                                    .rows = rows,
+                                    .cols = cols,
+                                    .words = places_,
+                                    .c = codes.c.data(),
+                                    .saturate = shape_.saturate,
+                                    .exclusive_or = shape_.exclusive_or,
+                                    .d = codes.d.data(),
+                                    .d_stride = cols});
+}
+
+bool WarpProduct::sum_groups(Codes& codes) const {
+  constexpr int stride = kernels::decoded_numbers, most_terms = most_scales * group_size;
+  const std::array<E2m1Pair, 256>& pairs = e2m1_pairs();
+  const std::array<kernels::Scale, 256>& scales = scales_of(*shape_.scale_type);
+  const int groups = shape_.k / group_size;
+  alignas(64) std::array<int16_t, rows * most_terms> b;
+  std::array<int32_t, rows * most_scales> b_nonzero{};
+  std::array<kernels::Scale, rows * most_scales> b_scales;
+  alignas(64) std::array<int32_t, most_terms / 2 * stride> a;  // of the 32 columns of a row only 16 are read
+  alignas(64) std::array<int32_t, most_scales * stride> a_nonzero{}, a_significands, a_exponents;
+  constexpr int pairs_of_group = group_size / 2;
+  for (int n = 0; n < rows; ++n) {
+    const uint32_t* const from = codes.b.data() + n * places_;
+    for (int i = 0; i < places_; ++i) {
+      const E2m1Pair& pair = pairs[from[i]];
+      std::memcpy(b.data() + n * shape_.k + 2 * i, &pair.halves, sizeof pair.halves);
+      b_nonzero[static_cast<size_t>(n * groups + i / pairs_of_group)] |= pair.nonzero << (2 * (i % pairs_of_group));
+    }
+  }
+  for (int i = 0; i < places_; ++i) {
+    const uint32_t* const from = codes.a.data() + i * cols;
+    int32_t *const to = a.data() + i * stride, *const nonzero = a_nonzero.data() + i / pairs_of_group * stride;
+    for (int m = 0; m < cols; ++m) {
+      const E2m1Pair& pair = pairs[from[m]];
+      to[m] = pair.halves;
+      nonzero[m] |= pair.nonzero << (2 * (i % pairs_of_group));
+    }
+  }
+  bool any_nan = false;
+  for (int g = 0; g < groups; ++g) {
+    const int j = g * shape_.scales / groups;
+    for (int n = 0; n < rows; ++n) {
+      const kernels::Scale& scale = scales[codes.scale_b[static_cast<size_t>(j * rows + n)]];
+      b_scales[static_cast<size_t>(n * groups + g)] = scale;
+      any_nan |= scale.nan;
+    }
+    for (int m = 0; m < cols; ++m) {
+      const kernels::Scale& scale = scales[codes.scale_a[static_cast<size_t>(j * cols + m)]];
+      const auto at = static_cast<size_t>(g * stride + m);
+      a_significands[at] = scale.significand, a_exponents[at] = scale.exponent;
+      any_nan |= scale.nan;
+    }
+  }
+  return !any_nan && !kernels::kernels().sum_groups({.a = b.data(),
+                                                     .b = nullptr,
+                                                     .b_pairs = a.data(),
+                                                     .b_stride = stride,
+                                                     .selected_k = nullptr,
+                                                     .a_nonzero = b_nonzero.data(),
+                                                     .b_nonzero = a_nonzero.data(),
+                                                     .a_scales = b_scales.data(),
+                                                     .b_significands = a_significands.data(),
+                                                     .b_exponents = a_exponents.data(),
+                                                     .rows = rows,
+                                                     .cols = cols,
+                                                     .terms = shape_.k,
+                                                     .c = codes.c.data(),
+                                                     .c_scale = 0,
+                                                     .fraction_bits = model_.fraction_bits,
+                                                     .floor_exponent = kernels::floor_of(model_),
+                                                     .output = output_,
+                                                     .d = codes.d.data(),
+                                                     .d_stride = cols});
 }
 
 bool WarpProduct::sum_floats(Codes& codes) const {
-  if (may_be_exact_ && sum_exactly({.a_format = a_.format,
-                                    .b_format = b_.format,
-                                    .a = codes.a.data(),
-                                    .b = codes.b.data(),
-                                    .terms = places_,
-                                    .fraction_bits = model_.fraction_bits,
-                                    .d = codes.d.data()})) {
-    add_c_last(model_.output, codes.c, codes.d);
-    return true;
+  const bool is_exact = may_be_exact_ && sum_exactly({.a_format = shape_.a,
+                                                      .b_format = shape_.b,
+                                                      .a = codes.a.data(),
+                                                      .b = codes.b.data(),
+                                                      .terms = places_,
+                                                      .fraction_bits = model_.fraction_bits,
+                                                      .d = codes.d.data()});
+  if (!is_exact && !sum_in_steps(codes)) return false;
+  if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
+  return true;
+}
+
+bool WarpProduct::sum_in_steps(Codes& codes) const {
+  std::array<int32_t, cols> a_exponents;
+  std::array<int32_t, rows> b_exponents;
+  if (shape_.scales > 0) {
+    const std::array<kernels::Scale, 256>& scales = scales_of(*shape_.scale_type);
+    bool any_nan = false;
+    const auto take = [&](const auto& given, auto& exponents) {
+      for (size_t i = 0; i < exponents.size(); ++i)
+        exponents[i] = scales[given[i]].exponent, any_nan |= scales[given[i]].nan;
+    };
+    take(codes.scale_a, a_exponents), take(codes.scale_b, b_exponents);
+    if (any_nan) return false;
   }
   const kernels::Kernels& loops = kernels::kernels();
+  const uint32_t* c = model_.c_last ? nullptr : codes.c.data();
   if (const kernels::SumWarp sum = loops.sum_warp[kernels::loop_of(model_)]) {
-    if (sum({.of_rows = {b_.constants, b_.normal, codes.b.data()},
-             .of_cols = {a_.constants, a_.normal, codes.a.data()},
-             .places = places_,
-             .steps = steps_,
-             .c = model_.c_last ? nullptr : codes.c.data(),
-             .fraction_bits = model_.fraction_bits,
-             .floor_exponent = kernels::floor_of(model_),
-             .output = output_,
-             .d = codes.d.data()}))
-      return false;
-    if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
-    return true;
+    return !sum({.of_rows = {b_.constants, b_.normal, codes.b.data(), shape_.scales > 0 ? b_exponents.data() : nullptr},
+                 .of_cols = {a_.constants, a_.normal, codes.a.data(), shape_.scales > 0 ? a_exponents.data() : nullptr},
+                 .places = places_,
+                 .steps = steps_,
+                 .c = c,
+                 .fraction_bits = model_.fraction_bits,
+                 .floor_exponent = kernels::floor_of(model_),
+                 .output = output_,
+                 .d = codes.d.data()});
   }
   DecodedSide<kernels::most_dense_terms, cols, cols> a;
   DecodedSide<rows, kernels::most_dense_terms, rows> b;
   alignas(64) std::array<int32_t, kernels::scratch_numbers> scratch;
-  const uint32_t* c = model_.c_last ? nullptr : codes.c.data();
   for (const kernels::ChainStep& step : steps_) {
     a.negative.fill(0), b.negative.fill(0);
     const bool a_special = loops.decode({.format = a_.constants,
@@ -204,12 +318,20 @@ bool WarpProduct::sum_floats(Codes& codes) const {
                                          .narrow_exponent = b.narrow_exponent.data(),
                                          .negative_of_row = b.negative.data(),
                                          .negative_of_col = nullptr});
+    if (shape_.scales > 0) {
+      for (int k = 0; k < step.terms; ++k) {
+        for (size_t m = 0; m < cols; ++m) a.raise(k, m, a_exponents[m]);
+      }
+      for (int n = 0; n < rows; ++n) {
+        for (size_t k = 0; k < static_cast<size_t>(step.terms); ++k) b.raise(n, k, b_exponents[static_cast<size_t>(n)]);
+      }
+    }
     const bool c_special =
         loops.sum_fused[kernels::loop_of(model_)]({.a = numbers_of(b),
                                                    .b = numbers_of(a),
                                                    .selected_k = nullptr,
                                                    .rows = rows,
-                                                   .cols = m_,
+                                                   .cols = shape_.m,
                                                    .terms = step.terms,
                                                    .terms_per_part = std::min(terms_per_part_, step.terms),
                                                    .c = c,
@@ -223,27 +345,20 @@ bool WarpProduct::sum_floats(Codes& codes) const {
     if (a_special || b_special || c_special) return false;
     c = codes.d.data();
   }
-  if (model_.c_last) add_c_last(model_.output, codes.c, codes.d);
   return true;
 }
 
 namespace {
 
 /// The product that this thread prepared last: callers with many small products have one shape and rule.
-const std::optional<WarpProduct>& prepared_for(const AccumulatorModel& model, const Operands& operands) {
+const std::optional<WarpProduct>& prepared_for(const AccumulatorModel& model, const WarpShape& shape) {
   struct Last {
     AccumulatorModel model = {};
-    Format a = Format::f16, b = Format::f16;
-    int m = 0, k = 0;
-    bool saturate = false;
+    WarpShape shape = {.m = 0};
     std::optional<WarpProduct> product = {};
   };
   thread_local Last last;
-  const int m = operands.a.rows(), k = operands.a.cols();
-  const Format a = operands.a.format(), b = operands.b.format();
-  if (last.m != m || last.k != k || last.a != a || last.b != b || last.saturate != operands.saturate ||
-      last.model != model)
-    last = {model, a, b, m, k, operands.saturate, WarpProduct::of(model, a, b, m, k, operands.saturate)};
+  if (last.shape != shape || last.model != model) last = {model, shape, WarpProduct::of(model, shape)};
   return last.product;
 }
 
@@ -252,12 +367,13 @@ const std::optional<WarpProduct>& prepared_for(const AccumulatorModel& model, co
 std::optional<Matrix> warp_product(const AccumulatorModel& model, const Operands& operands) {
   const int m = operands.a.rows(), k = operands.a.cols();
   const bool is_plain = operands.selected_k.empty() && operands.c && operands.c->format() == model.output &&
-                        !operands.scales && !operands.negate_a && !operands.negate_b && !operands.swapped &&
-                        operands.scale_input_d == 0;
+                        !operands.scales && model.arithmetic != Arithmetic::popcount && !operands.negate_a &&
+                        !operands.negate_b && !operands.swapped && operands.scale_input_d == 0;
   if (!is_plain || operands.b.cols() != WarpProduct::rows || (m != 8 && m != WarpProduct::cols) ||
       k > WarpProduct::most_places)
     return std::nullopt;
-  const std::optional<WarpProduct>& product = prepared_for(model, operands);
+  const std::optional<WarpProduct>& product = prepared_for(
+      model, {.a = operands.a.format(), .b = operands.b.format(), .m = m, .k = k, .saturate = operands.saturate});
   if (!product) return std::nullopt;
   WarpProduct::Codes codes;
   if (product->has_gaps()) codes.a.fill(0), codes.b.fill(0);

@@ -8,6 +8,8 @@
 //
 //   tf32, K = 8 in steps of 4      k 0 1 2 3 - - - - 4 5 6 7 - - - -
 //   fp8 widened in byte pairs      k 0 1 4 5 8 9 ... 2 3 6 7 ...
+//
+// Bits, and e2m1 in exact groups, stay packed: a code is then 32 elements of K, or two.
 #pragma once
 
 #include <array>
@@ -21,47 +23,65 @@
 
 namespace bitmma {
 
+/// The types, shape and options of a product.
+struct WarpShape {
+  Format a = Format::f16, b = Format::f16;
+  int m = 16, k = 16;
+  bool saturate = false, exclusive_or = false;
+  std::optional<Format> scale_type = {};
+  int scales = 0;  // of a row of A, and of a column of B
+
+  bool operator==(const WarpShape&) const = default;
+};
+
 class WarpProduct {
  public:
   /// D^T has eight rows of sixteen columns, of which m = 8 uses eight.
-  static constexpr int rows = kernels::warp_rows, cols = kernels::warp_cols, most_places = kernels::most_warp_places;
+  static constexpr int rows = kernels::warp_rows, cols = kernels::warp_cols, most_places = kernels::most_warp_places,
+                       most_scales = 4;
   /// Codes of A^T, B^T, C^T and D^T: rows of `cols`, but B^T has rows of places().
   using Accumulator = std::array<uint32_t, rows * cols>;
   struct Codes {
     alignas(64) std::array<uint32_t, most_places * cols> a;
     alignas(64) std::array<uint32_t, rows * most_places> b;
     alignas(64) Accumulator c, d;
+    std::array<uint8_t, most_scales * cols> scale_a;  // scale j of row m is code j * cols + m
+    std::array<uint8_t, most_scales * rows> scale_b;  // scale j of column n is code j * rows + n
   };
 
   /// nullopt if the model has no loop for these dense operands.
-  static std::optional<WarpProduct> of(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate);
+  static std::optional<WarpProduct> of(const AccumulatorModel& model, const WarpShape& shape);
 
-  /// Where k is stored: a row of A^T, a column of B^T. Places without a k hold zeros.
+  /// Elements of K in a code.
+  int packed() const { return packed_; }
+  /// Where a code of number k is stored: a row of A^T, a column of B^T. Places without a k hold zeros.
   int place(int k) const { return places_of_k_[static_cast<size_t>(k)]; }
   int places() const { return places_; }
   bool has_gaps() const { return places_ > static_cast<int>(places_of_k_.size()); }
 
   /// Computes codes.d from the others. Returns false, and leaves d undefined, if NaN or infinity
-  /// occurs in an operand or before the last step.
+  /// occurs in an operand or a scale, or before the last step.
   bool multiply(Codes& codes) const;
 
  private:
   struct Side {
-    Format format = Format::f16;
     kernels::DecodeConstants constants;
     int shift = 0;
     bool normal = false;  // subnormal numbers become normal
   };
 
-  WarpProduct(const AccumulatorModel& model, Format a, Format b, int m, int k, bool saturate);
+  WarpProduct(const AccumulatorModel& model, const WarpShape& shape);
   bool sum_floats(Codes& codes) const;
+  bool sum_in_steps(Codes& codes) const;
+  bool sum_groups(Codes& codes) const;
   void sum_integers(Codes& codes) const;
+  void sum_bits(Codes& codes) const;
 
   AccumulatorModel model_;
+  WarpShape shape_;
   Side a_, b_;
-  int m_;
-  bool saturate_, may_be_exact_ = false;
-  int places_ = 0, terms_per_part_ = 0;
+  bool may_be_exact_ = false;
+  int packed_ = 1, places_ = 0, terms_per_part_ = 0;
   std::vector<int> places_of_k_ = {};
   std::vector<kernels::ChainStep> steps_ = {};
   kernels::OutputConstants output_;

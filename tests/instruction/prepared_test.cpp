@@ -62,13 +62,15 @@ std::vector<State> states_of(const Instruction& instruction, Target target) {
   for (size_t i = 0; i < distributions.size(); ++i) {
     states.push_back(random_case(instruction, target, {}, static_cast<Distribution>(i), 5, i).before);
     const State one = states.back();
-    for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator}) {
+    for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator, Field::scale_a, Field::scale_b}) {
+      if (!one.has(field)) continue;
       states.push_back(one);
       disturb(states.back(), field, 2, random);
     }
   }
   State all = states.front();
-  for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator, Field::metadata}) {
+  for (const Field field :
+       {Field::a_regs, Field::b_regs, Field::accumulator, Field::metadata, Field::scale_a, Field::scale_b}) {
     if (all.has(field)) disturb(all, field, 0, random);
   }
   states.push_back(std::move(all));
@@ -113,7 +115,11 @@ TEST_CASE("A prepared mma.sync gives the same bits on every instruction set", "[
        {"m16n8k16.row.col.f32.f16.f16.f32", "m16n8k16.row.col.f16.f16.f16.f16", "m8n8k4.row.col.f64.f64.f64.f64",
         "m16n8k16.row.col.f64.f64.f64.f64.rm", "m8n8k4.col.row.f32.f16.f16.f16", "m8n8k4.row.col.f16.f16.f16.f16",
         "m16n8k32.row.col.f32.e4m3.e5m2.f32", "m16n8k16.row.col.f32.e4m3.e4m3.f32", "m16n8k32.row.col.s32.s8.u8.s32",
-        "m8n8k32.row.col.satfinite.s32.u4.s4.s32"}) {
+        "m8n8k32.row.col.satfinite.s32.u4.s4.s32", "m16n8k256.row.col.s32.b1.b1.s32.and.popc",
+        "m8n8k128.row.col.s32.b1.b1.s32.xor.popc",
+        "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e5m2.e2m1.f32.ue8m0",
+        "kind::mxf4nvf4.block_scale.scale_vec::4X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue4m3",
+        "kind::mxf4nvf4.block_scale.scale_vec::2X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0"}) {
     const Instruction instruction = parse_instruction(fmt::format("mma.sync.aligned.{}", name));
     for (const Target target : targets_with_rules(instruction)) {
       const Prepared prepared(instruction, target);

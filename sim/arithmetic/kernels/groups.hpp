@@ -213,6 +213,9 @@ struct GroupSteps {
 template <int bytes>
 BITMMA_INLINE bool sum_groups(const GroupSum& given) {
   const GroupSum job = given;
+  if constexpr (bytes > 32) {  // half a vector is enough
+    if (job.cols <= 16) return sum_groups<32>(job);
+  }
   typename Vectors<bytes>::I32 largest_field{};
   for (int first = 0; first < job.cols; first += bytes / 2) {
     for (int row = 0; row < job.rows; ++row) {

@@ -257,6 +257,8 @@ struct WarpSum {
     DecodeConstants format;
     bool normal;  // as in Decoding
     const uint32_t* codes;
+    // Of the scale of each row or column; nullptr: there are none. With scales, `places` is a multiple of 16.
+    const int32_t* exponents;
   };
   Side of_rows, of_cols;
   int places;

@@ -31,13 +31,16 @@ struct WarpDecoder {
   using Double = FmaFormat<double>;
   static constexpr int bias_of_search = is_row ? Double::bias : 0, zero = -700;
   static_assert(zero + 127 + 23 + 128 < Double::lowest_floor);
+  // With scales, of types of up to 8 bits, no product is below the floor; nor is one of a zero above it.
+  static_assert(2 * (-14 - 2 - 127) > Double::lowest_floor && zero + 2 * 127 + 16 < Double::lowest_floor);
   DecodeConstants format;
   I32 largest{};           // for special codes
   I32 exponent{}, sign{};  // in the upper 12 bits; in the highest bit
 
   explicit WarpDecoder(const DecodeConstants& of) : format(of) {}
 
-  BITMMA_INLINE void take(const uint32_t* codes, int32_t* to) {
+  /// `scale`: the exponents of scales, or zeros.
+  BITMMA_INLINE void take(const uint32_t* codes, const I32& scale, int32_t* to) {
     const I32 none{};
     Vectors<64>::U32 word;
     load(word, codes);
@@ -49,7 +52,7 @@ struct WarpDecoder {
     sign = reinterpret_cast<I32>(word << (31 - format.sign_shift));
     // The exponent of the hidden bit. That of the significand as a float, (127 + mantissa_bits) or less, is added.
     const int bits = 127 + format.mantissa_bits;
-    const I32 of_hidden_bit = field == 0 ? none + format.exponent_of_zero_field : field;
+    const I32 of_hidden_bit = (field == 0 ? none + format.exponent_of_zero_field : field) + scale;
     exponent = ((whole == 0 ? none + (zero + bits + format.bias) : of_hidden_bit) << 20) +
                ((bias_of_search - format.bias) << 20);
     const I32 number = exponent + (reinterpret_cast<I32>(__builtin_convertvector(whole, Vectors<64>::F32)) >> 3) +
@@ -70,12 +73,14 @@ BITMMA_INLINE bool decode_warp_rows(const WarpSum& job, WarpNumbers& to) {
   // A bit for each place of each row, and room for reading 32.
   std::array<uint8_t, warp_rows * most_warp_places / 8 + 4> negative;
   WarpDecoder<true, normal> decoder(job.of_rows.format);
+  const int32_t* const exponents_of_rows = job.of_rows.exponents;
   for (int i = 0; i < half; i += 16) {
     Vectors<64>::I32 exponents[2];
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const int at = i + h * half;
-      decoder.take(job.of_rows.codes + at, to.row_number.data() + 2 * at);
+      const Vectors<64>::I32 scale = Vectors<64>::I32{} + (exponents_of_rows ? exponents_of_rows[at / job.places] : 0);
+      decoder.take(job.of_rows.codes + at, scale, to.row_number.data() + 2 * at);
       exponents[h] = decoder.exponent;
       const auto signs = static_cast<uint16_t>(sign_bits<64>(decoder.sign));
       std::memcpy(negative.data() + at / 8, &signs, sizeof signs);
@@ -103,13 +108,15 @@ BITMMA_INLINE bool decode_warp_rows(const WarpSum& job, WarpNumbers& to) {
 template <bool normal>
 BITMMA_INLINE bool decode_warp_cols(const WarpSum& job, WarpNumbers& to) {
   WarpDecoder<false, normal> decoder(job.of_cols.format);
+  Vectors<64>::I32 scale{};
+  if (job.of_cols.exponents) load(scale, job.of_cols.exponents);
   uint32_t* words = to.col_negative.data();
   for (const ChainStep& step : job.steps) {
     for (int first = 0; first < step.terms; first += 16) {
       Vectors<64>::I32 negative{};
       for (int term = first; term < std::min(first + 16, step.terms); ++term) {
         const int at = (step.at + term) * warp_cols;
-        decoder.take(job.of_cols.codes + at, to.col_number.data() + 2 * at);
+        decoder.take(job.of_cols.codes + at, scale, to.col_number.data() + 2 * at);
         Vectors<64>::I32 exponent = decoder.exponent;
         lower_half(exponent);
         store(exponent | decoder.exponent, to.col_exponent.data() + at);

@@ -317,22 +317,45 @@ WarpExecution::WarpExecution(const MmaSync& instruction, const AccumulatorModel&
             .scale_a = instruction.has_scales() ? warp : 0,
             .scale_b = instruction.has_scales() ? warp : 0,
             .d = static_cast<int>(d.words())};
-  if (instruction.sparse || instruction.has_scales()) return;
+  if (instruction.sparse) return;
+  const Mma mma = describe(instruction);
   std::optional<WarpProduct> product =
-      WarpProduct::of(model, instruction.a, instruction.b, instruction.m, instruction.k, instruction.saturate);
+      WarpProduct::of(model, {.a = instruction.a,
+                              .b = instruction.b,
+                              .m = instruction.m,
+                              .k = instruction.k,
+                              .saturate = instruction.saturate,
+                              .exclusive_or = instruction.bit_operation == BitOperation::xor_popc,
+                              .scale_type = instruction.has_scales() ? std::optional(mma.scale_type) : std::nullopt,
+                              .scales = mma.scale_count});
   if (!product) {
     if (std::optional<WarpChain> chain = WarpChain::of(instruction, model)) way_ = std::move(*chain);
     return;
   }
   const auto place = [&](int k) { return product->place(k); };
   const auto column = [](int n) { return n; };
-  const auto shift_of = [](Format format, const Fragment& of) { return container_shift(format, of.element_bits); };
+  // The lanes of packed elements are those of elements of their size.
+  const int packed = product->packed();
+  const auto words_of = [&](const Fragment& of) {
+    Fragment whole = of;
+    whole.cols /= packed, whole.element_bits *= packed;
+    return whole;
+  };
+  const auto shift_of = [&](Format format, const Fragment& of) {
+    return packed > 1 ? 0 : container_shift(format, of.element_bits);
+  };
+  const auto bits_of = [&](Format format) { return packed * info(format).bits; };
   may_count_padding_a_ = is_padded(instruction, instruction.a),
   may_count_padding_b_ = is_padded(instruction, instruction.b);
-  const TransposedRegisters of_a(a, shift_of(instruction.a, a), info(instruction.a).bits, place),
+  const TransposedRegisters of_a(words_of(a), shift_of(instruction.a, a), bits_of(instruction.a), place),
       of_c(c, 0, info(instruction.c).bits, column), of_d(d, 0, info(instruction.d).bits, column);
-  const BRegisters of_b(b, shift_of(instruction.b, b), info(instruction.b).bits, product->places(), place);
-  way_ = Product{.product = std::move(*product), .a = of_a, .c = of_c, .d = of_d, .b = of_b};
+  const BRegisters of_b(words_of(b), shift_of(instruction.b, b), bits_of(instruction.b), product->places(), place);
+  Product way{.product = std::move(*product), .a = of_a, .c = of_c, .d = of_d, .b = of_b};
+  for (int j = 0; j < mma.scale_count; ++j) {
+    for (int row = 0; row < instruction.m; ++row) way.scales_of_a.push_back(scale_place(instruction, Role::a, row, j));
+    for (int col = 0; col < instruction.n; ++col) way.scales_of_b.push_back(scale_place(instruction, Role::b, col, j));
+  }
+  way_ = std::move(way);
 }
 
 void WarpExecution::execute(const WarpRegisters& registers, uint32_t* d) const {
@@ -385,6 +408,11 @@ bool WarpExecution::run(const Product& way, const WarpRegisters& registers, uint
   way.a.gather(registers.a.words, codes.a.data());
   way.b.gather(registers.b.words, codes.b.data());
   way.c.gather(registers.c.words, codes.c.data());
+  const auto take_scales = [](const std::vector<RegisterPlace>& places, const RegisterView& from, uint8_t* to) {
+    for (const RegisterPlace& place : places) *to++ = static_cast<uint8_t>(from.words[place.thread] >> place.bit);
+  };
+  take_scales(way.scales_of_a, registers.scale_a, codes.scale_a.data());
+  take_scales(way.scales_of_b, registers.scale_b, codes.scale_b.data());
   if (!way.product.multiply(codes)) return false;
   way.d.scatter(codes.d.data(), d);
   return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One mma.sync as Prepared and kernels execute it: from the registers of a warp to those of D. Dense products without
-// scales take WarpProduct or WarpChain; the others, and products with NaN or infinity, take the way of execute().
+// One mma.sync as Prepared and kernels execute it: from the registers of a warp to those of D. Dense products take
+// WarpProduct or WarpChain; sparse ones, and products with NaN or infinity, take the way of execute().
 #pragma once
 
 #include <variant>
@@ -30,6 +30,7 @@ class WarpExecution {
     WarpProduct product;
     TransposedRegisters a, c, d;
     BRegisters b;
+    std::vector<RegisterPlace> scales_of_a = {}, scales_of_b = {};  // as in WarpProduct::Codes
   };
 
   bool run(const Product& way, const WarpRegisters& registers, uint32_t* d) const;
