@@ -8,21 +8,6 @@
 
 namespace bitmma {
 
-struct EigenProduct::Matrices {
-  Eigen::MatrixXf a, b, d;
-};
-
-EigenProduct::EigenProduct(int m, int n, int k)
-    : matrices_(new Matrices{
-          .a = Eigen::MatrixXf::Random(m, k), .b = Eigen::MatrixXf::Random(k, n), .d = Eigen::MatrixXf::Zero(m, n)}) {}
-EigenProduct::~EigenProduct() { delete matrices_; }
-
-void EigenProduct::run() {
-  matrices_->d.noalias() += matrices_->a * matrices_->b;
-  benchmark::DoNotOptimize(matrices_->d.data());
-  benchmark::ClobberMemory();
-}
-
 struct PlainIntegerProduct::Matrices {
   using Matrix = Eigen::Array<int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   Matrix a, b, d;

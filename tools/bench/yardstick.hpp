@@ -7,7 +7,11 @@
 
 namespace bitmma {
 
+/// The processor that a yardstick is compiled for: the measuring one, or one with AVX2 and no AVX-512.
+enum class BuiltFor : uint8_t { native, avx2 };
+
 /// D = A * B + D for floats, m x k times k x n, repeatedly.
+template <BuiltFor>
 class [[gnu::visibility("default")]] EigenProduct {
  public:
   EigenProduct(int m, int n, int k);
@@ -20,6 +24,8 @@ class [[gnu::visibility("default")]] EigenProduct {
   struct Matrices;
   Matrices* matrices_;
 };
+extern template class EigenProduct<BuiltFor::native>;
+extern template class EigenProduct<BuiltFor::avx2>;
 
 /// The same for int32, with a plain triple loop over rows: what a compiler makes of an integer product.
 class [[gnu::visibility("default")]] PlainIntegerProduct {
