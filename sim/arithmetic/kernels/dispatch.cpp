@@ -34,30 +34,37 @@ namespace no_warp {
 constexpr LoopsById<SumWarp> loops{};
 }
 #if defined(BITMMA_X86_BUILTINS)
-// Only AVX-512 has operations with their own rounding.
-#define BITMMA_FMA_LOOP(space, target, Number, narrow)                                                               \
-  namespace space {                                                                                                  \
-  target void decode_a(const ChainDecoding& job) { decode_fma_chain_a<Number, narrow>(job); }                        \
-  target void decode_b(const ChainDecoding& job) { decode_fma_chain_b<Number, narrow>(job); }                        \
-  BITMMA_IN_ENVIRONMENT target void in_f32(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f32>(job); } \
-  BITMMA_IN_ENVIRONMENT target void in_f16(const ChainSum& job) { sum_fma_chain<Number, narrow, Format::f16>(job); } \
-  void sum_f32(const ChainSum& job) {                                                                                \
-    const math::IeeeEnvironment environment;                                                                         \
-    in_f32(job);                                                                                                     \
-  }                                                                                                                  \
-  void sum_f16(const ChainSum& job) {                                                                                \
-    const math::IeeeEnvironment environment;                                                                         \
-    in_f16(job);                                                                                                     \
-  }                                                                                                                  \
-  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};          \
+#define BITMMA_FMA_LOOP(space, target, bytes, Number, narrow)                                                 \
+  namespace space {                                                                                           \
+  target void decode_a(const ChainDecoding& job) { decode_fma_chain_a<bytes, Number, narrow>(job); }          \
+  target void decode_b(const ChainDecoding& job) { decode_fma_chain_b<bytes, Number, narrow>(job); }          \
+  BITMMA_IN_ENVIRONMENT target void in_f32(const ChainSum& job) {                                             \
+    sum_fma_chain<bytes, Number, narrow, Format::f32>(job);                                                   \
+  }                                                                                                           \
+  BITMMA_IN_ENVIRONMENT target void in_f16(const ChainSum& job) {                                             \
+    sum_fma_chain<bytes, Number, narrow, Format::f16>(job);                                                   \
+  }                                                                                                           \
+  constexpr Rounding rounding = has_own_rounding<bytes> ? Rounding::nearest_even : Rounding::toward_negative; \
+  void sum_f32(const ChainSum& job) {                                                                         \
+    const math::IeeeEnvironment environment(rounding);                                                        \
+    in_f32(job);                                                                                              \
+  }                                                                                                           \
+  void sum_f16(const ChainSum& job) {                                                                         \
+    const math::IeeeEnvironment environment(rounding);                                                        \
+    in_f16(job);                                                                                              \
+  }                                                                                                           \
+  constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};   \
+  }
+#define BITMMA_FMA_LOOPS(space, target, bytes, win_single_steps)                                   \
+  namespace space {                                                                                \
+  BITMMA_FMA_LOOP(any, target, bytes, double, false)                                               \
+  BITMMA_FMA_LOOP(small, target, bytes, double, true)                                              \
+  BITMMA_FMA_LOOP(few_bits, target, bytes, float, true)                                            \
+  constexpr ChainLoops loops{bytes / 2, any::loop, small::loop, few_bits::loop, win_single_steps}; \
   }
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
-namespace v4_chain {
-BITMMA_FMA_LOOP(any, BITMMA_V4, double, false)
-BITMMA_FMA_LOOP(small, BITMMA_V4, double, true)
-BITMMA_FMA_LOOP(few_bits, BITMMA_V4, float, true)
-constexpr ChainLoops loops{32, any::loop, small::loop, few_bits::loop, true};
-}  // namespace v4_chain
+BITMMA_FMA_LOOPS(v4_chain, BITMMA_V4, 64, true)
+BITMMA_FMA_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32, false)
 namespace v4_warp {
 BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f32(const WarpSum& job) { return sum_warp<Format::f32>(job); }
 BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f16(const WarpSum& job) { return sum_warp<Format::f16>(job); }
@@ -73,6 +80,7 @@ constexpr LoopsById<SumWarp> loops{sum_f32, sum_f16};
 }  // namespace v4_warp
 #elif defined(__x86_64__)
 BITMMA_CHAIN_LOOPS(v4_chain, [[gnu::target("arch=x86-64-v4")]], 64)
+BITMMA_CHAIN_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32)
 namespace v4_warp = no_warp;
 #endif
 
@@ -100,7 +108,6 @@ namespace v4_warp = no_warp;
 #if defined(__x86_64__)
 BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32)
 BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v4_narrow_chain, v4_warp)
-BITMMA_CHAIN_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32)
 BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, v3_chain, v3_chain, no_warp)
 #endif
 BITMMA_CHAIN_LOOPS(baseline_chain, , 16)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Chains of fused sums in which one IEEE operation multiplies, aligns, truncates and adds a term. AVX-512 only.
+// Chains of fused sums in which one IEEE operation multiplies, aligns, truncates and adds a term: for AVX-512, whose
+// operations have their own rounding, and for AVX2, where the caller sets rounding toward minus infinity for all of
+// them.
 //
 // Let E be the largest exponent of a sum, F its fraction bits and u = 2^(E - F) its unit. An accumulator starts at
 // M = 1.5 * 2^52 * u and stays in [2^52 u, 2^53 u), where neighbouring doubles are u apart. Rounded toward minus
@@ -40,20 +42,22 @@ namespace bitmma::kernels {
 namespace {
 
 /// What differs between accumulators of doubles and of floats.
-template <typename Number>
+template <int bytes, typename Number>
 struct FmaFormat;
-template <>
-struct FmaFormat<double> {
-  using V = Vectors<64>::F64;
-  using Bits = Vectors<64>::U64;
+template <int bytes>
+struct FmaFormat<bytes, double> {
+  using V = typename Vectors<bytes>::F64;
+  using Bits = typename Vectors<bytes>::U64;
+  using SignedBits = typename Vectors<bytes>::I64;
   static constexpr int mantissa_bits = 52, bias = 1023, exponent_in_word = 4;  // of the upper 16 bits of a number
   static constexpr int above = 40, above_c = 27;                               // the logarithms of the factors over 1
   static constexpr int tiny_exponent = -600, lowest_floor = -300;
 };
-template <>
-struct FmaFormat<float> {
-  using V = Vectors<64>::F32;
-  using Bits = Vectors<64>::U32;
+template <int bytes>
+struct FmaFormat<bytes, float> {
+  using V = typename Vectors<bytes>::F32;
+  using Bits = typename Vectors<bytes>::U32;
+  using SignedBits = typename Vectors<bytes>::I32;
   static constexpr int mantissa_bits = 23, bias = 127, exponent_in_word = 7;
   static constexpr int above = 19, above_c = 19;
   static constexpr int tiny_exponent = -120, lowest_floor = -64;
@@ -66,13 +70,27 @@ constexpr double power_of_two(int exponent) {
   return power;
 }
 
+/// Whether operations have their own rounding. Otherwise every one rounds toward minus infinity, x - x is -0, and
+/// there is no single operation for a larger magnitude.
+template <int bytes>
+constexpr bool has_own_rounding = bytes == 64;
+
 // The operations that GNU vectors cannot express.
-BITMMA_INLINE void multiply_add_down(const Vectors<64>::F64& x, const Vectors<64>::F64& y, Vectors<64>::F64& sum) {
-  sum = __builtin_ia32_vfmaddpd512_mask(x, y, sum, static_cast<uint8_t>(~0), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+template <int bytes>
+BITMMA_INLINE void multiply_add_down(const typename Vectors<bytes>::F64& x, const typename Vectors<bytes>::F64& y,
+                                     typename Vectors<bytes>::F64& sum) {
+  if constexpr (has_own_rounding<bytes>)
+    sum =
+        __builtin_ia32_vfmaddpd512_mask(x, y, sum, static_cast<uint8_t>(~0), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  else sum = __builtin_ia32_vfmaddpd256(x, y, sum);
 }
-BITMMA_INLINE void multiply_add_down(const Vectors<64>::F32& x, const Vectors<64>::F32& y, Vectors<64>::F32& sum) {
-  sum =
-      __builtin_ia32_vfmaddps512_mask(x, y, sum, static_cast<uint16_t>(~0), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+template <int bytes>
+BITMMA_INLINE void multiply_add_down(const typename Vectors<bytes>::F32& x, const typename Vectors<bytes>::F32& y,
+                                     typename Vectors<bytes>::F32& sum) {
+  if constexpr (has_own_rounding<bytes>)
+    sum = __builtin_ia32_vfmaddps512_mask(x, y, sum, static_cast<uint16_t>(~0),
+                                          _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  else sum = __builtin_ia32_vfmaddps256(x, y, sum);
 }
 BITMMA_INLINE void add_toward_zero(Vectors<64>::F64& sum, const Vectors<64>::F64& x) {
   sum = __builtin_ia32_addpd512_mask(sum, x, sum, static_cast<uint8_t>(~0), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
@@ -92,51 +110,85 @@ BITMMA_INLINE void raise_magnitude(Vectors<64>::F32& number, const Vectors<64>::
   number = __builtin_ia32_rangeps512_mask(number, other, static_cast<int>(sign), number, static_cast<uint16_t>(~0),
                                           _MM_FROUND_CUR_DIRECTION);
 }
-/// Bytes of `from` by their indices within 16 bytes; an index below 0 makes a zero.
-BITMMA_INLINE void pick_bytes(const Vectors<64>::I8& from, const std::array<char, 64>& indices,
-                              Vectors<64>::I8& bytes) {
-  Vectors<64>::I8 of;
-  load(of, indices.data());
-  bytes = __builtin_ia32_pshufb512_mask(from, of, from, ~uint64_t{0});
+BITMMA_INLINE void without_sign(Vectors<32>::F64& number) {
+  number = reinterpret_cast<Vectors<32>::F64>(reinterpret_cast<Vectors<32>::U64>(number) & ~(1ULL << 63));
 }
-BITMMA_INLINE void bits_of_f16(const Vectors<64>::F32& numbers, Vectors<64>::I32& codes) {
-  widen<64>(__builtin_ia32_vcvtps2ph512_mask(numbers, _MM_FROUND_TO_NEAREST_INT, Vectors<32>::I16{},
-                                             static_cast<uint16_t>(~0)),
-            codes);
+BITMMA_INLINE void without_sign(Vectors<32>::F32& number) {
+  number = reinterpret_cast<Vectors<32>::F32>(reinterpret_cast<Vectors<32>::U32>(number) & ~(1U << 31));
+}
+/// If `other` is NaN, the number stays.
+template <Sign sign>
+BITMMA_INLINE void raise_magnitude(Vectors<32>::F64& number, Vectors<32>::F64 other) {
+  static_assert(sign == Sign::none);
+  without_sign(number), without_sign(other);
+  number = __builtin_ia32_maxpd256(other, number);
+}
+template <Sign sign>
+BITMMA_INLINE void raise_magnitude(Vectors<32>::F32& number, Vectors<32>::F32 other) {
+  static_assert(sign == Sign::none);
+  without_sign(number), without_sign(other);
+  number = __builtin_ia32_maxps256(other, number);
+}
+/// Bytes of `from` by their indices within 16 bytes; an index below 0 makes a zero.
+template <int bytes>
+BITMMA_INLINE void pick_bytes(const typename Vectors<bytes>::I8& from, const std::array<char, bytes>& indices,
+                              typename Vectors<bytes>::I8& picked) {
+  typename Vectors<bytes>::I8 of;
+  load(of, indices.data());
+  if constexpr (bytes == 64) picked = __builtin_ia32_pshufb512_mask(from, of, from, ~uint64_t{0});
+  else picked = __builtin_ia32_pshufb256(from, of);
+}
+template <int bytes>
+BITMMA_INLINE void bits_of_f16(const typename Vectors<bytes>::F32& numbers, typename Vectors<bytes>::I32& codes) {
+  if constexpr (bytes == 64)
+    widen<bytes>(__builtin_ia32_vcvtps2ph512_mask(numbers, _MM_FROUND_TO_NEAREST_INT, Vectors<32>::I16{},
+                                                  static_cast<uint16_t>(~0)),
+                 codes);
+  else widen<bytes>(__builtin_ia32_vcvtps2ph256(numbers, _MM_FROUND_TO_NEAREST_INT), codes);
   codes &= 0xFFFF;
 }
-BITMMA_INLINE void f16_of_bits(const Vectors<64>::I32& codes, Vectors<64>::F32& numbers) {
-  numbers = __builtin_ia32_vcvtph2ps512_mask(__builtin_convertvector(codes, Vectors<32>::I16), Vectors<64>::F32{},
-                                             static_cast<uint16_t>(~0), _MM_FROUND_CUR_DIRECTION);
+template <int bytes>
+BITMMA_INLINE void f16_of_bits(const typename Vectors<bytes>::I32& codes, typename Vectors<bytes>::F32& numbers) {
+  const auto narrow = __builtin_convertvector(codes, typename Vectors<bytes>::Half16);
+  if constexpr (bytes == 64)
+    numbers = __builtin_ia32_vcvtph2ps512_mask(narrow, Vectors<64>::F32{}, static_cast<uint16_t>(~0),
+                                               _MM_FROUND_CUR_DIRECTION);
+  else numbers = __builtin_ia32_vcvtph2ps256(narrow);
 }
 
-/// Eight floats, which are pairs in `half` -> doubles, and back. (For conversions of GNU vectors, GCC 12 uses halves.)
+/// Floats, which are pairs in `half` -> doubles, and back. (For conversions of GNU vectors, GCC 12 uses halves.)
 BITMMA_INLINE void widen(const Vectors<32>::F64& half, Vectors<64>::F64& numbers) {
   numbers = __builtin_ia32_cvtps2pd512_mask(reinterpret_cast<Vectors<32>::F32>(half), Vectors<64>::F64{},
                                             static_cast<uint8_t>(~0), _MM_FROUND_CUR_DIRECTION);
+}
+BITMMA_INLINE void widen(const Vectors<16>::F64& half, Vectors<32>::F64& numbers) {
+  numbers = __builtin_ia32_cvtps2pd256(reinterpret_cast<Vectors<16>::F32>(half));
 }
 BITMMA_INLINE void narrow(const Vectors<64>::F64& numbers, Vectors<32>::F64& half) {
   half = reinterpret_cast<Vectors<32>::F64>(
       __builtin_ia32_cvtpd2ps512_mask(numbers, Vectors<32>::F32{}, static_cast<uint8_t>(~0), _MM_FROUND_CUR_DIRECTION));
 }
+BITMMA_INLINE void narrow(const Vectors<32>::F64& numbers, Vectors<16>::F64& half) {
+  half = reinterpret_cast<Vectors<16>::F64>(__builtin_ia32_cvtpd2ps256(numbers));
+}
 
-/// How a strip of 32 columns is kept. Vectors of numbers: `halves` of the strip, each 16 columns, take one vector of
-/// floats, or two of doubles, because the second half of a word's bits follows the first in the same 16 bytes. Column
-/// j of a half has the 16-bit word 2 j + half of exponents.
-template <typename Number>
-struct FmaLayout : FmaFormat<Number> {
-  using Format = FmaFormat<Number>;
+/// How a strip of columns is kept, for vectors of 64 bytes: both halves of the strip, each 16 columns, take one vector
+/// of floats, or two of doubles, because the second half of a word's bits follows the first in the same 16 bytes.
+/// Column j of a half has the 16-bit word 2 j + half of exponents.
+template <int bytes, typename Number>
+struct FmaLayout : FmaFormat<bytes, Number> {
+  using Format = FmaFormat<bytes, Number>;
   using typename Format::Bits;
   using typename Format::V;
-  using I8 = Vectors<64>::I8;
-  using I32 = Vectors<64>::I32;
-  static constexpr int bytes_of_number = sizeof(Number), lanes = 64 / bytes_of_number,
-                       vectors_of_half = bytes_of_number / 4, vectors = 2 * vectors_of_half, strip = 32;
+  using I32 = typename Vectors<bytes>::I32;
+  using F32 = typename Vectors<bytes>::F32;
+  static constexpr int bytes_of_number = sizeof(Number), lanes = bytes / bytes_of_number,
+                       vectors_of_half = bytes_of_number / 4, vectors = 2 * vectors_of_half, strip = bytes / 2;
 
   /// The indices for pick_bytes that take byte `byte` of every column's word to byte `to` of its number.
-  using Indices = std::array<char, 64>;
+  using Indices = std::array<char, bytes>;
   static constexpr void take_byte(int vector, int byte, int to, Indices& indices) {
-    for (int i = to; i < 64; i += bytes_of_number) {
+    for (int i = to; i < bytes; i += bytes_of_number) {
       const int col = i % 16 / bytes_of_number + vector % vectors_of_half * (16 / bytes_of_number);
       indices[static_cast<size_t>(i)] = static_cast<char>(4 * col + 2 * (vector / vectors_of_half) + byte);
     }
@@ -168,34 +220,42 @@ struct FmaLayout : FmaFormat<Number> {
     return indices;
   }();
 
-  /// Numbers of 16 columns -> vectors, and back.
-  BITMMA_INLINE static void split(const Vectors<64>::F32& half, V* numbers) {
+  /// Numbers of half a strip -> vectors, and back.
+  BITMMA_INLINE static void split(const F32& half, V* numbers) {
     if constexpr (bytes_of_number == 4) {
       numbers[0] = half;
+    } else if constexpr (bytes == 32) {
+      const auto pairs = reinterpret_cast<V>(half);
+      widen(__builtin_shufflevector(pairs, pairs, 0, 2), numbers[0]);
+      widen(__builtin_shufflevector(pairs, pairs, 1, 3), numbers[1]);
     } else {
       const auto pairs = reinterpret_cast<V>(half);
       widen(__builtin_shufflevector(pairs, pairs, 0, 2, 4, 6), numbers[0]);
       widen(__builtin_shufflevector(pairs, pairs, 1, 3, 5, 7), numbers[1]);
     }
   }
-  BITMMA_INLINE static void join(const V* numbers, Vectors<64>::F32& half) {
+  BITMMA_INLINE static void join(const V* numbers, F32& half) {
     if constexpr (bytes_of_number == 4) {
       half = numbers[0];
+    } else if constexpr (bytes == 32) {
+      Vectors<16>::F64 pairs[2];
+      narrow(numbers[0], pairs[0]), narrow(numbers[1], pairs[1]);
+      half = reinterpret_cast<F32>(__builtin_shufflevector(pairs[0], pairs[1], 0, 2, 1, 3));
     } else {
       Vectors<32>::F64 pairs[2];
       narrow(numbers[0], pairs[0]), narrow(numbers[1], pairs[1]);
-      half = reinterpret_cast<Vectors<64>::F32>(__builtin_shufflevector(pairs[0], pairs[1], 0, 4, 1, 5, 2, 6, 3, 7));
+      half = reinterpret_cast<F32>(__builtin_shufflevector(pairs[0], pairs[1], 0, 4, 1, 5, 2, 6, 3, 7));
     }
   }
 
-  /// Decoded codes as numbers with magnitudes d larger. `natural`: 16 numbers in order, as A needs; otherwise as the
+  /// Decoded codes as numbers with magnitudes d larger. `natural`: the numbers in order, as A needs; otherwise as the
   /// columns of a half.
   template <bool natural>
-  BITMMA_INLINE static void put(const DecodedNumbers<64>& from, int significand_bits, bool enlarge, int32_t* to) {
+  BITMMA_INLINE static void put(const DecodedNumbers<bytes>& from, int significand_bits, bool enlarge, int32_t* to) {
     I32 significand = from.whole, exponent = from.exponent - significand_bits;
     raise_to<I32>(significand, I32{} + 1);
     raise_to<I32>(exponent, I32{} + Format::tiny_exponent);
-    const I32 normal = reinterpret_cast<I32>(__builtin_convertvector(significand, Vectors<64>::F32)),
+    const I32 normal = reinterpret_cast<I32>(__builtin_convertvector(significand, F32)),
               sign = from.sign & std::numeric_limits<int32_t>::min();
     const int d = enlarge ? 1 << (Format::mantissa_bits - Format::above) : 0;
     if constexpr (bytes_of_number == 4) store((normal + (exponent << 23) + d) | sign, to);
@@ -204,7 +264,13 @@ struct FmaLayout : FmaFormat<Number> {
   /// The two words of doubles.
   template <bool natural>
   BITMMA_INLINE static void put(const I32& high, const I32& low, int32_t* to) {
-    if constexpr (natural) {
+    if constexpr (bytes == 32 && natural) {
+      store(__builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11), to);
+      store(__builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15), to + 8);
+    } else if constexpr (bytes == 32) {
+      store(__builtin_shufflevector(low, high, 0, 8, 1, 9, 4, 12, 5, 13), to);
+      store(__builtin_shufflevector(low, high, 2, 10, 3, 11, 6, 14, 7, 15), to + 8);
+    } else if constexpr (natural) {
       store(__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), to);
       store(__builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), to + 16);
     } else {
@@ -216,10 +282,10 @@ struct FmaLayout : FmaFormat<Number> {
 
 /// Exponents for the search: in 16 bits as they are in a number's upper 16 bits, or in 8 bits, of two rows.
 /// The sum with an exponent of zero is below every floor.
-template <typename Number, bool narrow>
+template <int bytes, typename Number, bool narrow>
 struct FmaExponents {
-  using I32 = Vectors<64>::I32;
-  using Format = FmaFormat<Number>;
+  using I32 = typename Vectors<bytes>::I32;
+  using Format = FmaFormat<bytes, Number>;
   static constexpr int zero = narrow ? -64 : -1000, no_sum = -40, unit = 1 << Format::exponent_in_word;
   static constexpr int rows = narrow ? 2 : 1;  // of A that share a word
   static_assert(!narrow || 2 * -14 > no_sum);  // see fits_narrow
@@ -240,13 +306,13 @@ struct FmaExponents {
 /// Words of signs per step, for two rows of A or two columns of B: four terms each.
 inline constexpr int fma_sign_words = most_dense_terms / 4;
 
-template <typename Number, bool narrow>
+template <int bytes, typename Number, bool narrow>
 struct NumbersOfA {
-  using Exponents = FmaExponents<Number, narrow>;
-  using I32 = Vectors<64>::I32;
+  using Exponents = FmaExponents<bytes, Number, narrow>;
+  using I32 = typename Vectors<bytes>::I32;
 
-  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at, const ChainNumbers<64>& numbers) {
-    FmaLayout<Number>::template put<true>(
+  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at, const ChainNumbers<bytes>& numbers) {
+    FmaLayout<bytes, Number>::template put<true>(
         numbers, job.format.mantissa_bits, false,
         job.number + (static_cast<size_t>(row) * static_cast<size_t>(job.stride) + at) * (sizeof(Number) / 4));
     I32 exponent = numbers.exponent;
@@ -274,20 +340,20 @@ struct NumbersOfA {
   }
 };
 
-template <typename Number, bool narrow>
+template <int bytes, typename Number, bool narrow>
 BITMMA_INLINE void decode_fma_chain_a(const ChainDecoding& job) {
-  decode_rows_of_a<64, NumbersOfA<Number, narrow>>(job);
+  decode_rows_of_a<bytes, NumbersOfA<bytes, Number, narrow>>(job);
 }
 
 /// Decodes all strips of four rows of B at a time, which share a word of signs.
-template <typename Number, bool narrow>
+template <int bytes, typename Number, bool narrow>
 BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
-  using Layout = FmaLayout<Number>;
-  using I32 = Vectors<64>::I32;
+  using Layout = FmaLayout<bytes, Number>;
+  using I32 = typename Vectors<bytes>::I32;
   const ChainDecoding job = given;
-  constexpr int lanes = 16, strip = Layout::strip;
+  constexpr int lanes = bytes / 4, strip = Layout::strip;
   constexpr size_t words = strip * sizeof(Number) / 4;
-  ChainNumbers<64> numbers[2];
+  ChainNumbers<bytes> numbers[2];
   for (size_t number = 0; number < job.steps.size(); ++number) {
     const ChainStep step = job.steps[number];
     for (int begin = 0; begin < step.terms; begin += 4) {
@@ -303,13 +369,13 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
           I32 exponent[2];
 #pragma GCC unroll 2
           for (int v = 0; v < 2; ++v) {
-            Vectors<64>::U32 word;
-            load_codes<64>(word, from, first + v * lanes, job.lines);
+            typename Vectors<bytes>::U32 word;
+            load_codes<bytes>(word, from, first + v * lanes, job.lines);
             numbers[v].take(job.format, word, 0);
             Layout::template put<false>(numbers[v], job.format.mantissa_bits, true,
                                         job.number + to * words + static_cast<size_t>(v) * words / 2);
             exponent[v] = numbers[v].exponent;
-            FmaExponents<Number, narrow>::of_b(exponent[v]);
+            FmaExponents<bytes, Number, narrow>::of_b(exponent[v]);
             signs[v] |= numbers[v].sign & static_cast<int32_t>(1u << (term - begin));
           }
           store(exponent[0] | exponent[1] << 16, job.exponent + to * lanes);
@@ -327,18 +393,20 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
 
 /// Runs the steps for four rows of a strip. `plain` as in ChainState; otherwise C and results may also be infinite or
 /// subnormal. With `two_rows`, for eight rows of 16 columns: the second half of a strip's row is row + 4 (warp.hpp).
-template <typename Number, bool narrow, bool plain, Format output, bool two_rows = false>
+template <int bytes, typename Number, bool narrow, bool plain, Format output, bool two_rows = false>
 struct FmaSteps {
-  using Layout = FmaLayout<Number>;
-  using Exponents = FmaExponents<Number, narrow>;
+  using Layout = FmaLayout<bytes, Number>;
+  using Exponents = FmaExponents<bytes, Number, narrow>;
   using V = typename Layout::V;
   using Bits = typename Layout::Bits;
-  using I8 = Vectors<64>::I8;
-  using I16 = Vectors<64>::I16;
-  using I32 = Vectors<64>::I32;
-  using U32 = Vectors<64>::U32;
-  using F32 = Vectors<64>::F32;
-  static constexpr int rows = 4, vectors = Layout::vectors, strip = Layout::strip, lanes = 16;
+  using SignedBits = typename Layout::SignedBits;
+  using I8 = typename Vectors<bytes>::I8;
+  using I16 = typename Vectors<bytes>::I16;
+  using I32 = typename Vectors<bytes>::I32;
+  using U32 = typename Vectors<bytes>::U32;
+  using F32 = typename Vectors<bytes>::F32;
+  static constexpr int rows = 4, vectors = Layout::vectors, strip = Layout::strip, lanes = bytes / 4;
+  static constexpr int rows_together = many_registers<bytes> ? rows : rows / 2;
   static_assert(rows == chain_rows);
   static constexpr int second_row = two_rows ? 4 : 0, second_cols = two_rows ? 0 : lanes;  // of the second half
   static constexpr bool is_float = std::is_same_v<Number, float>;
@@ -357,7 +425,7 @@ struct FmaSteps {
   };
 
   using Codes = I32[rows][2];
-  using Thread = Pairs<64>::V;
+  using Thread = typename Pairs<bytes>::V;
   /// The registers of four threads, with two of four rows.
   template <typename Word>
   BITMMA_INLINE static Word* registers_of(Word* words, const ChainSum& job, int row) {
@@ -370,7 +438,7 @@ struct FmaSteps {
         Thread thread[4], upper[2], lower[2];
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) load(thread[q], registers_of(job.c, job, row + r) + q * job.d_stride);
-        rows_of_threads<64>(thread, upper, lower);
+        rows_of_threads<bytes>(thread, upper, lower);
 #pragma GCC unroll 2
         for (int half = 0; half < 2; ++half)
           codes[r][half] = reinterpret_cast<I32>(upper[half]), codes[r + 1][half] = reinterpret_cast<I32>(lower[half]);
@@ -394,7 +462,7 @@ struct FmaSteps {
         for (int half = 0; half < 2; ++half)
           upper[half] = reinterpret_cast<Thread>(codes[r][half]),
           lower[half] = reinterpret_cast<Thread>(codes[r + 1][half]);
-        threads_of_rows<64>(upper, lower, thread);
+        threads_of_rows<bytes>(upper, lower, thread);
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) store(thread[q], registers_of(job.d, job, row + r) + q * job.d_stride);
       }
@@ -419,7 +487,7 @@ struct FmaSteps {
         I32 code = codes[r][half];
         F32 number;
         if constexpr (output == Format::f16) {
-          f16_of_bits(code, number);
+          f16_of_bits<bytes>(code, number);
         } else {
           // Floats have no room for bits of C that are below every unit.
           if constexpr (!plain && is_float) code &= static_cast<int32_t>(~0u << (23 - job.fraction_bits));
@@ -429,7 +497,7 @@ struct FmaSteps {
         Layout::split(number, c);
         if constexpr (!plain) {
           for (int v = 0; v < Layout::vectors_of_half; ++v) {
-            c[v] += V{};                                       // -0 becomes 0
+            c[v] = c[v] == 0 ? V{} : c[v];                     // -0 becomes 0
             c[v] = c[v] == c[v] ? c[v] : V{} + 2 * too_large;  // NaN is replaced like infinity
           }
         }
@@ -444,12 +512,25 @@ struct FmaSteps {
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         F32 number;
-        Layout::join(state.c[r] + half * Layout::vectors_of_half, number);
-        if constexpr (output == Format::f16) bits_of_f16(number, codes[r][half]);
+        V of_half[Layout::vectors_of_half];
+        for (int v = 0; v < Layout::vectors_of_half; ++v) {
+          of_half[v] = state.c[r][half * Layout::vectors_of_half + v];
+          if constexpr (!plain && !is_float && !has_own_rounding<bytes>) with_infinity(of_half[v]);
+        }
+        Layout::join(of_half, number);
+        if constexpr (output == Format::f16) bits_of_f16<bytes>(number, codes[r][half]);
         else codes[r][half] = reinterpret_cast<I32>(number);
       }
     }
     store_d(job, row, codes);
+  }
+
+  /// A result that f32 cannot hold becomes infinite, as conversion to nearest makes it.
+  BITMMA_INLINE static void with_infinity(V& c) {
+    V magnitude = c;
+    without_sign(magnitude);
+    const Bits infinite = (reinterpret_cast<Bits>(c) & sign_bit) | exponent_bits;
+    c = magnitude >= V{} + static_cast<Number>(power_of_two(128)) ? reinterpret_cast<V>(infinite) : c;
   }
 
   /// The largest exponent of the products of every output, or the floor, as a word of a number.
@@ -491,7 +572,7 @@ struct FmaSteps {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
         U32 signs = of_b ^ a[r];
-        count_in_halves<64>(signs);
+        count_in_halves<bytes>(signs);
         count[r] += signs;
       }
     }
@@ -508,7 +589,7 @@ struct FmaSteps {
 #pragma GCC unroll 2
       for (int r = 0; r < rows / 2; ++r) {
         U32 signs = of_b ^ a[static_cast<size_t>(r) * a_stride + static_cast<size_t>(word)];
-        look_up_nibbles<64>(signs);
+        look_up_nibbles<bytes>(signs);
         count[r] += signs;
       }
     }
@@ -518,7 +599,7 @@ struct FmaSteps {
   BITMMA_INLINE static void begin(const ChainSum& job, int vector, int row, const V& c, const I16& largest,
                                   const U32& count, V& middle, V& sum, V& largest_c) {
     I8 picked;
-    pick_bytes(reinterpret_cast<I8>(largest), Layout::to_upper_bits[static_cast<size_t>(vector)], picked);
+    pick_bytes<bytes>(reinterpret_cast<I8>(largest), Layout::to_upper_bits[static_cast<size_t>(vector)], picked);
     const V power = reinterpret_cast<V>(picked);
     V most = c;
     if constexpr (!plain) {
@@ -538,9 +619,9 @@ struct FmaSteps {
         reinterpret_cast<V>(reinterpret_cast<Bits>(most) & exponent_bits) *
         static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-job.fraction_bits));
     sum = middle;
-    multiply_add_down(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
-    pick_bytes(reinterpret_cast<I8>(count),
-               Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
+    multiply_add_down<bytes>(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
+    pick_bytes<bytes>(reinterpret_cast<I8>(count),
+                      Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
     sum = reinterpret_cast<V>(reinterpret_cast<Bits>(sum) + reinterpret_cast<Bits>(picked) +
                               (reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1)));
   }
@@ -551,46 +632,76 @@ struct FmaSteps {
 
   /// The rounded sum.
   BITMMA_INLINE static void finish(const ChainSum& job, const V& sum, const V& middle, V& c) {
-    const V exact = sum - middle;
+    V exact = sum - middle;
     if constexpr (plain) {
       const Bit kept = is_float ? static_cast<Bit>(job.output.kept_mask)
                                 : static_cast<Bit>(static_cast<int64_t>(static_cast<int32_t>(job.output.kept_mask)))
                                       << (Layout::mantissa_bits - 23);
+      if constexpr (!has_own_rounding<bytes>) exact = exact == 0 ? V{} : exact;
       c = reinterpret_cast<V>(reinterpret_cast<Bits>(exact) & kept);
     } else {
-      // Adds a number of the same sign of which the lowest bit is the result's, and subtracts it.
+      // Adds a number of which the lowest bit is the result's, and subtracts it.
       constexpr int mantissa_bits = info(output).mantissa_bits;
       const int kept_bits = mantissa_bits - std::countr_zero(job.output.kept_mask);
       const V smallest = V{} + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
-      V more = exact;
-      raise_magnitude<Sign::of_number>(more, smallest);
-      more = reinterpret_cast<V>(reinterpret_cast<Bits>(more) & (exponent_bits | sign_bit)) *
-             static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-kept_bits));
-      c = exact;
-      if constexpr (output == Format::f16) c += more;
-      else add_toward_zero(c, more);
-      c -= more;
+      const auto scale =
+          static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-kept_bits));
+      if constexpr (has_own_rounding<bytes>) {
+        V more = exact;
+        raise_magnitude<Sign::of_number>(more, smallest);
+        more = reinterpret_cast<V>(reinterpret_cast<Bits>(more) & (exponent_bits | sign_bit)) * scale;
+        c = exact;
+        if constexpr (output == Format::f16) c += more;
+        else add_toward_zero(c, more);
+        c -= more;
+      } else {
+        // Of magnitudes, rounding toward minus infinity truncates.
+        V magnitude = exact, power = exact;
+        without_sign(magnitude);
+        raise_magnitude<Sign::none>(power, smallest);
+        power = reinterpret_cast<V>(reinterpret_cast<Bits>(power) & exponent_bits);
+        const V more = power * scale;
+        V large = magnitude + more;
+        if constexpr (output == Format::f16) round_up_to_nearest(magnitude, more, power, kept_bits, large);
+        c = large - more;
+        c = large == more ? V{}
+                          : reinterpret_cast<V>(reinterpret_cast<Bits>(c) | (reinterpret_cast<Bits>(exact) & sign_bit));
+      }
     }
+  }
+
+  /// `large` is `magnitude` + `more`, truncated; its lowest bit is power * 2^-kept_bits.
+  BITMMA_INLINE static void round_up_to_nearest(const V& magnitude, const V& more, const V& power, int kept_bits,
+                                                V& large) {
+    const V rest = magnitude - (large - more),
+            half = power * static_cast<Number>(power_of_two_at_runtime(-1 - kept_bits));
+    const Bits none{}, odd = reinterpret_cast<Bits>(large) & 1;
+    const Bits up = rest > half ? none + 1 : rest == half ? odd : none;
+    large = reinterpret_cast<V>(reinterpret_cast<Bits>(large) + up);
   }
 
   BITMMA_INLINE static void add_products(const ChainSum& job, int row, const ChainStep& step, V (&sum)[rows][vectors]) {
     const Bit* const a = reinterpret_cast<const Bit*>(job.a_number) +
                          static_cast<size_t>(row) * static_cast<size_t>(job.a_stride) + step.at;
     constexpr int vectors_of_b = two_rows ? Layout::vectors_of_half : vectors;
-    const Number* b =
+    const Number* const b =
         reinterpret_cast<const Number*>(job.b_number) + static_cast<size_t>(step.at) * vectors_of_b * Layout::lanes;
     const int a_stride = job.a_stride, terms = step.terms;
-    for (int term = 0; term < terms; ++term, b += vectors_of_b * Layout::lanes) {
-      V of_b[vectors_of_b];
+#pragma GCC unroll 2
+    for (int first = 0; first < rows; first += rows_together) {
+      const Number* of = b;
+      for (int term = 0; term < terms; ++term, of += vectors_of_b * Layout::lanes) {
+        V of_b[vectors_of_b];
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors_of_b; ++v) load(of_b[v], b + v * Layout::lanes);
+        for (int v = 0; v < vectors_of_b; ++v) load(of_b[v], of + v * Layout::lanes);
 #pragma GCC unroll 4
-      for (int r = 0; r < rows; ++r) {
+        for (int r = first; r < first + rows_together; ++r) {
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          const int of_row = r + v / Layout::vectors_of_half * second_row;
-          const V of_a = reinterpret_cast<V>(Bits{} + a[static_cast<size_t>(of_row) * a_stride + term]);
-          multiply_add_down(of_a, of_b[v % vectors_of_b], sum[r][v]);
+          for (int v = 0; v < vectors; ++v) {
+            const int of_row = r + v / Layout::vectors_of_half * second_row;
+            const V of_a = reinterpret_cast<V>(Bits{} + a[static_cast<size_t>(of_row) * a_stride + term]);
+            multiply_add_down<bytes>(of_a, of_b[v % vectors_of_b], sum[r][v]);
+          }
         }
       }
     }
@@ -637,17 +748,19 @@ struct FmaSteps {
   }
 };
 
-template <typename Number, bool narrow, Format output>
+template <int bytes, typename Number, bool narrow, Format output>
 BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
   const ChainSum job = given;
   const int end = job.first_row + job.rows;
   if constexpr (output == Format::f32) {
     if (job.plain) {
-      for (int row = job.first_row; row < end; row += chain_rows) FmaSteps<Number, narrow, true, output>::run(job, row);
+      for (int row = job.first_row; row < end; row += chain_rows)
+        FmaSteps<bytes, Number, narrow, true, output>::run(job, row);
       return;
     }
   }
-  for (int row = job.first_row; row < end; row += chain_rows) FmaSteps<Number, narrow, false, output>::run(job, row);
+  for (int row = job.first_row; row < end; row += chain_rows)
+    FmaSteps<bytes, Number, narrow, false, output>::run(job, row);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct WarpNumbers {
 template <bool is_row, bool normal>
 struct WarpDecoder {
   using I32 = Vectors<64>::I32;
-  using Double = FmaFormat<double>;
+  using Double = FmaFormat<64, double>;
   static constexpr int bias_of_search = is_row ? Double::bias : 0, zero = -700;
   static_assert(zero + 127 + 23 + 128 < Double::lowest_floor);
   // With scales, of types of up to 8 bits, no product is below the floor; nor is one of a zero above it.
@@ -59,7 +59,7 @@ struct WarpDecoder {
                        ((Double::bias - bias_of_search - bits) << 20);
     if constexpr (normal) exponent = (number & 0x7FF00000) - ((Double::bias - bias_of_search) << 20);
     const int d = is_row ? 0 : 1 << (Double::mantissa_bits - Double::above);
-    FmaLayout<double>::put<is_row>(number | (sign & std::numeric_limits<int32_t>::min()), none + d, to);
+    FmaLayout<64, double>::put<is_row>(number | (sign & std::numeric_limits<int32_t>::min()), none + d, to);
   }
   bool has_special() const { return contains(largest, format.special_code); }
 };
@@ -136,27 +136,27 @@ BITMMA_INLINE bool sum_warp(const WarpSum& given) {
   if (job.of_rows.normal ? decode_warp_rows<true>(job, numbers) : decode_warp_rows<false>(job, numbers)) return true;
   if (job.of_cols.normal ? decode_warp_cols<true>(job, numbers) : decode_warp_cols<false>(job, numbers)) return true;
   uint8_t special = 0;
-  FmaSteps<double, false, false, output, true>::run({.a_number = numbers.row_number.data(),
-                                                     .a_exponent = numbers.row_exponent.data(),
-                                                     .a_negative = numbers.row_negative.data(),
-                                                     .a_stride = job.places,
-                                                     .b_number = numbers.col_number.data(),
-                                                     .b_exponent = numbers.col_exponent.data(),
-                                                     .b_negative = numbers.col_negative.data(),
-                                                     .steps = job.steps,
-                                                     .first_row = 0,
-                                                     .rows = WarpNumbers::rows,
-                                                     .c = job.c,
-                                                     .plain = false,
-                                                     .terms_per_part = 0,
-                                                     .two_parts = false,
-                                                     .fraction_bits = job.fraction_bits,
-                                                     .floor_exponent = job.floor_exponent,
-                                                     .output = job.output,
-                                                     .d = job.d,
-                                                     .d_stride = warp_cols,
-                                                     .special = &special},
-                                                    0);
+  FmaSteps<64, double, false, false, output, true>::run({.a_number = numbers.row_number.data(),
+                                                         .a_exponent = numbers.row_exponent.data(),
+                                                         .a_negative = numbers.row_negative.data(),
+                                                         .a_stride = job.places,
+                                                         .b_number = numbers.col_number.data(),
+                                                         .b_exponent = numbers.col_exponent.data(),
+                                                         .b_negative = numbers.col_negative.data(),
+                                                         .steps = job.steps,
+                                                         .first_row = 0,
+                                                         .rows = WarpNumbers::rows,
+                                                         .c = job.c,
+                                                         .plain = false,
+                                                         .terms_per_part = 0,
+                                                         .two_parts = false,
+                                                         .fraction_bits = job.fraction_bits,
+                                                         .floor_exponent = job.floor_exponent,
+                                                         .output = job.output,
+                                                         .d = job.d,
+                                                         .d_stride = warp_cols,
+                                                         .special = &special},
+                                                        0);
   return special != 0;
 }
 
