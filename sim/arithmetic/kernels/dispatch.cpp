@@ -55,16 +55,16 @@ constexpr LoopsById<SumWarp> loops{};
   }                                                                                                           \
   constexpr ChainLoop loop{decode_a, decode_b, {sum_f32, sum_f16}, sizeof(Number) / 4, fma_sign_words / 2};   \
   }
-#define BITMMA_FMA_LOOPS(space, target, bytes, win_single_steps)                                   \
-  namespace space {                                                                                \
-  BITMMA_FMA_LOOP(any, target, bytes, double, false)                                               \
-  BITMMA_FMA_LOOP(small, target, bytes, double, true)                                              \
-  BITMMA_FMA_LOOP(few_bits, target, bytes, float, true)                                            \
-  constexpr ChainLoops loops{bytes / 2, any::loop, small::loop, few_bits::loop, win_single_steps}; \
+#define BITMMA_FMA_LOOPS(space, target, bytes)                                         \
+  namespace space {                                                                    \
+  BITMMA_FMA_LOOP(any, target, bytes, double, false)                                   \
+  BITMMA_FMA_LOOP(small, target, bytes, double, true)                                  \
+  BITMMA_FMA_LOOP(few_bits, target, bytes, float, true)                                \
+  constexpr ChainLoops loops{bytes / 2, any::loop, small::loop, few_bits::loop, true}; \
   }
 #define BITMMA_V4 [[gnu::target("arch=x86-64-v4")]]
-BITMMA_FMA_LOOPS(v4_chain, BITMMA_V4, 64, true)
-BITMMA_FMA_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32, false)
+BITMMA_FMA_LOOPS(v4_chain, BITMMA_V4, 64)
+BITMMA_FMA_LOOPS(v3_chain, [[gnu::target("arch=x86-64-v3")]], 32)
 namespace v4_warp {
 BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f32(const WarpSum& job) { return sum_warp<Format::f32>(job); }
 BITMMA_IN_ENVIRONMENT BITMMA_V4 bool in_f16(const WarpSum& job) { return sum_warp<Format::f16>(job); }
@@ -106,8 +106,7 @@ namespace v4_warp = no_warp;
   }
 
 #if defined(__x86_64__)
-BITMMA_CHAIN_LOOPS(v4_narrow_chain, [[gnu::target("arch=x86-64-v4")]], 32)
-BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v4_narrow_chain, v4_warp)
+BITMMA_KERNELS(v4, "x86-64-v4", [[gnu::target("arch=x86-64-v4")]], 64, v4_chain, v3_chain, v4_warp)
 BITMMA_KERNELS(v3, "x86-64-v3", [[gnu::target("arch=x86-64-v3")]], 32, v3_chain, v3_chain, no_warp)
 #endif
 BITMMA_CHAIN_LOOPS(baseline_chain, , 16)

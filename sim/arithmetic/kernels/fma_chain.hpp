@@ -497,7 +497,8 @@ struct FmaSteps {
         Layout::split(number, c);
         if constexpr (!plain) {
           for (int v = 0; v < Layout::vectors_of_half; ++v) {
-            c[v] = c[v] == 0 ? V{} : c[v];                     // -0 becomes 0
+            if constexpr (has_own_rounding<bytes>) c[v] += V{};  // -0 becomes 0
+            else c[v] = c[v] == 0 ? V{} : c[v];
             c[v] = c[v] == c[v] ? c[v] : V{} + 2 * too_large;  // NaN is replaced like infinity
           }
         }

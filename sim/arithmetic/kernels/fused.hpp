@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fused sums: every product and C is truncated to a multiple of 2^(e_max - F) and added, and the sum is rounded once.
-// With AVX-512, fma_chain.hpp computes most dense sums of 16 terms or more, and warp.hpp those of mma.sync.
+// With AVX-512 and AVX2, fma_chain.hpp computes most dense sums of 16 terms or more; with AVX-512, warp.hpp those of
+// mma.sync.
 // Three steps, each a short loop whose constants stay in registers:
 //
 //   find_max_exponents    finds e_max of every output, over products, C and the floor; truncates C to its unit
