@@ -76,8 +76,8 @@ def _with_attributes(one: griffe.Class) -> str:
     for name, member in list(one.members.items()):
         if not member.is_alias and member.is_attribute and not name.startswith("_"):
             words = " ".join(member.docstring.value.split()) if member.docstring else ""
-            kind = str(member.annotation or "").replace("|", "\\|")
-            rows.append(f"| `{name}` | `{kind}` | {_escaped(words)} |")
+            kind = f"`{member.annotation}`" if member.annotation else ""
+            rows.append(f"| `{name}` | {kind} | {_escaped(words)} |")
             one.del_member(name)
     said = markdown_of(one.docstring.value) if one.docstring else ""
     return "\n".join([said, "", "| | | |", "|---|---|---|", *rows]) if rows else said
