@@ -247,7 +247,9 @@ def on_page_markdown(markdown: str, *, page, config, files) -> str:
 
 def _markdown_of_page(markdown: str, page) -> str:
     if page.file.src_uri == "index.md":
-        return _relinked("README.md", (ROOT / "README.md").read_text())
+        readme = _relinked("README.md", (ROOT / "README.md").read_text())
+        # Without blank lines around it, Python-Markdown puts a block of code inside the paragraph.
+        return re.sub(r"^```.*?^```$", r"\n\g<0>\n", readme, flags=re.MULTILINE | re.DOTALL)
     if page.file.src_uri == "reference/python_surveys.md":
         others = _names_without_a_place()
         return markdown.replace("<!-- other public names -->", f"## Other names\n\n{others}" if others else "")
