@@ -1,6 +1,7 @@
 // Every ```console block in docs/ and README is run, and must print what stands there. In such a block a line "$ bitmma
-// ..." is a command, and what follows is its output, stdout before stderr. Commands run in an empty folder in which
-// `data` is the project's, one page after the other, so that a command may use what an earlier one of its page wrote.
+// ..." is a command, and what follows is its output, stdout before stderr; a backslash at the end of a line continues a
+// command. Commands run in an empty folder in which `data` is the project's, one page after the other, so that a
+// command may use what an earlier one of its page wrote.
 //
 // BITMMA_UPDATE_DOCS=1 in the environment writes the real output into the pages instead; read the diff before
 // committing.
@@ -46,6 +47,11 @@ Page run_page(const std::string& text) {
     command.clear(), expected.clear();
   };
   while (std::getline(lines, line)) {
+    if (command.ends_with('\\')) {
+      command += "\n" + line;
+      page.rewritten += line + "\n";
+      continue;
+    }
     const bool fence = line.starts_with("```");
     if (in_block && (fence || line.starts_with("$ "))) finish();
     if (fence) in_block = !in_block && line == "```console";

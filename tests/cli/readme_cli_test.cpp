@@ -19,6 +19,7 @@ int run_commands(const std::string& page) {
   while (std::getline(readme, line)) {
     if (line.starts_with("```")) in_block = !in_block;
     if (!in_block || !line.starts_with("bitmma ")) continue;
+    for (std::string next; line.ends_with('\\') && std::getline(readme, next);) line += "\n" + next;
     line = line.substr(7, line.find(" #") == std::string::npos ? std::string::npos : line.find(" #") - 7);
     if (line.starts_with("gpu ") || line.starts_with("survey run ")) continue;  // need one, and have tests of their own
     std::vector<std::string> arguments;

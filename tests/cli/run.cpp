@@ -28,7 +28,8 @@ Outcome run(const std::vector<std::string>& arguments) {
   return {code, out.str(), err.str()};
 }
 
-std::vector<std::string> shell_words(const std::string& line) {
+std::vector<std::string> shell_words(std::string line) {
+  replace_all(line, "\\\n", " ");
   std::vector<std::string> words;
   std::string word;
   bool quoted = false, any = false;

@@ -18,7 +18,7 @@ struct Outcome {
 /// Runs `bitmma` with these arguments.
 Outcome run(const std::vector<std::string>& arguments);
 /// Words of a command as a shell would split them, with single quotes.
-std::vector<std::string> shell_words(const std::string& line);
+std::vector<std::string> shell_words(std::string line);
 /// The same with the words of `line`.
 Outcome run_line(const std::string& line);
 

@@ -16,6 +16,10 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("[", "&#91;").replace("<", "&lt;").replace("*", "&#42;")
 
 
+def _cell(words: str) -> str:
+    return "`".join(part if index % 2 else _escaped(part) for index, part in enumerate(words.split("`")))
+
+
 def _table(lines: list[str]) -> list[str]:
     rows: list[list[str]] = []
     for line in lines:
@@ -26,8 +30,7 @@ def _table(lines: list[str]) -> list[str]:
             rows[-1][1] += " " + line.strip()
     out = ["", "| | |", "|---|---|"]
     for names, words in rows:
-        words = "`".join(part if index % 2 else _escaped(part) for index, part in enumerate(words.split("`")))
-        out.append(f"| {', '.join(f'`{name}`' for name in names.split(', '))} | {words} |")
+        out.append(f"| {', '.join(f'`{name}`' for name in names.split(', '))} | {_cell(words)} |")
     return [*out, ""]
 
 
@@ -76,8 +79,8 @@ def _with_attributes(one: griffe.Class) -> str:
     for name, member in list(one.members.items()):
         if not member.is_alias and member.is_attribute and not name.startswith("_"):
             words = " ".join(member.docstring.value.split()) if member.docstring else ""
-            kind = str(member.annotation or "").replace("|", "\\|")
-            rows.append(f"| `{name}` | `{kind}` | {_escaped(words)} |")
+            kind = f"`{member.annotation}`" if member.annotation else ""
+            rows.append(f"| `{name}` | {kind} | {_cell(words)} |")
             one.del_member(name)
     said = markdown_of(one.docstring.value) if one.docstring else ""
     return "\n".join([said, "", "| | | |", "|---|---|---|", *rows]) if rows else said

@@ -217,8 +217,8 @@ def on_files(files: Files, *, config) -> Files:
 
 
 def _names_without_a_place() -> str:
-    """The `:::` lines for public Python names that no page has, so that the site never lacks a new name."""
-    markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("python*.md")))
+    """The `:::` lines for public Python names that no page names, so that the site never lacks a new name."""
+    markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("*.md")))
     text = (ROOT / "python/bitmma/__init__.py").read_text()
     public = re.findall(r'"(\w+)"', text[text.index("__all__"):])
     placed = set(re.findall(r"^::: bitmma\.([\w.]+)", markdown, re.MULTILINE))
@@ -233,12 +233,26 @@ _adapter = """::: bitmma.adapters.{}
 """
 
 
+def _code_in_tables(markdown: str) -> str:
+    """GitHub wants `|` of code in a table written as `\\|`; Python-Markdown would show the backslash."""
+    def unescaped(row: re.Match[str]) -> str:
+        return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0])
+
+    return re.sub(r"^\|.*$", unescaped, markdown, flags=re.MULTILINE)
+
+
 def on_page_markdown(markdown: str, *, page, config, files) -> str:
+    return _code_in_tables(_markdown_of_page(markdown, page))
+
+
+def _markdown_of_page(markdown: str, page) -> str:
     if page.file.src_uri == "index.md":
-        return _relinked("README.md", (ROOT / "README.md").read_text())
-    if page.file.src_uri == "reference/python_others.md":
+        readme = _relinked("README.md", (ROOT / "README.md").read_text())
+        # Without blank lines around it, Python-Markdown puts a block of code inside the paragraph.
+        return re.sub(r"^```.*?^```$", r"\n\g<0>\n", readme, flags=re.MULTILINE | re.DOTALL)
+    if page.file.src_uri == "reference/python_surveys.md":
         others = _names_without_a_place()
-        return markdown.replace("<!-- other public names -->", others)
+        return markdown.replace("<!-- other public names -->", f"## Other names\n\n{others}" if others else "")
     if page.file.src_uri == "reference/adapters.md":
         names = sorted(path.stem for path in (ROOT / "python/bitmma/adapters").glob("[!_]*.py"))
         markdown = markdown.replace("<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names))
