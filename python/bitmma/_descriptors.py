@@ -30,7 +30,7 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
     what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
              instruction descriptor, or PTX text
     target   default: sm_90a for descriptors, the instruction's own for instructions
-    kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4: the word is an instruction descriptor
+    kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16: the word is an instruction descriptor
     major    "k" or "mn", for better warnings
 
     >>> decode(0x4000004000010000)["fields"]["stride_dim_byte_offset"]

@@ -106,6 +106,18 @@ std::string what_of(const TraceStep& step) {
   return step.kind == TraceKind::join_slices ? "a slice" : step.kind == TraceKind::round ? "" : "a sum";
 }
 
+/// The name of a kernel without the arguments of its templates.
+std::string without_arguments(std::string_view kernel) {
+  std::string name;
+  int depth = 0;
+  for (const char letter : kernel) {
+    depth -= letter == '>';
+    if (depth == 0 && letter != '>' && letter != '<') name += letter;
+    depth += letter == '<';
+  }
+  return name;
+}
+
 std::string print_error(const std::optional<double>& error) {
   return !error ? "" : *error == 0 ? "0" : fmt::format("{:+.4g}", *error);
 }
@@ -167,6 +179,18 @@ Report describe(const ProductResult& result, int rows, int cols) {
                                                           : fmt::format("; {} not finite and not counted",
                                                                         counted(accuracy.not_finite, "output"));
     table.push_back({"relative", fmt::format("largest {:.3g}{}", accuracy.max_relative_error, left_out)});
+  }
+  if (result.choice) {
+    const LibraryChoice& choice = *result.choice;
+    const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape",
+                      slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
+    report.update({{"kernel", choice.kernel},
+                   {"slices", choice.slices},
+                   {"choice", how},
+                   {"call", fmt::format("{}, {}", choice.kind, choice.layout)}});
+    table.insert(table.begin(), {{"kernel", without_arguments(choice.kernel) + slices},
+                                 {"choice", fmt::format("{} on an {}, {}, {}: {}", choice.library, choice.gpu,
+                                                        choice.kind, choice.layout, how)}});
   }
   report.add_text(table);
   rows = std::min(rows, d.rows()), cols = std::min(cols, d.cols());

@@ -216,4 +216,19 @@ std::vector<Violation> lint(const Case& one) {
   return std::move(found).take();
 }
 
+std::vector<LintFinding> lint(const VectorFile& vectors) {
+  const VectorFile known = known_part(vectors);
+  std::vector<LintFinding> found;
+  for (int64_t index = 0; index < known.cases; ++index) {
+    for (Violation& finding : lint(case_at(known, index))) {
+      const auto same = std::ranges::find_if(found, [&](const LintFinding& one) {
+        return one.finding.field == finding.field && one.finding.fix == finding.fix;
+      });
+      if (same == found.end()) found.push_back({.finding = std::move(finding), .cases = 1});
+      else ++same->cases;
+    }
+  }
+  return found;
+}
+
 }  // namespace bitmma

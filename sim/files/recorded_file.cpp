@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bitmma/core/text.hpp"
 
 namespace bitmma {
@@ -25,6 +27,21 @@ RecordedFile read_recorded_file(const std::string& path, const VectorFileDefault
   return RecordedFile(read_tensor_file(path, most_in_memory), defaults);
 }
 
+std::vector<std::string_view> results_of(const TensorFile& file) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (!name.empty() && file.find(name) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  add("d");
+  for (const FieldInfo& field : state_fields) add(field.after);
+  return names;
+}
+
+TensorFile without_results(TensorFile file) {
+  for (const std::string_view name : results_of(file)) file.erase(name);
+  return file;
+}
+
 Case case_at(const RecordedFile& file, int64_t index) {
   if (file.vectors()) return case_at(*file.vectors(), index);
   return cases_of(*file.tile(), index, 1).cases.front();
@@ -37,6 +54,22 @@ RecordedFile cases_of(const RecordedFile& file, int64_t first, int64_t count) {
 
 Comparison verify(const RecordedFile& file, int threads, const Progress& progress) {
   return file.vectors() ? verify(*file.vectors(), threads, progress) : verify(*file.tile(), threads, progress);
+}
+
+Matrix computed_d(const RecordedFile& file, int64_t index, int threads) {
+  return file.vectors() ? computed_d(case_at(*file.vectors(), index)) : computed_d(*file.tile(), index, threads);
+}
+
+Comparison compare_computed(const RecordedFile& expected, const RecordedFile& actual, int threads) {
+  require_same_kind(expected, actual);
+  Comparison comparison;
+  for (int64_t index = 0; index < expected.cases(); ++index) {
+    const Instruction instruction =
+        expected.vectors() ? instruction_at(*expected.vectors(), index) : expected.instruction();
+    comparison +=
+        compare_case(instruction, index, computed_d(expected, index, threads), computed_d(actual, index, threads));
+  }
+  return comparison;
 }
 
 void require_same_kind(const RecordedFile& expected, const RecordedFile& actual) {

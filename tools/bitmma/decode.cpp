@@ -192,8 +192,7 @@ void add_decode(Command& app, Context& context) {
   command->add_option("--major", flags->major, "k or mn: the instruction's transpose bit; makes warnings more precise");
   one_of(command->get_option("--major"), {"k", "mn"});
   command->add_option("--kind", flags->kind,
-                      "decode the words as instruction descriptors of this kind of tcgen05.mma: f16, tf32, f8f6f4, i8, "
-                      "mxf8f6f4, mxf4 or mxf4nvf4");
+                      "decode the words as instruction descriptors of this kind of tcgen05.mma: " + print_mma_kinds());
   command->add_flag("--zero-column-mask", flags->mask, "decode the words as zero-column masks of tcgen05.mma.ws");
   command->add_option("--m", flags->m, "zero-column mask: M of the instruction")->capture_default_str();
   command->add_option("--n", flags->n, "zero-column mask: N of the instruction")->capture_default_str();

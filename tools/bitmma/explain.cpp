@@ -54,7 +54,7 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   const VectorFile& vectors = *file.vectors();
   require_consistent(vectors);
   require_mma(vectors.instruction, "it moves bits and does no arithmetic; bitmma layout ldst shows where they go");
-  require_case(vectors, flags.index);
+  require_case(vectors.cases, flags.index);
   const Case one = case_at(vectors, flags.index);
   const Explanation e = naming_flag("row, col", "--row, --col", [&] { return explain(one, flags.row, flags.col); });
   vectors.require_unchanged();

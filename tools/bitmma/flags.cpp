@@ -344,9 +344,9 @@ void require_mma(const Instruction& instruction, std::string fix) {
       {.field = "instruction", .seen = print(instruction), .expected = "a matrix instruction", .fix = std::move(fix)});
 }
 
-void require_case(const VectorFile& vectors, int64_t index) {
-  if (index >= 0 && index < vectors.cases) return;
-  throw Error({.field = "--case", .seen = std::to_string(index), .expected = fmt::format("0..{}", vectors.cases - 1)});
+void require_case(int64_t cases, int64_t index) {
+  if (index >= 0 && index < cases) return;
+  throw Error({.field = "--case", .seen = std::to_string(index), .expected = fmt::format("0..{}", cases - 1)});
 }
 
 bool are_arrays(const std::vector<std::string>& files) {

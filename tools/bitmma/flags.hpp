@@ -151,7 +151,7 @@ void require_kind_on(const TargetFlag& target, const InstructionDescriptor& ides
 void require_mma(const Instruction& instruction, std::string fix);
 
 /// Throws Error, which names --case, unless the file has such a case.
-void require_case(const VectorFile& vectors, int64_t index);
+void require_case(int64_t cases, int64_t index);
 
 /// True if all of them are NumPy arrays with one matrix each: together they are one file.
 bool are_arrays(const std::vector<std::string>& files);

@@ -123,25 +123,6 @@ void write_product(Context& context, const GemmFlags& flags, const ProductFile& 
   write_tensor_file(flags.out, with_d(product, result.plan, result.d));
 }
 
-/// The text leaves out the arguments of templates.
-void add_choice(Report& report, const LibraryChoice& choice) {
-  const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape";
-  report.add("kernel", choice.kernel), report.add("slices", choice.slices), report.add("choice", how),
-      report.add("call", fmt::format("{}, {}", choice.kind, choice.layout));
-  std::string name;
-  int depth = 0;
-  for (const char letter : choice.kernel) {
-    depth -= letter == '>';
-    if (depth == 0 && letter != '>') name += letter;
-    depth += letter == '<';
-  }
-  std::erase(name, '<');
-  const std::string slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
-  report.lines.insert(report.lines.begin(), {{fmt::format("kernel       {}{}", name, slices)},
-                                             {fmt::format("choice       {} on an {}, {}, {}: {}", choice.library,
-                                                          choice.gpu, choice.kind, choice.layout, how)}});
-}
-
 void run_gemm(Context& context, const GemmFlags& flags) {
   if (!flags.out.empty()) require_tensor_file_name(flags.out);
   flags.cpu_target.use();
@@ -150,12 +131,11 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const bool as_json = flags.json;
   const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
             cols = as_json ? 0 : shown("cols", flags.cols);
-  std::optional<LibraryChoice> choice;
   ProductResult result{.k = product.inputs.a.cols()};
   if (flags.library.are_given()) {
     flags.plan.require_none_beside("--library", flags.target);
-    choice = flags.library.choice_for(context, product, flags.plan.output_type);
-    result.plan = plan_of_choice(*choice, product.inputs);
+    result.choice = flags.library.choice_for(context, product, flags.plan.output_type);
+    result.plan = plan_of_choice(*result.choice, product.inputs);
     result.plan_was_given = result.target_was_given = true;
   } else {
     result.plan_is_of_file = flags.plan.are_taken_from(product, flags.target);
@@ -182,7 +162,6 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.error) result.accuracy = accuracy_of(product.inputs, result.d, threads);
   if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(result, rows, cols);
-  if (choice) add_choice(report, *choice);
   if (!flags.out.empty()) {
     write_product(context, flags, product, result);
     report.add("written", *flags.out);

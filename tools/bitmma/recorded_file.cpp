@@ -31,8 +31,7 @@ void require_inputs(const TensorFile& file, std::string_view verb) {
 }
 
 TensorFile with_d(TensorFile file, Tensor d) {
-  for (const FieldInfo& field : state_fields)
-    if (!field.after.empty()) file.erase(field.after);
+  file = without_results(std::move(file));
   d.name = "d";
   file.set(std::move(d));
   return file;

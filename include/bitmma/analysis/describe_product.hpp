@@ -8,6 +8,7 @@
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/find.hpp"
+#include "bitmma/gemm/library_choice.hpp"
 #include "bitmma/gemm/trace.hpp"
 
 namespace bitmma {
@@ -17,8 +18,9 @@ struct [[nodiscard]] ProductResult {
   GemmPlan plan = {};
   int64_t k = 0;
   Matrix d = {};
-  std::optional<Matrix> recorded = {};    // the recorded D
-  std::optional<Accuracy> accuracy = {};  // if requested
+  std::optional<Matrix> recorded = {};       // the recorded D
+  std::optional<Accuracy> accuracy = {};     // if requested
+  std::optional<LibraryChoice> choice = {};  // the call whose kernel has this plan
   bool plan_was_given = true, plan_is_of_file = false, target_was_given = true;
 
   /// The number of outputs that differ from the recorded D: all of them if its type or shape differs.
@@ -26,8 +28,8 @@ struct [[nodiscard]] ProductResult {
 };
 
 /// {"m", "n", "k", "k_added", "target", "cpu_target", "plan", "evidence_of_instruction"}; with a recorded D also
-/// "differ", and the types "recorded_d" and "computed_d"; with accuracy also "error". The text has a table, and the
-/// first `rows` and `cols` of D.
+/// "differ", and the types "recorded_d" and "computed_d"; with accuracy also "error"; with a choice also "kernel",
+/// "slices", "choice" and "call". The text has a table, and the first `rows` and `cols` of D.
 Report describe(const ProductResult& result, int rows = 4, int cols = 4);
 
 /// {"cpu_target", "candidates", "outputs", "ended", "ambiguous", "families", "all_bits", "nearest"}. Plans are objects.

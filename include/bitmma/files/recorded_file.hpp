@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -41,10 +42,19 @@ class RecordedFile {
 RecordedFile read_recorded_file(const std::string& path, const VectorFileDefaults& defaults = {},
                                 uint64_t most_in_memory = InputFile::usual_most_in_memory);
 
+/// The tensors of `file` that hold results: d, and the states after the instruction. A name that several fields share
+/// is listed once.
+std::vector<std::string_view> results_of(const TensorFile& file);
+/// `file` without these tensors.
+TensorFile without_results(TensorFile file);
+
 /// Like the functions for vector files and whole tiles (vector_file.hpp, whole_tile.hpp, compare.hpp).
 Case case_at(const RecordedFile& file, int64_t index);
 RecordedFile cases_of(const RecordedFile& file, int64_t first, int64_t count);
 Comparison verify(const RecordedFile& file, int threads, const Progress& progress = {});
+Matrix computed_d(const RecordedFile& file, int64_t index, int threads = 1);
+/// Compares the computed results of the same cases, which are for two targets.
+Comparison compare_computed(const RecordedFile& expected, const RecordedFile& actual, int threads = 1);
 
 /// Throws Error if one is a whole tile and the other is not.
 void require_same_kind(const RecordedFile& expected, const RecordedFile& actual);
