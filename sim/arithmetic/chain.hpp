@@ -4,8 +4,8 @@
 //   chain(model, {.a = a, .b = b, .row = 64, .rows = 64, .col = 0, .cols = 256}, {{0, 16}, {16, 16}, {32, 4}}, {})
 //
 // Fused sums have their own loops (kernels/chain.hpp), which decode a block of A and B once and keep the accumulators
-// between updates; with AVX-512 and AVX2 they add a term by one fma (kernels/fma_chain.hpp). f64 has loops too (fma_loops.hpp).
-// Everything else calls multiply_accumulate for one update after another.
+// between updates; with AVX-512 and AVX2 they add a term by one fma (kernels/fma_chain.hpp). f64 has loops too
+// (fma_loops.hpp). Everything else calls multiply_accumulate for one update after another.
 #pragma once
 
 #include <cstdint>
