@@ -118,16 +118,18 @@ BITMMA_INLINE void without_sign(Vectors<32>::F32& number) {
 }
 /// If `other` is NaN, the number stays.
 template <Sign sign>
-BITMMA_INLINE void raise_magnitude(Vectors<32>::F64& number, Vectors<32>::F64 other) {
+BITMMA_INLINE void raise_magnitude(Vectors<32>::F64& number, const Vectors<32>::F64& other) {
   static_assert(sign == Sign::none);
-  without_sign(number), without_sign(other);
-  number = __builtin_ia32_maxpd256(other, number);
+  Vectors<32>::F64 magnitude = other;
+  without_sign(number), without_sign(magnitude);
+  number = __builtin_ia32_maxpd256(magnitude, number);
 }
 template <Sign sign>
-BITMMA_INLINE void raise_magnitude(Vectors<32>::F32& number, Vectors<32>::F32 other) {
+BITMMA_INLINE void raise_magnitude(Vectors<32>::F32& number, const Vectors<32>::F32& other) {
   static_assert(sign == Sign::none);
-  without_sign(number), without_sign(other);
-  number = __builtin_ia32_maxps256(other, number);
+  Vectors<32>::F32 magnitude = other;
+  without_sign(number), without_sign(magnitude);
+  number = __builtin_ia32_maxps256(magnitude, number);
 }
 /// Bytes of `from` by their indices within 16 bytes; an index below 0 makes a zero.
 template <int bytes>

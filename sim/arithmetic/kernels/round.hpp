@@ -107,7 +107,7 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
   }
   // With the hidden bit, one addition makes normals, subnormals and carries alike. Exponents are below 2^9, so 32 bits
   // suffice.
-  U32 finite = reinterpret_cast<U32>(code + (normal << mantissa_bits));
+  U32 finite = reinterpret_cast<U32>(code) + (reinterpret_cast<U32>(normal) << mantissa_bits);
   limit_to(finite, static_cast<uint32_t>(format.infinity));
   d = code == 0 ? U32{} : finite | reinterpret_cast<U32>(sum.sign & format.sign_bit);  // a zero result is always +0
 }
