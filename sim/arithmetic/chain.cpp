@@ -11,7 +11,9 @@
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "budget.hpp"
 #include "fma.hpp"
+#include "group_operands.hpp"
 #include "kernels/kernels.hpp"
+#include "product.hpp"
 #include "slow_path.hpp"
 #include "steps.hpp"
 
@@ -27,10 +29,10 @@ bool zeros_change_nothing(const AccumulatorModel& model) {
           (!model.floor_exponent || *model.floor_exponent - model.fraction_bits <= lowest_bit));
 }
 
-/// The loop for whole chains; scales, widened types and other roundings are computed update by update.
+/// The loop for whole chains; groups, widened types and other roundings are computed update by update.
 kernels::LoopId chain_loop_of(const AccumulatorModel& model) {
-  const bool is_chain = model.scaling == Scaling::none && !model.c_last && model.step_order == StepOrder::ascending &&
-                        zeros_change_nothing(model);
+  const bool is_chain = model.scaling != Scaling::exact_groups && !model.c_last &&
+                        model.step_order == StepOrder::ascending && zeros_change_nothing(model);
   return is_chain ? kernels::loop_of(model) : kernels::LoopId::none;
 }
 
@@ -54,12 +56,24 @@ struct DecodedSide {
   kernels::Array<int32_t> number, exponent;
   kernels::Array<uint32_t> negative;
   kernels::Array<uint32_t> special;  // for all steps so far
+  kernels::Array<int32_t> scales;    // the exponent of every line's; empty: there are none
   kernels::ExponentRange range{4096, -4096};
 
   void begin(int lines) {
     special.assign(static_cast<size_t>(lines), 0);
+    scales.clear();
     range = {4096, -4096};
   }
+  /// One scale of each line. A line whose scale is NaN is special.
+  void take_scales(const Matrix& codes) {
+    const std::array<kernels::Scale, 256>& of_codes = scales_of(codes.format());
+    scales.assign(special.size(), 0);
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const kernels::Scale& scale = of_codes[codes.words()[i]];
+      scales[i] = scale.exponent, special[i] |= static_cast<uint32_t>(scale.nan);
+    }
+  }
+  const int32_t* scales_or_null() const { return scales.empty() ? nullptr : scales.data(); }
   void resize(size_t numbers, size_t exponents, size_t words) {
     number.resize(numbers), exponent.resize(exponents), negative.resize(words);
   }
@@ -83,6 +97,9 @@ class FusedChain {
     at_.a.begin(rows_), at_.b.begin(stride_);
     at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / strip), 0);
   }
+
+  /// For a single step: a scale of each row of A and each column of B.
+  void take_scales(const BlockScales& scales) { at_.a.take_scales(scales.a), at_.b.take_scales(scales.b); }
 
   /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
@@ -177,6 +194,7 @@ class FusedChain {
                     .codes = block_.b.words().data() + block_.col,
                     .codes_stride = static_cast<size_t>(block_.b.cols()),
                     .lines = block_.cols,
+                    .scales = at_.b.scales_or_null(),
                     .steps = steps,
                     .shift = budget_.b_shift,
                     .stride = stride,
@@ -198,6 +216,7 @@ class FusedChain {
          .codes_stride = static_cast<size_t>(block_.a.cols()),
          .lines = block_.rows,
          .pairs_rows = in_fragment_,
+         .scales = at_.a.scales_or_null(),
          .steps = steps,
          .shift = budget_.a_shift,
          .stride = stride,
@@ -357,7 +376,8 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
   thread_local Workspace workspace;
-  const int most = chain_loop_of(model) == kernels::LoopId::none ? 0 : find_steps(model, updates, workspace.steps);
+  const bool is_chain = chain_loop_of(model) != kernels::LoopId::none && model.scaling == Scaling::none;
+  const int most = is_chain ? find_steps(model, updates, workspace.steps) : 0;
   if (most == 0 || most > kernels::most_dense_terms) return chain_by_updates(model, block, updates, k, std::move(c));
   const Format of_a = block.a.format(), of_b = block.b.format();
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, most);
@@ -393,10 +413,13 @@ struct StepLoop {
   const kernels::ChainLoop& loop;
   Budget budget;
   ChainBlock block;
+  const std::optional<BlockScales>& scales;
   Workspace& workspace;
 
   FusedChain chain(const AccumulatorModel& model, const kernels::ChainLoop& one) const {
-    return FusedChain(model, block, loops.strip, one, budget, workspace);
+    FusedChain fused(model, block, loops.strip, one, budget, workspace);
+    if (scales) fused.take_scales(*scales);
+    return fused;
   }
 };
 
@@ -405,10 +428,10 @@ std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operan
   const kernels::ChainLoops& loops = kernels::kernels().chain;
   const int rows = operands.a.rows(), cols = operands.b.cols(), terms = operands.a.cols();
   const bool is_dense = operands.selected_k.empty() && operands.mixed.empty();
-  const bool is_plain = !operands.scales && operands.scale_input_d == 0 && !operands.negate_a && !operands.negate_b;
+  const bool is_plain = operands.scale_input_d == 0 && !operands.negate_a && !operands.negate_b;
   const bool fills_strips = rows >= 16 && 5 * cols >= 4 * kernels::round_up(cols, loops.strip);
   // A step of eight terms gains less than the conversions of C and D cost.
-  if (!loops.win_single_steps || !is_dense || !is_plain || !fills_strips || terms < 16 ||
+  if (!loops.win_single_steps || !is_dense || !is_plain || !fills_strips || !scales_fit(operands) || terms < 16 ||
       terms > kernels::most_dense_terms || chain_loop_of(model) == kernels::LoopId::none)
     return std::nullopt;
   const Format of_a = operands.a.format(), of_b = operands.b.format();
@@ -417,9 +440,10 @@ std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operan
   thread_local Workspace workspace;
   workspace.steps = {{.first = 0, .terms = terms, .at = 0}};
   return StepLoop{.loops = loops,
-                  .loop = loop_for(loops, model, of_a, of_b, terms),
+                  .loop = operands.scales ? loops.any : loop_for(loops, model, of_a, of_b, terms),
                   .budget = *budget,
                   .block = {.a = operands.a, .b = operands.b, .row = 0, .rows = rows, .col = 0, .cols = cols},
+                  .scales = operands.scales,
                   .workspace = workspace};
 }
 

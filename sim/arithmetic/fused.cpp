@@ -95,13 +95,6 @@ void scale_cols(DecodedMatrix& decoded, const Matrix& scales, int rows) {
   }
 }
 
-/// True if each row and each column has one power of two as scale.
-bool scales_fit(const Operands& operands) {
-  const auto is_power = [](const Matrix& scales) { return info(scales.format()).mantissa_bits == 0; };
-  const std::optional<BlockScales>& scales = operands.scales;
-  return !scales || (scales->a.cols() == 1 && is_power(scales->a) && is_power(scales->b));
-}
-
 /// Buffers for successive products, one set per thread: a repeated shape allocates
 /// nothing.
 struct Workspace {
@@ -156,6 +149,12 @@ std::optional<Fused> begin_fused(const AccumulatorModel& model, const Operands& 
 }
 
 }  // namespace
+
+bool scales_fit(const Operands& operands) {
+  const auto is_power = [](const Matrix& scales) { return info(scales.format()).mantissa_bits == 0; };
+  const std::optional<BlockScales>& scales = operands.scales;
+  return !scales || (scales->a.cols() == 1 && is_power(scales->a) && is_power(scales->b));
+}
 
 Matrix fused_product(const AccumulatorModel& model, const Operands& operands) {
   if (std::optional<Matrix> d = step_by_chain(model, operands)) return std::move(*d);

@@ -28,6 +28,9 @@ Matrix fma_product(const AccumulatorModel& model, const Operands& operands);
 Matrix integer_product(const Operands& operands);
 Matrix popcount_product(const Operands& operands);
 
+/// True if each row and each column has one power of two as scale, or none: the loops of fused sums add its exponent.
+bool scales_fit(const Operands& operands);
+
 /// True if M fills vectors of this many numbers and N does not.
 inline bool fills_better_swapped(int m, int n, int numbers) { return n < numbers && m >= numbers; }
 

@@ -34,9 +34,12 @@ struct ChainNumbers : DecodedNumbers<bytes> {
   I32 special;
   I32 lowest = I32{} + 4096, highest = I32{} - 4096;
 
-  BITMMA_INLINE void take(const DecodeConstants& format, const typename Vectors<bytes>::U32& word, int shift) {
+  /// `scale`: the exponents of block scales, or zeros.
+  BITMMA_INLINE void take(const DecodeConstants& format, const typename Vectors<bytes>::U32& word, int shift,
+                          const I32& scale) {
     const I32 none{};
     this->decode(format, word, shift, 0);
+    this->exponent += scale, this->finite_exponent += scale;
     const I32 is_special = (this->code & format.special_mask) == format.special_code ? none + 1 : none;
     special |= is_special;
     // Outputs with NaN or infinity are computed again: their exponents must not affect the range.
@@ -98,6 +101,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
     const int from = job.pairs_rows ? line / 16 * 16 + line % 16 / 2 + line % 2 * 8 : line;
     const uint32_t* const codes = job.codes + static_cast<size_t>(from) * job.codes_stride;
     numbers.special = typename Vectors<bytes>::I32{};
+    const auto scale = typename Vectors<bytes>::I32{} + (job.scales ? job.scales[from] : 0);
     for (size_t step = 0; step < job.steps.size();) {
       const ChainStep& first = job.steps[step];
       size_t end = step + 1;
@@ -108,7 +112,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
       for (int term = 0; term < terms; term += lanes) {
         typename Vectors<bytes>::U32 word;
         load_codes<bytes>(word, codes + first.first, term, terms);
-        numbers.take(job.format, word, job.shift);
+        numbers.take(job.format, word, job.shift, scale);
         Layout::put(job, row, static_cast<size_t>(first.at + term), numbers);
         negative[static_cast<size_t>(term / 64)] |= uint64_t{sign_bits<bytes>(numbers.sign)} << term % 64;
       }
@@ -165,7 +169,9 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
           typename Vectors<bytes>::U32 word;
           load_codes<bytes>(word, codes, first + v * lanes, job.lines);
           load(numbers[v].special, job.special + first + v * lanes);
-          numbers[v].take(job.format, word, job.shift);
+          I32 scale{};
+          if (job.scales) load(scale, job.scales + first + v * lanes);
+          numbers[v].take(job.format, word, job.shift, scale);
           store(numbers[v].special, job.special + first + v * lanes);
           store(numbers[v].pair, job.number + 2 * to + v * lanes);
           signs[v] = I32{};

@@ -364,7 +364,11 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
       for (int first = 0; first < job.lines; first += strip) {
         const auto i = static_cast<size_t>(first / strip);
         I32 signs[2]{};
-        for (int v = 0; v < 2; ++v) load(numbers[v].special, job.special + first + v * lanes);
+        I32 scales[2]{};
+        for (int v = 0; v < 2; ++v) {
+          load(numbers[v].special, job.special + first + v * lanes);
+          if (job.scales) load(scales[v], job.scales + first + v * lanes);
+        }
         for (int term = begin; term < end; ++term) {
           const uint32_t* const from = codes + static_cast<size_t>(term - begin) * job.codes_stride;
           const size_t to = i * static_cast<size_t>(job.stride) + static_cast<size_t>(step.at + term);
@@ -373,7 +377,7 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
           for (int v = 0; v < 2; ++v) {
             typename Vectors<bytes>::U32 word;
             load_codes<bytes>(word, from, first + v * lanes, job.lines);
-            numbers[v].take(job.format, word, 0);
+            numbers[v].take(job.format, word, 0, scales[v]);
             Layout::template put<false>(numbers[v], job.format.mantissa_bits, true,
                                         job.number + to * words + static_cast<size_t>(v) * words / 2);
             exponent[v] = numbers[v].exponent;

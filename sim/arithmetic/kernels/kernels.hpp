@@ -189,6 +189,7 @@ struct ChainDecoding {
   size_t codes_stride;
   int lines;                // rows of A, columns of B
   bool pairs_rows = false;  // A: the order of rows is 0 8 1 9 ... 7 15 16 24 ..., as a fragment holds them
+  const int32_t* scales;    // the exponent of every line's block scale, up to whole strips; nullptr: there are none
   std::span<const ChainStep> steps;
   int shift;  // of pairs
   // A: rows of `stride`, and the last one again up to a multiple of chain_rows; an exponent in both halves of its word;
