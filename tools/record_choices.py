@@ -89,7 +89,8 @@ def captured(run, stream):
     from capture import launched
 
     kernels, slices = launched(run, stream)
-    if slices is None:  # If no kernel adds slices, the third extent of a grid counts them.
+    # If no kernel adds the slices together, cuBLAS launches one layer of thread blocks for each: grid z is their number.
+    if slices is None:
         slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)
     return [name for name, _, _ in kernels], slices
 

@@ -48,7 +48,6 @@ template <int bytes>
 struct FmaFormat<bytes, double> {
   using V = typename Vectors<bytes>::F64;
   using Bits = typename Vectors<bytes>::U64;
-  using SignedBits = typename Vectors<bytes>::I64;
   static constexpr int mantissa_bits = 52, bias = 1023, exponent_in_word = 4;  // of the upper 16 bits of a number
   static constexpr int above = 40, above_c = 27;                               // the logarithms of the factors over 1
   static constexpr int tiny_exponent = -600, lowest_floor = -300;
@@ -57,7 +56,6 @@ template <int bytes>
 struct FmaFormat<bytes, float> {
   using V = typename Vectors<bytes>::F32;
   using Bits = typename Vectors<bytes>::U32;
-  using SignedBits = typename Vectors<bytes>::I32;
   static constexpr int mantissa_bits = 23, bias = 127, exponent_in_word = 7;
   static constexpr int above = 19, above_c = 19;
   static constexpr int tiny_exponent = -120, lowest_floor = -64;
@@ -405,7 +403,6 @@ struct FmaSteps {
   using Exponents = FmaExponents<bytes, Number, narrow>;
   using V = typename Layout::V;
   using Bits = typename Layout::Bits;
-  using SignedBits = typename Layout::SignedBits;
   using I8 = typename Vectors<bytes>::I8;
   using I16 = typename Vectors<bytes>::I16;
   using I32 = typename Vectors<bytes>::I32;
@@ -522,7 +519,8 @@ struct FmaSteps {
         V of_half[Layout::vectors_of_half];
         for (int v = 0; v < Layout::vectors_of_half; ++v) {
           of_half[v] = state.c[r][half * Layout::vectors_of_half + v];
-          if constexpr (!plain && !is_float && !has_own_rounding<bytes>) with_infinity(of_half[v]);
+          if constexpr (output == Format::f32 && !plain && !is_float && !has_own_rounding<bytes>)
+            with_infinity(of_half[v]);
         }
         Layout::join(of_half, number);
         if constexpr (output == Format::f16) bits_of_f16<bytes>(number, codes[r][half]);
