@@ -10,7 +10,8 @@
 
 namespace bitmma {
 
-/// All codes of ue8m0 or ue4m3 as the loops read them.
+/// All codes of a format of block scales, ue8m0, ue4m3 or ue5m3, as the loops read them.
+/// @throws std::logic_error for any other format, which the checks of operands refuse.
 const std::array<kernels::Scale, 256>& scales_of(Format format);
 
 /// Two codes of e2m1, the first in the lower four bits: 16-bit numbers in halves, and a bit for each that is not zero.

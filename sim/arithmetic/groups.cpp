@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Sums of exact groups of 16 products of e2m1 (mxf4, mxf4nvf4). Operands become 16-bit numbers and scales a significand
 // with an exponent; the hot loop (kernels/groups.hpp) does the rest.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cassert>
+#include <stdexcept>
 #include <vector>
 
 #include "budget.hpp"
@@ -117,9 +119,14 @@ const std::array<kernels::Scale, 256>& scales_of(Format format) {
     }
     return table;
   };
-  static const std::array<kernels::Scale, 256> ue8m0 = table_of(Format::ue8m0), ue4m3 = table_of(Format::ue4m3);
-  assert(format == Format::ue8m0 || format == Format::ue4m3);
-  return format == Format::ue8m0 ? ue8m0 : ue4m3;
+  static const std::array ue8m0 = table_of(Format::ue8m0), ue4m3 = table_of(Format::ue4m3),
+                          ue5m3 = table_of(Format::ue5m3);
+  switch (format) {
+    case Format::ue8m0: return ue8m0;
+    case Format::ue4m3: return ue4m3;
+    case Format::ue5m3: return ue5m3;
+    default: throw std::logic_error(fmt::format("{} is no format of block scales", info(format).name));
+  }
 }
 
 const std::array<E2m1Pair, 256>& e2m1_pairs() {

@@ -31,7 +31,8 @@ uint32_t f32(int exponent) { return static_cast<uint32_t>(exponent + 127) << 23;
 Operands operands_of(const GroupedCase& one_case) {
   Operands operands{.a = Matrix(Format::e2m1, 1, 64), .b = Matrix(Format::e2m1, 64, 1), .c = Matrix(Format::f32, 1, 1)};
   operands.scales = BlockScales{.a = Matrix(one_case.scale_type, 1, 4), .b = Matrix(one_case.scale_type, 4, 1)};
-  const uint32_t unit = one_case.scale_type == Format::ue8m0 ? 127 : 0x38;
+  const FormatInfo& scale = info(one_case.scale_type);
+  const auto unit = static_cast<uint32_t>(scale.bias) << scale.mantissa_bits;
   for (int g = 0; g < 4; ++g) {
     operands.scales->a(0, g) = operands.scales->b(g, 0) = unit;
     if (g >= static_cast<int>(one_case.groups.size())) continue;
@@ -126,6 +127,11 @@ const std::vector<GroupedCase>& cases() {
        f32(0),
        Format::ue4m3},
       {"-1 at a zero scale is +0", {{{{one | minus, one}}, 0x00, 0x38}}, 0, 0, Format::ue4m3},
+      // ue5m3 has five bits of exponent, and bit 7 is one of them.
+      {"ue5m3 1.875 * 1.875", {{{{one, one}}, 0x7F, 0x7F}}, 0, 0x40610000, Format::ue5m3},
+      {"ue5m3 bit 7 counts", {{{{one, one}}, 0xF8, 0x78}}, 0, f32(16), Format::ue5m3},
+      {"ue5m3 subnormal 2^-17", {{{{one, one}}, 0x01, 0x78}}, 0, f32(-17), Format::ue5m3},
+      {"ue5m3 0xFF is NaN", {{{{one, one}}, 0xFF, 0x78}}, 0, 0x7FFFFFFF, Format::ue5m3},
   };
   return table;
 }

@@ -82,7 +82,8 @@ Operands random_product(const AccumulatorModel& row, Format a, Format b, const S
   }
   if (row.scaling == Scaling::none) return operands;
   const bool whole_k = row.scaling == Scaling::whole_k;
-  const Format type = !whole_k && random.one_in(2) ? Format::ue4m3 : Format::ue8m0;
+  constexpr std::array types{Format::ue8m0, Format::ue4m3, Format::ue5m3};
+  const Format type = types[whole_k ? 0 : random.below(types.size())];
   const int chunks = whole_k ? 1 : shape.terms / 16;
   operands.scales =
       BlockScales{.a = random_matrix(type, shape.m, chunks, random), .b = random_matrix(type, chunks, shape.n, random)};

@@ -139,14 +139,16 @@ uint32_t grouped_dot(const std::string& scale_type, const std::vector<uint32_t>&
         if (code == 255) return 0x7FFFFFFF;
         exponent += static_cast<int>(code) - 127;
       } else {
-        const uint32_t low = code % 128, field = low / 8;
-        if (low == 127) return 0x7FFFFFFF;
+        const bool five = scale_type == "ue5m3";
+        if (!five && scale_type != "ue4m3") throw std::logic_error("the oracle has no scales of " + scale_type);
+        const uint32_t low = five ? code : code % 128, field = low / 8;
+        if (low == (five ? 255 : 127)) return 0x7FFFFFFF;
         value *= field == 0 ? low : low % 8 + 8;
         something = something && low != 0;
-        exponent += (field == 0 ? 1 : static_cast<int>(field)) - 7;
+        exponent += (field == 0 ? 1 : static_cast<int>(field)) - (five ? 15 : 7);
       }
     }
-    // value * 2^(exponent - fraction): two bits of quarters, three of each ue4m3 significand
+    // value * 2^(exponent - fraction): two bits of quarters, three of each significand of a scale
     const int fraction = scale_type == "ue8m0" ? 2 : 8;
     values.push_back(times_power(value << scale_bits, exponent - fraction));
     exponents.push_back(something ? exponent : absent);
