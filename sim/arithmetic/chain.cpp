@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,7 +46,7 @@ int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updat
   for (const ChainUpdate& update : updates) {
     for_each_step(model, update.count, [&](const KStep& step) {
       if (step.count == 0) return;
-      steps.push_back({.first = update.first + step.first, .terms = step.count, .at = 0});
+      steps.push_back({.first = update.first + step.first, .terms = step.count, .at = 0, .number = 0});
       most = std::max(most, step.count);
     });
   }
@@ -79,10 +81,27 @@ struct DecodedSide {
   }
 };
 
+struct DecodedSides {
+  DecodedSide a, b;
+
+  bool has_special() const {
+    const auto any = [](const kernels::Array<uint32_t>& lines) {
+      return std::ranges::any_of(lines, [](uint32_t line) { return line != 0; });
+    };
+    return any(a.special) || any(b.special);
+  }
+};
+
+/// All steps of K that have so many terms.
+struct DecodedK {
+  DecodedSides sides;
+  int steps = 0;  // 0: not decoded
+};
+
 /// Buffers for successive chains, one set per thread.
 struct Workspace {
   std::vector<kernels::ChainStep> steps;
-  DecodedSide a, b;
+  DecodedSides sides;
   kernels::Array<uint8_t> special;  // for every strip and chain_rows rows
 };
 
@@ -94,12 +113,21 @@ class FusedChain {
     rows_ = kernels::round_up(block.rows, kernels::chain_rows);
     stride_ = kernels::round_up(block.cols, strip);
     groups_ = rows_ / kernels::chain_rows;
-    at_.a.begin(rows_), at_.b.begin(stride_);
+    begin_sides();
     at_.special.assign(static_cast<size_t>(groups_) * static_cast<size_t>(stride_ / strip), 0);
   }
 
   /// For a single step: a scale of each row of A and each column of B.
-  void take_scales(const BlockScales& scales) { at_.a.take_scales(scales.a), at_.b.take_scales(scales.b); }
+  void take_scales(const BlockScales& scales) { sides_->a.take_scales(scales.a), sides_->b.take_scales(scales.b); }
+
+  /// Takes operands from `decoded`, and decodes them the first time. All steps of the chain must be among its steps.
+  void use(DecodedK& decoded, int terms) {
+    sides_ = &decoded.sides;
+    if (decoded.steps == 0) decode_all(terms, decoded.steps);
+    // It does not say which k are special.
+    if (decoded.sides.has_special()) sides_ = &at_.sides;
+    else all_ = &decoded;
+  }
 
   /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
@@ -112,8 +140,12 @@ class FusedChain {
     for (size_t first = 0; first < at_.steps.size();) {
       int terms = 0;
       size_t end = first;
-      for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= most); ++end)
-        at_.steps[end].at = terms, terms += at_.steps[end].terms;
+      for (; end < at_.steps.size() && (terms == 0 || terms + at_.steps[end].terms <= most); ++end) {
+        kernels::ChainStep& step = at_.steps[end];
+        step.number = all_ ? static_cast<int>(step.first / step.terms) : static_cast<int>(end - first);
+        step.at = all_ ? static_cast<int>(step.first) : terms;
+        terms += step.terms;
+      }
       run_chunk(std::span(at_.steps).subspan(first, end - first), terms);
       first = end;
     }
@@ -128,7 +160,7 @@ class FusedChain {
     const bool is_in_place = blocks.in_place && model_.output == Format::f32 && block_.cols == stride_;
     in_fragment_ = is_in_place && blocks.in_place->is_fragment;
     const Chunk chunk = decode_steps(at_.steps, at_.steps.front().terms);
-    if (has_special_operand()) return false;
+    if (sides_->has_special()) return false;
     if (is_in_place) {
       in_place_ = true;
       uint32_t* const words = blocks.in_place->words;
@@ -149,12 +181,7 @@ class FusedChain {
                                                           : block_of(d_, 0, block_.rows, 0, block_.cols);
   }
 
-  bool has_special_operand() const {
-    const auto any = [](const kernels::Array<uint32_t>& lines) {
-      return std::ranges::any_of(lines, [](uint32_t line) { return line != 0; });
-    };
-    return any(at_.a.special) || any(at_.b.special);
-  }
+  bool has_special_operand() const { return sides_->has_special(); }
   /// True if some C is NaN, infinite or of a size that the loop does not support.
   bool has_special_c() const { return has_special_c(0, rows_); }
 
@@ -162,10 +189,10 @@ class FusedChain {
   template <typename Redo>
   void for_special(const Redo& redo) const {
     for (int row = 0; row < block_.rows; ++row) {
-      if (at_.a.special[static_cast<size_t>(row)] != 0) redo(row, 1, 0, block_.cols);
+      if (sides_->a.special[static_cast<size_t>(row)] != 0) redo(row, 1, 0, block_.cols);
     }
     for (int col = 0; col < block_.cols; ++col) {
-      if (at_.b.special[static_cast<size_t>(col)] != 0) redo(0, block_.rows, col, 1);
+      if (sides_->b.special[static_cast<size_t>(col)] != 0) redo(0, block_.rows, col, 1);
     }
     for (size_t i = 0; i < at_.special.size(); ++i) {
       if (at_.special[i] == 0) continue;
@@ -175,6 +202,21 @@ class FusedChain {
   }
 
  private:
+  void begin_sides() { sides_->a.begin(rows_), sides_->b.begin(stride_); }
+
+  void decode_all(int terms, int& count) {
+    begin_sides();
+    count = block_.a.cols() / terms;
+    resize_sides(static_cast<size_t>(count), count * terms);
+    std::vector<kernels::ChainStep> steps;
+    for (int i = 0; i < count; ++i) {
+      steps.push_back({.first = int64_t{i} * terms, .terms = terms, .at = i * terms, .number = i});
+      if (i + 1 < count && (std::ssize(steps) + 1) * terms <= kernels::most_chain_terms) continue;
+      decode(steps, static_cast<size_t>(count), count * terms);
+      steps.clear();
+    }
+  }
+
   /// Number of words of a strip of B.
   struct Words {
     size_t number, exponent, negative;
@@ -186,52 +228,47 @@ class FusedChain {
             .negative = strip * steps * static_cast<size_t>(loop_.sign_words)};
   }
 
-  void decode_b(std::span<const kernels::ChainStep> steps, int stride) {
-    const auto strips = static_cast<size_t>(stride_ / strip_);
-    const Words words = words_of_strip(steps.size(), stride);
-    at_.b.resize(strips * words.number, strips * words.exponent, strips * words.negative);
+  void decode_b(std::span<const kernels::ChainStep> steps, size_t decoded_steps, int stride) {
     loop_.decode_b({.format = kernels::DecodeConstants(info(block_.b.format())),
                     .codes = block_.b.words().data() + block_.col,
                     .codes_stride = static_cast<size_t>(block_.b.cols()),
                     .lines = block_.cols,
-                    .scales = at_.b.scales_or_null(),
+                    .scales = sides_->b.scales_or_null(),
                     .steps = steps,
+                    .decoded_steps = static_cast<int>(decoded_steps),
                     .shift = budget_.b_shift,
                     .stride = stride,
-                    .number = at_.b.number.data(),
-                    .exponent = at_.b.exponent.data(),
-                    .negative = at_.b.negative.data(),
-                    .special = at_.b.special.data(),
-                    .range = &at_.b.range});
+                    .number = sides_->b.number.data(),
+                    .exponent = sides_->b.exponent.data(),
+                    .negative = sides_->b.negative.data(),
+                    .special = sides_->b.special.data(),
+                    .range = &sides_->b.range});
   }
 
-  /// Every row has room for whole vectors after its last number.
-  void decode_a(std::span<const kernels::ChainStep> steps, int stride) {
-    const auto rows = static_cast<size_t>(rows_), numbers = rows * static_cast<size_t>(stride);
-    at_.a.resize(numbers * static_cast<size_t>(loop_.number_words), numbers,
-                 rows * steps.size() * static_cast<size_t>(loop_.sign_words));
+  void decode_a(std::span<const kernels::ChainStep> steps, size_t decoded_steps, int stride) {
     loop_.decode_a(
         {.format = kernels::DecodeConstants(info(block_.a.format())),
          .codes = block_.a.words().data() + static_cast<size_t>(block_.row) * static_cast<size_t>(block_.a.cols()),
          .codes_stride = static_cast<size_t>(block_.a.cols()),
          .lines = block_.rows,
          .pairs_rows = in_fragment_,
-         .scales = at_.a.scales_or_null(),
+         .scales = sides_->a.scales_or_null(),
          .steps = steps,
+         .decoded_steps = static_cast<int>(decoded_steps),
          .shift = budget_.a_shift,
          .stride = stride,
-         .number = at_.a.number.data(),
-         .exponent = at_.a.exponent.data(),
-         .negative = at_.a.negative.data(),
-         .special = at_.a.special.data(),
-         .range = &at_.a.range});
+         .number = sides_->a.number.data(),
+         .exponent = sides_->a.exponent.data(),
+         .negative = sides_->a.negative.data(),
+         .special = sides_->a.special.data(),
+         .range = &sides_->a.range});
   }
 
   /// If this holds, results are normal or zero: a result is a multiple of 2^(e_max - F), and the sum of all terms is
   /// below 2^128.
   bool stays_plain(int terms) {
     terms_ += terms;
-    const kernels::ExponentRange &a = at_.a.range, &b = at_.b.range;
+    const kernels::ExponentRange &a = sides_->a.range, &b = sides_->b.range;
     return a.lowest + b.lowest - model_.fraction_bits >= -126 &&
            a.highest + b.highest + 2 + std::bit_width(static_cast<uint64_t>(terms_)) <= 126;
   }
@@ -239,21 +276,44 @@ class FusedChain {
   /// Some steps of which the operands are decoded.
   struct Chunk {
     std::span<const kernels::ChainStep> steps;
+    size_t decoded_steps;
     int a_stride;
     Words words;
     bool two_parts;  // some step needs two parts
   };
 
+  // Of so many decoded terms. Every row of A has room for whole vectors after its last number.
+  static int a_stride_of(int terms) { return kernels::round_up(terms, 16) + 16; }
+  static int b_stride_of(int terms) { return terms + 1; }
+
+  void resize_sides(size_t steps, int terms) {
+    const auto strips = static_cast<size_t>(stride_ / strip_), rows = static_cast<size_t>(rows_),
+               numbers = rows * static_cast<size_t>(a_stride_of(terms));
+    const Words words = words_of_strip(steps, b_stride_of(terms));
+    sides_->a.resize(numbers * static_cast<size_t>(loop_.number_words), numbers,
+                     rows * steps * static_cast<size_t>(loop_.sign_words));
+    sides_->b.resize(strips * words.number, strips * words.exponent, strips * words.negative);
+  }
+
+  /// Some steps, into arrays for so many steps and terms.
+  void decode(std::span<const kernels::ChainStep> steps, size_t decoded_steps, int decoded_terms) {
+    decode_b(steps, decoded_steps, b_stride_of(decoded_terms));
+    decode_a(steps, decoded_steps, a_stride_of(decoded_terms));
+  }
+
   Chunk decode_steps(std::span<const kernels::ChainStep> steps, int terms) {
-    const int a_stride = kernels::round_up(terms, 16) + 16;
-    const int b_stride = terms + 1;
-    decode_b(steps, b_stride);
-    decode_a(steps, a_stride);
+    if (!all_) {
+      resize_sides(steps.size(), terms);
+      decode(steps, steps.size(), terms);
+    }
     plain_ = plain_ && stays_plain(terms);
     const auto needs_two = [&](const kernels::ChainStep& step) { return step.terms > budget_.terms_per_part; };
+    const size_t decoded_steps = all_ ? static_cast<size_t>(all_->steps) : steps.size();
+    const int decoded_terms = all_ ? all_->steps * steps.front().terms : terms;
     return {.steps = steps,
-            .a_stride = a_stride,
-            .words = words_of_strip(steps.size(), b_stride),
+            .decoded_steps = decoded_steps,
+            .a_stride = a_stride_of(decoded_terms),
+            .words = words_of_strip(decoded_steps, b_stride_of(decoded_terms)),
             .two_parts = std::ranges::any_of(steps, needs_two)};
   }
 
@@ -262,14 +322,15 @@ class FusedChain {
     for (int strip = 0; strip < stride_ / strip_; ++strip) {
       const auto at = static_cast<size_t>(strip), first = at * static_cast<size_t>(in_fragment_ ? strip_ / 2 : strip_);
       loop_.sum[kernels::loop_of(model_)](
-          {.a_number = at_.a.number.data(),
-           .a_exponent = at_.a.exponent.data(),
-           .a_negative = at_.a.negative.data(),
+          {.a_number = sides_->a.number.data(),
+           .a_exponent = sides_->a.exponent.data(),
+           .a_negative = sides_->a.negative.data(),
            .a_stride = chunk.a_stride,
-           .b_number = at_.b.number.data() + at * chunk.words.number,
-           .b_exponent = at_.b.exponent.data() + at * chunk.words.exponent,
-           .b_negative = at_.b.negative.data() + at * chunk.words.negative,
+           .b_number = sides_->b.number.data() + at * chunk.words.number,
+           .b_exponent = sides_->b.exponent.data() + at * chunk.words.exponent,
+           .b_negative = sides_->b.negative.data() + at * chunk.words.negative,
            .steps = chunk.steps,
+           .decoded_steps = static_cast<int>(chunk.decoded_steps),
            .first_row = row,
            .rows = rows,
            .c = c ? c + first : nullptr,
@@ -327,6 +388,8 @@ class FusedChain {
   const kernels::ChainLoop& loop_;
   Budget budget_;
   Workspace& at_;
+  DecodedSides* sides_ = &at_.sides;
+  const DecodedK* all_ = nullptr;  // the whole K is decoded there
   int rows_ = 0, stride_ = 0, groups_ = 0;
   int64_t terms_ = 0;
   Matrix d_;
@@ -370,8 +433,31 @@ Matrix chain_by_updates(const AccumulatorModel& model, const ChainBlock& block, 
   return c ? std::move(*c) : Matrix(model.output, block.rows, block.cols);
 }
 
+struct DecodedOperands::Entries {
+  /// A loop decodes for itself, by these shifts, steps of so many terms.
+  std::map<std::tuple<const kernels::ChainLoop*, int, int, int>, DecodedK> of = {};
+};
+DecodedOperands::DecodedOperands() : entries_(std::make_unique<Entries>()) {}
+DecodedOperands::~DecodedOperands() = default;
+DecodedOperands::DecodedOperands(DecodedOperands&&) noexcept = default;
+DecodedOperands& DecodedOperands::operator=(DecodedOperands&&) noexcept = default;
+
+namespace {
+
+/// True if the whole K in steps of so many terms has all steps of a chain, and fits a cache.
+bool fit_decoded_k(std::span<const kernels::ChainStep> steps, const ChainBlock& block, int terms) {
+  constexpr int64_t most_numbers = 1 << 21;
+  const int k = block.a.cols();
+  return int64_t{k} * (block.rows + block.cols) <= most_numbers &&
+         std::ranges::all_of(steps, [&](const kernels::ChainStep& step) {
+           return step.terms == terms && step.first % terms == 0 && step.first + terms <= k;
+         });
+}
+
+}  // namespace
+
 Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
-             std::optional<Matrix> c) {
+             std::optional<Matrix> c, DecodedOperands* decoded) {
   if (std::optional<Matrix> d = chain_of_f64(model, block, updates, k, c)) return std::move(*d);
   const kernels::Kernels& all = kernels::kernels();
   const kernels::ChainLoops& loops = block.cols <= all.narrow_chain.strip ? all.narrow_chain : all.chain;
@@ -382,7 +468,10 @@ Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<c
   const Format of_a = block.a.format(), of_b = block.b.format();
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, most);
   if (!budget) return chain_by_updates(model, block, updates, k, std::move(c));
-  FusedChain fused(model, block, loops.strip, loop_for(loops, model, of_a, of_b, most), *budget, workspace);
+  const kernels::ChainLoop& loop = loop_for(loops, model, of_a, of_b, most);
+  FusedChain fused(model, block, loops.strip, loop, *budget, workspace);
+  if (decoded && fit_decoded_k(workspace.steps, block, most))
+    fused.use(decoded->entries().of[{&loop, budget->a_shift, budget->b_shift, most}], most);
   fused.run(c);
   Matrix d = fused.take_d();
   const uint32_t nan = static_cast<uint32_t>(*info(model.output).canonical_nan());
@@ -438,7 +527,7 @@ std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operan
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, terms);
   if (!budget) return std::nullopt;
   thread_local Workspace workspace;
-  workspace.steps = {{.first = 0, .terms = terms, .at = 0}};
+  workspace.steps = {{.first = 0, .terms = terms, .at = 0, .number = 0}};
   return StepLoop{.loops = loops,
                   .loop = operands.scales ? loops.any : loop_for(loops, model, of_a, of_b, terms),
                   .budget = *budget,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -30,10 +31,25 @@ struct ChainBlock {
   int row = 0, rows = 0, col = 0, cols = 0;
 };
 
+/// A and B of one block, decoded once for several chains of equal steps. The matrices must stay where they are.
+class DecodedOperands {
+ public:
+  DecodedOperands();
+  ~DecodedOperands();
+  DecodedOperands(DecodedOperands&&) noexcept;
+  DecodedOperands& operator=(DecodedOperands&&) noexcept;
+
+  struct Entries;
+  Entries& entries() { return *entries_; }
+
+ private:
+  std::unique_ptr<Entries> entries_;
+};
+
 /// The accumulators of the block after these updates, each by an instruction of K = `k`. C has the shape of the block
-/// and the format of the model's output; without C they start at zero.
+/// and the format of the model's output; without C they start at zero. `decoded` must be of this block, or empty.
 Matrix chain(const AccumulatorModel& model, const ChainBlock& block, std::span<const ChainUpdate> updates, int k,
-             std::optional<Matrix> c);
+             std::optional<Matrix> c, DecodedOperands* decoded = nullptr);
 
 /// D of a single step by the same loops; nullopt where those of fused.cpp are as fast, or where the loops of chains do
 /// not support the operands.

@@ -141,7 +141,8 @@ WarpProduct::WarpProduct(const AccumulatorModel& model, const WarpShape& shape)
       places_of_k_(static_cast<size_t>(shape.k / packed_)),
       output_(info(model.output == Format::s32 ? Format::f32 : model.output), model.output_fraction_bits) {
   for_each_step(model, shape.k / packed_, [&](const KStep& step) {
-    steps_.push_back({.first = step.first, .terms = step.count, .at = places_});
+    steps_.push_back(
+        {.first = step.first, .terms = step.count, .at = places_, .number = static_cast<int>(steps_.size())});
     for (int i = 0; i < step.count; ++i) places_of_k_[static_cast<size_t>(step.term(i))] = places_ + i;
     places_ += kernels::round_up(step.count, kernels::fused_codes);
   });

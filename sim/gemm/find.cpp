@@ -412,7 +412,7 @@ class Search {
           KnownSums known;
           if (const std::lock_guard lock(mutex); !unused.empty()) known = std::move(unused.back()), unused.pop_back();
           for (const size_t plan : std::span(left).subspan(number * run, std::min(run, left.size() - number * run))) {
-            if (known.words > most_words_kept) known = {};
+            if (known.words > most_words_kept) known.forget_sums();
             try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return gemm(one, inputs, known); });
           }
           const std::lock_guard lock(mutex);

@@ -145,7 +145,8 @@ class Product {
   Matrix sum_of(const Block& at, std::span<const ChainUpdate> updates, std::optional<Matrix> c) const {
     if (tracer_) return traced_chain(at, updates, std::move(c));
     if (mma_.scale_count > 0) return scaled_chain(at, updates, std::move(c));
-    return how_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c))
+    DecodedOperands* const decoded = known_ ? &known_->decoded[&inputs_] : nullptr;
+    return how_ == ChainBy::loops ? chain(*model_, at, updates, mma_.k, std::move(c), decoded)
                                   : chain_by_updates(*model_, at, updates, mma_.k, std::move(c));
   }
 

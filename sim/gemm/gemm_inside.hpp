@@ -29,11 +29,14 @@ struct EqualUpdates {
 /// The sums of chains of updates without C, by their updates.
 using SumsOfUpdates = std::map<std::vector<EqualUpdates>, Matrix>;
 
-/// Sums that plans share: those on the same inputs, which must stay where they are, with the same arithmetic and K of
-/// the instruction.
+/// What plans share: sums on the same inputs, which must stay where they are, with the same arithmetic and K of the
+/// instruction; and the inputs, decoded.
 struct KnownSums {
   std::map<std::tuple<const GemmInputs*, const AccumulatorModel*, int, int64_t>, SumsOfUpdates> sums = {};
   size_t words = 0;
+  std::map<const GemmInputs*, DecodedOperands> decoded = {};
+
+  void forget_sums() { sums.clear(), words = 0; }
 };
 
 /// D. Takes sums from `known`, and adds those that it computes.

@@ -151,6 +151,31 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
   CHECK(products >= 25 * 9);
 }
 
+TEST_CASE("plans that share sums and decoded inputs give the bits of each plan alone", "[unsanitized]") {
+  const CpuTarget restored;
+  RandomStream random(79, 0);
+  int products = 0;
+  for (const cli::BenchCase& one : cases_of_rows()) {
+    for (const Distribution distribution : {Distribution::normal, Distribution::bits}) {
+      const int m = random.between(1, 20), n = random.between(1, 40), k = random.between(1, 700);
+      const GemmInputs inputs = random_inputs(one, distribution, random.word(), m, n, k);
+      std::vector<GemmPlan> plans;
+      for (int i = 0; i < 8; ++i) plans.push_back(random_plan(one, random));
+      for (const std::string_view target : cpu_targets()) {
+        use_cpu_target(target);
+        KnownSums known;
+        for (const GemmPlan& plan : plans) {
+          INFO(one.name << " " << m << " x " << n << " x " << k << " " << print_json(plan) << " " << target);
+          REQUIRE(count_differing(gemm(plan, inputs, known), gemm(plan, inputs)) == 0);
+          if (random.one_in(8)) known.forget_sums();
+          ++products;
+        }
+      }
+    }
+  }
+  CHECK(products >= 25 * 2 * 8);
+}
+
 TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[unsanitized]") {
   constexpr int rows = 5, cols = 7;
   RandomStream random(73, 0);

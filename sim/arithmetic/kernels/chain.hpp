@@ -118,7 +118,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
       }
       for (; step < end; ++step) {
         const ChainStep& one = job.steps[step];
-        Layout::put_signs(job, row, step, bits_at(negative.data(), one.at - first.at, one.terms));
+        Layout::put_signs(job, row, one, bits_at(negative.data(), one.at - first.at, one.terms));
       }
     }
     std::array<int32_t, lanes> special;
@@ -135,9 +135,9 @@ struct PairsOfA {
     store(numbers.pair, job.number + to);
     store((numbers.exponent & 0xFFFF) | (numbers.exponent << 16), job.exponent + to);
   }
-  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, size_t step, uint32_t signs) {
-    job.negative[static_cast<size_t>(row) * job.steps.size() + step] =
-        job.steps[step].terms <= 16 ? signs * 0x10001u : signs;
+  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, const ChainStep& step, uint32_t signs) {
+    job.negative[static_cast<size_t>(row) * static_cast<size_t>(job.decoded_steps) + static_cast<size_t>(step.number)] =
+        step.terms <= 16 ? signs * 0x10001u : signs;
   }
 };
 
@@ -152,15 +152,15 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
   using I32 = typename Vectors<bytes>::I32;
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4, strip = 2 * lanes;
-  const size_t words = job.steps.size();
+  const auto words = static_cast<size_t>(job.decoded_steps);
   ChainNumbers<bytes> numbers[2];
-  for (size_t number = 0; number < words; ++number) {
-    const ChainStep step = job.steps[number];
+  for (const ChainStep& given_step : job.steps) {
+    const ChainStep step = given_step;
     for (int term = 0; term < step.terms; ++term) {
       const uint32_t* codes = job.codes + static_cast<size_t>(step.first + term) * job.codes_stride;
       const uint32_t* const next = codes + (term + 1 < step.terms ? job.codes_stride : 0);
       size_t to = static_cast<size_t>(step.at + term) * lanes;
-      uint32_t* negative = job.negative + number * strip;
+      uint32_t* negative = job.negative + static_cast<size_t>(step.number) * strip;
       for (int first = 0; first < job.lines; first += strip) {
         I32 signs[2];
 #pragma GCC unroll 2
@@ -378,13 +378,15 @@ struct ChainSteps {
       align_row(job, largest[r], state, r, aligned, largest_field);
     }
     const ChainStep *step = job.steps.data(), *const last = step + job.steps.size() - 1;
-    const uint32_t *b_negative = job.b_negative,
-                   *a_negative = job.a_negative + static_cast<size_t>(row) * job.steps.size();
-    for (;; ++step, ++a_negative, b_negative += strip) {
+    const auto decoded_steps = static_cast<size_t>(job.decoded_steps);
+    const uint32_t* const a_negative = job.a_negative + static_cast<size_t>(row) * decoded_steps;
+    for (;; ++step) {
       U32 sum[rows][2], more[rows][2]{};
+      const auto number = static_cast<size_t>(step->number);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r)
-        count_negative(b_negative, a_negative[static_cast<size_t>(r) * job.steps.size()], *step, sum[r]);
+        count_negative(job.b_negative + number * strip, a_negative[static_cast<size_t>(r) * decoded_steps + number],
+                       *step, sum[r]);
       const int end_of_part = two_parts ? std::min(job.terms_per_part, step->terms) : step->terms;
       add_products(job, row, *step, 0, end_of_part, aligned.max_exponent_plus_1, sum);
       if constexpr (two_parts)

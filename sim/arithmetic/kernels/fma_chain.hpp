@@ -326,9 +326,11 @@ struct NumbersOfA {
     }
     store(exponent, to);
   }
-  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, size_t step, uint32_t signs) {
-    uint32_t* const to = job.negative + (static_cast<size_t>(row / 2) * job.steps.size() + step) * fma_sign_words;
-    for (int term = 0; term < job.steps[step].terms; term += 8) {
+  BITMMA_INLINE static void put_signs(const ChainDecoding& job, int row, const ChainStep& step, uint32_t signs) {
+    uint32_t* const to = job.negative + (static_cast<size_t>(row / 2) * static_cast<size_t>(job.decoded_steps) +
+                                         static_cast<size_t>(step.number)) *
+                                            fma_sign_words;
+    for (int term = 0; term < step.terms; term += 8) {
       const uint64_t fours = __builtin_ia32_pdep_di(signs >> term, 0x0000000F'0000000F) * 0x10001;
       uint64_t two = fours;
       if (row % 2 == 1) {
@@ -354,8 +356,8 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
   constexpr int lanes = bytes / 4, strip = Layout::strip;
   constexpr size_t words = strip * sizeof(Number) / 4;
   ChainNumbers<bytes> numbers[2];
-  for (size_t number = 0; number < job.steps.size(); ++number) {
-    const ChainStep step = job.steps[number];
+  for (const ChainStep& given_step : job.steps) {
+    const ChainStep step = given_step;
     for (int begin = 0; begin < step.terms; begin += 4) {
       const int end = std::min(begin + 4, step.terms);
       const uint32_t* const codes = job.codes + static_cast<size_t>(step.first + begin) * job.codes_stride;
@@ -385,9 +387,11 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
           store(exponent[0] | exponent[1] << 16, job.exponent + to * lanes);
         }
         for (int v = 0; v < 2; ++v) store(numbers[v].special, job.special + first + v * lanes);
-        store(
-            (signs[0] | signs[1] << 16) * 0x101,
-            job.negative + ((i * job.steps.size() + number) * fma_sign_words + static_cast<size_t>(begin / 4)) * lanes);
+        store((signs[0] | signs[1] << 16) * 0x101,
+              job.negative +
+                  ((i * static_cast<size_t>(job.decoded_steps) + static_cast<size_t>(step.number)) * fma_sign_words +
+                   static_cast<size_t>(begin / 4)) *
+                      lanes);
       }
     }
   }
@@ -716,10 +720,12 @@ struct FmaSteps {
     V largest_c{};
     State state;
     read(job, row, state);
-    const size_t a_negative_stride = job.steps.size() * fma_sign_words;
-    const uint32_t *a_negative = job.a_negative + static_cast<size_t>(row / 2) * a_negative_stride,
-                   *b_negative = job.b_negative;
+    const size_t a_negative_stride = static_cast<size_t>(job.decoded_steps) * fma_sign_words;
     for (const ChainStep& step : job.steps) {
+      const auto number = static_cast<size_t>(step.number);
+      const uint32_t *const a_negative = job.a_negative + static_cast<size_t>(row / 2) * a_negative_stride +
+                                         number * (two_rows ? 2 * rows : fma_sign_words),
+                            *const b_negative = job.b_negative + number * (two_rows ? 2 : fma_sign_words) * lanes;
       I16 largest[rows];
       find_largest(job, row, step, largest);
       U32 count[two_rows ? rows : rows / 2];
@@ -739,7 +745,6 @@ struct FmaSteps {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) finish(job, sum[r][v], middle[r][v], state.c[r][v]);
       }
-      a_negative += two_rows ? 2 * rows : fma_sign_words, b_negative += (two_rows ? 2 : fma_sign_words) * lanes;
     }
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;

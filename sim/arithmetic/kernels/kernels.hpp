@@ -167,10 +167,11 @@ inline constexpr int scratch_rows = 16, scratch_numbers = scratch_rows * 4 * 32;
 /// Returns true if any code of C is NaN or infinity.
 using SumFused = bool (*)(const FusedSum& job);
 
-/// One aligned sum of a chain: terms [first, first + terms) of K, which start at `at` in the decoded arrays.
+/// One aligned sum of a chain: terms [first, first + terms) of K, which start at `at` in the decoded arrays and are
+/// those of decoded step `number`.
 struct ChainStep {
   int64_t first;
-  int terms, at;
+  int terms, at, number;
 };
 /// Most terms of all steps of one decoding: a strip of B stays in the L1 cache.
 inline constexpr int most_chain_terms = 256;
@@ -190,8 +191,9 @@ struct ChainDecoding {
   int lines;                // rows of A, columns of B
   bool pairs_rows = false;  // A: the order of rows is 0 8 1 9 ... 7 15 16 24 ..., as a fragment holds them
   const int32_t* scales;    // the exponent of every line's block scale, up to whole strips; nullptr: there are none
-  std::span<const ChainStep> steps;
-  int shift;  // of pairs
+  std::span<const ChainStep> steps;  // at most most_chain_terms
+  int decoded_steps;                 // for which the arrays have room
+  int shift;                         // of pairs
   // A: rows of `stride`, and the last one again up to a multiple of chain_rows; an exponent in both halves of its word;
   // a word of signs per step and row.
   // B: strips of columns with `stride` terms each, one more than needed, so that strips do not compete for a cache set.
@@ -219,6 +221,7 @@ struct ChainSum {
   const int32_t* b_exponent;
   const uint32_t* b_negative;
   std::span<const ChainStep> steps;
+  int decoded_steps;  // of which `steps` are some
   int first_row, rows;
   const uint32_t* c;   // codes of C, may be d; nullptr: there is none. Rows are d_stride apart
   bool plain;          // no result is infinite, subnormal, or non-zero and below every floor

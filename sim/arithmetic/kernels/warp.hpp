@@ -144,6 +144,7 @@ BITMMA_INLINE bool sum_warp(const WarpSum& given) {
                                                          .b_exponent = numbers.col_exponent.data(),
                                                          .b_negative = numbers.col_negative.data(),
                                                          .steps = job.steps,
+                                                         .decoded_steps = static_cast<int>(job.steps.size()),
                                                          .first_row = 0,
                                                          .rows = WarpNumbers::rows,
                                                          .c = job.c,
