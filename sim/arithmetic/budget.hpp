@@ -45,7 +45,8 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
       .a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min<int64_t>(per_part, terms))};
 }
 
-/// True if exponents of products fit in 8 bits with room for zeros, as fma_chain.hpp needs them.
+/// True if exponents of products fit in 8 bits with room for zeros, as fma_chain.hpp needs them. A sum of such products
+/// is zero, or normal and finite.
 constexpr bool have_small_exponents(Format a, Format b) {
   const auto is_small = [](Format format) {
     return info(format).min_exponent() >= -14 &&

@@ -131,7 +131,7 @@ class FusedChain {
 
   /// Reads C, if there is one.
   void run(const std::optional<Matrix>& c) {
-    plain_ = !c && model_.output == Format::f32;
+    plain_ = model_.output == Format::f32, any_c_ = c.has_value();
     d_ = unfilled_matrix(model_.output, rows_, stride_);
     std::optional<Matrix> whole_c;
     if (c && (c->rows() != rows_ || c->cols() != stride_)) whole_c = filled_up(*c, rows_, stride_);
@@ -156,7 +156,7 @@ class FusedChain {
   /// or infinity do.
   template <typename Redo>
   bool run_step(const Operands& operands, const AccumulatorBlocks& blocks, const Redo& redo) {
-    plain_ = !blocks.read && model_.output == Format::f32;
+    plain_ = model_.output == Format::f32, any_c_ = blocks.read != nullptr;
     const bool is_in_place = blocks.in_place && model_.output == Format::f32 && block_.cols == stride_;
     in_fragment_ = is_in_place && blocks.in_place->is_fragment;
     const Chunk chunk = decode_steps(at_.steps, at_.steps.front().terms);
@@ -335,6 +335,7 @@ class FusedChain {
            .rows = rows,
            .c = c ? c + first : nullptr,
            .plain = plain_,
+           .any_c = any_c_,
            .terms_per_part = budget_.terms_per_part,
            .two_parts = chunk.two_parts,
            .fraction_bits = model_.fraction_bits,
@@ -394,7 +395,7 @@ class FusedChain {
   int64_t terms_ = 0;
   Matrix d_;
   const uint32_t* c_ = nullptr;  // C, after some steps D; rows are stride_ apart
-  bool plain_ = false, in_fragment_ = false, in_place_ = false;
+  bool plain_ = false, any_c_ = false, in_fragment_ = false, in_place_ = false;
 };
 
 /// The fastest of the loops that support such sums.

@@ -2,9 +2,11 @@
 #include "warp_product.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
+#include "../core/cpu_level.hpp"
 #include "../core/words.hpp"
 #include "../formats/matrix_inside.hpp"
 #include "../formats/sixteen_bits.hpp"
@@ -66,7 +68,7 @@ void pair_neighbours(int unused_bits, const uint32_t* codes, int pairs, int32_t*
 
 /// sum + c: one IEEE operation of the host, never contracted. A sum of two f16, rounded to f32 and then to f16, is
 /// rounded as if once, because f32 has more than twice the bits.
-BITMMA_IN_ENVIRONMENT void add(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
+BITMMA_INLINE void add_all(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
   const auto sum_of = [](uint32_t x, uint32_t y) {
     const float sum = std::bit_cast<float>(x) + std::bit_cast<float>(y);
     return sum != sum ? 0x7FFFFFFF : std::bit_cast<uint32_t>(sum);
@@ -78,9 +80,21 @@ BITMMA_IN_ENVIRONMENT void add(Format output, const WarpProduct::Accumulator& c,
   }
 }
 
+using Add = void (*)(Format, const WarpProduct::Accumulator&, WarpProduct::Accumulator&);
+#define BITMMA_ADD_LOOPS(space, target)                                                   \
+  namespace space {                                                                       \
+  BITMMA_IN_ENVIRONMENT target void add(Format output, const WarpProduct::Accumulator& c, \
+                                        WarpProduct::Accumulator& d) {                    \
+    add_all(output, c, d);                                                                \
+  }                                                                                       \
+  }
+
+BITMMA_AT_CPU_LEVELS(BITMMA_ADD_LOOPS)
+constexpr std::array<Add, 3> add_by_level{v4::add, v3::add, baseline::add};
+
 void add_c_last(Format output, const WarpProduct::Accumulator& c, WarpProduct::Accumulator& d) {
   const math::IeeeEnvironment environment;
-  add(output, c, d);
+  at_cpu_level(add_by_level)(output, c, d);
 }
 
 }  // namespace
@@ -281,6 +295,7 @@ bool WarpProduct::sum_in_steps(Codes& codes) const {
                  .places = places_,
                  .steps = steps_,
                  .c = c,
+                 .plain = shape_.scales == 0 && have_small_exponents(shape_.a, shape_.b),
                  .fraction_bits = model_.fraction_bits,
                  .floor_exponent = kernels::floor_of(model_),
                  .output = output_,

@@ -31,7 +31,7 @@ constexpr int32_t twice(int32_t number) {
 template <int bytes>
 struct ChainNumbers : DecodedNumbers<bytes> {
   using I32 = typename Vectors<bytes>::I32;
-  I32 special;
+  I32 special;  // -1: there is a NaN or infinity in this lane
   I32 lowest = I32{} + 4096, highest = I32{} - 4096;
 
   /// `scale`: the exponents of block scales, or zeros.
@@ -40,7 +40,7 @@ struct ChainNumbers : DecodedNumbers<bytes> {
     const I32 none{};
     this->decode(format, word, shift, 0);
     this->exponent += scale, this->finite_exponent += scale;
-    const I32 is_special = (this->code & format.special_mask) == format.special_code ? none + 1 : none;
+    const I32 is_special = (this->code & format.special_mask) == format.special_code ? none - 1 : none;
     special |= is_special;
     // Outputs with NaN or infinity are computed again: their exponents must not affect the range.
     raise_to(highest, is_special == 0 ? this->exponent : none - 4096);
@@ -121,9 +121,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
         Layout::put_signs(job, row, one, bits_at(negative.data(), one.at - first.at, one.terms));
       }
     }
-    std::array<int32_t, lanes> special;
-    store(numbers.special, special.data());
-    for (const int32_t one : special) job.special[row] |= static_cast<uint32_t>(one);
+    job.special[row] |= sign_bits<bytes>(numbers.special);
   }
   numbers.report(*job.range);
 }
@@ -433,7 +431,7 @@ BITMMA_INLINE void sum_chain(const ChainSum& given) {
 template <int bytes, Format output>
 BITMMA_INLINE void sum_chain(const ChainSum& job) {
   if constexpr (output == Format::f32) {
-    if (job.plain)
+    if (job.plain && !job.any_c)
       return job.two_parts ? sum_chain<bytes, true, true, output>(job) : sum_chain<bytes, false, true, output>(job);
   }
   return job.two_parts ? sum_chain<bytes, true, false, output>(job) : sum_chain<bytes, false, false, output>(job);

@@ -129,6 +129,11 @@ BITMMA_INLINE void raise_magnitude(Vectors<32>::F32& number, const Vectors<32>::
   without_sign(number), without_sign(magnitude);
   number = __builtin_ia32_maxps256(magnitude, number);
 }
+template <int bytes>
+BITMMA_INLINE bool any_greater(const typename Vectors<bytes>::I16& x, const typename Vectors<bytes>::I16& y) {
+  if constexpr (bytes == 64) return __builtin_ia32_pcmpgtw512_mask(x, y, ~uint32_t{0}) != 0;
+  else return __builtin_ia32_pmovmskb256(reinterpret_cast<typename Vectors<bytes>::I8>(x > y)) != 0;
+}
 /// Bytes of `from` by their indices within 16 bytes; an index below 0 makes a zero.
 template <int bytes>
 BITMMA_INLINE void pick_bytes(const typename Vectors<bytes>::I8& from, const std::array<char, bytes>& indices,
@@ -430,6 +435,13 @@ struct FmaSteps {
   struct State {
     V c[rows][vectors];
   };
+  /// C of a strip by exponents, of which the words are those of `largest`, and by bits to be counted as negative terms.
+  static constexpr int counts = two_rows ? rows : rows / 2;
+  static constexpr bool can_take_words = plain && !is_float && output == Format::f32;
+  struct WordsOfC {
+    I16 exponent[rows];
+    U32 negative[counts];
+  };
 
   using Codes = I32[rows][2];
   using Thread = typename Pairs<bytes>::V;
@@ -511,6 +523,37 @@ struct FmaSteps {
         }
       }
     }
+  }
+
+  /// Reads a C of any size. Returns false if it, or a result, may be infinite.
+  BITMMA_INLINE static bool read_words(const ChainSum& job, int row, State& state, WordsOfC& to) {
+    constexpr int shift = 16 - 1 - 8 - Layout::exponent_in_word;  // from the exponent in the upper half of an f32
+    const I16 bias = reinterpret_cast<I16>(I32{} + twice((Layout::bias - 127) * Exponents::unit)),
+              largest = reinterpret_cast<I16>(I32{} + twice((Layout::bias + 125) * Exponents::unit));
+    Codes codes{};
+    load_c(job, row, codes);
+    I16 highest{};
+#pragma GCC unroll 4
+    for (int i = 0; i < counts; ++i) to.negative[i] = U32{};
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      const I32 halves = reinterpret_cast<I32>(reinterpret_cast<U32>(codes[r][0]) >> 16) | (codes[r][1] & ~0xFFFF);
+      to.exponent[r] = (reinterpret_cast<I16>(halves & twice(0x7F80)) >> shift) + bias;
+      raise_to<I16>(highest, to.exponent[r]);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const U32 code = reinterpret_cast<U32>(codes[r][half]);
+        to.negative[two_rows ? r : r / 2] +=
+            code > (1U << 31) ? U32{} + (1U << (16 * half + (two_rows ? 0 : r % 2 * 8))) : U32{};  // -0 is no such term
+        Layout::split(reinterpret_cast<F32>(codes[r][half]), state.c[r] + half * Layout::vectors_of_half);
+      }
+    }
+    return !any_greater<bytes>(highest, largest);
+  }
+  /// What makes the word of M of that of 2^E.
+  static int word_of_middle(const ChainSum& job) {
+    constexpr int half = Exponents::unit / 2;  // 1.5
+    return (Layout::mantissa_bits - job.fraction_bits) * Exponents::unit + half;
   }
 
   BITMMA_INLINE static void write(const ChainSum& job, int row, const State& state) {
@@ -604,12 +647,25 @@ struct FmaSteps {
     }
   }
 
-  /// M, and the accumulator with C and the correction for all negative terms.
+  /// M, and the accumulator with C and the correction for all negative terms. `by_words`: `largest` has the words of M,
+  /// and C counts already.
+  template <bool by_words>
   BITMMA_INLINE static void begin(const ChainSum& job, int vector, int row, const V& c, const I16& largest,
                                   const U32& count, V& middle, V& sum, V& largest_c) {
     I8 picked;
     pick_bytes<bytes>(reinterpret_cast<I8>(largest), Layout::to_upper_bits[static_cast<size_t>(vector)], picked);
-    const V power = reinterpret_cast<V>(picked);
+    if constexpr (by_words) middle = reinterpret_cast<V>(picked);
+    else find_middle(job, c, reinterpret_cast<V>(picked), middle, largest_c);
+    sum = middle;
+    multiply_add_down<bytes>(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
+    pick_bytes<bytes>(reinterpret_cast<I8>(count),
+                      Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
+    Bits negative = reinterpret_cast<Bits>(picked);
+    if constexpr (!by_words) negative += reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1);
+    sum = reinterpret_cast<V>(reinterpret_cast<Bits>(sum) + negative);
+  }
+
+  BITMMA_INLINE static void find_middle(const ChainSum& job, const V& c, const V& power, V& middle, V& largest_c) {
     V most = c;
     if constexpr (!plain) {
       const V none{}, smallest = none + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
@@ -627,12 +683,6 @@ struct FmaSteps {
     middle =
         reinterpret_cast<V>(reinterpret_cast<Bits>(most) & exponent_bits) *
         static_cast<Number>(1.5 * power_of_two(Layout::mantissa_bits) * power_of_two_at_runtime(-job.fraction_bits));
-    sum = middle;
-    multiply_add_down<bytes>(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
-    pick_bytes<bytes>(reinterpret_cast<I8>(count),
-                      Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
-    sum = reinterpret_cast<V>(reinterpret_cast<Bits>(sum) + reinterpret_cast<Bits>(picked) +
-                              (reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1)));
   }
 
   static double power_of_two_at_runtime(int exponent) {
@@ -716,61 +766,94 @@ struct FmaSteps {
     }
   }
 
-  BITMMA_INLINE static void run(const ChainSum& job, int row) {
-    V largest_c{};
-    State state;
-    read(job, row, state);
+  /// One step. `by_words`: the exponents and signs of C are words, which take fewer operations than its numbers.
+  template <bool by_words>
+  BITMMA_INLINE static void take_step(const ChainSum& job, int row, const ChainStep& step, const WordsOfC& of_c,
+                                      State& state, V& largest_c) {
+    const auto number = static_cast<size_t>(step.number);
     const size_t a_negative_stride = static_cast<size_t>(job.decoded_steps) * fma_sign_words;
-    for (const ChainStep& step : job.steps) {
-      const auto number = static_cast<size_t>(step.number);
-      const uint32_t *const a_negative = job.a_negative + static_cast<size_t>(row / 2) * a_negative_stride +
-                                         number * (two_rows ? 2 * rows : fma_sign_words),
-                            *const b_negative = job.b_negative + number * (two_rows ? 2 : fma_sign_words) * lanes;
-      I16 largest[rows];
-      find_largest(job, row, step, largest);
-      U32 count[two_rows ? rows : rows / 2];
-      if constexpr (two_rows) count_negative(a_negative, b_negative, step.terms, count);
-      else count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
-      V middle[rows][vectors], sum[rows][vectors];
+    const uint32_t *const a_negative = job.a_negative + static_cast<size_t>(row / 2) * a_negative_stride +
+                                       number * (two_rows ? 2 * rows : fma_sign_words),
+                          *const b_negative = job.b_negative + number * (two_rows ? 2 : fma_sign_words) * lanes;
+    I16 largest[rows];
+    find_largest(job, row, step, largest);
+    U32 count[counts];
+    if constexpr (two_rows) count_negative(a_negative, b_negative, step.terms, count);
+    else count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
+    if constexpr (by_words) {
+#pragma GCC unroll 4
+      for (int i = 0; i < counts; ++i) count[i] += of_c.negative[i];
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v)
-          begin(job, v, two_rows ? 0 : r % 2, state.c[r][v], largest[r], count[two_rows ? r : r / 2], middle[r][v],
-                sum[r][v], largest_c);
-      }
-      add_products(job, row, step, sum);
-#pragma GCC unroll 4
-      for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) finish(job, sum[r][v], middle[r][v], state.c[r][v]);
+        raise_to<I16>(largest[r], of_c.exponent[r]);
+        largest[r] += reinterpret_cast<I16>(I32{} + twice(word_of_middle(job)));
       }
     }
+    V middle[rows][vectors], sum[rows][vectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        begin<by_words>(job, v, two_rows ? 0 : r % 2, state.c[r][v], largest[r], count[two_rows ? r : r / 2],
+                        middle[r][v], sum[r][v], largest_c);
+    }
+    add_products(job, row, step, sum);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) finish(job, sum[r][v], middle[r][v], state.c[r][v]);
+    }
+  }
+
+  /// Returns false, and writes nothing, if a C is not plain.
+  BITMMA_INLINE static bool run(const ChainSum& job, int row) {
+    V largest_c{};
+    State state;
+    WordsOfC of_c;
+    size_t done = 0;
+    if constexpr (can_take_words) {
+      if (job.any_c) {
+        if (!read_words(job, row, state, of_c)) return false;
+        take_step<true>(job, row, job.steps[done++], of_c, state, largest_c);
+      }
+    }
+    if (done == 0) read(job, row, state);
+    for (const ChainStep& step : job.steps.subspan(done)) take_step<false>(job, row, step, of_c, state, largest_c);
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;
       store(largest_c, numbers.data());
       if (*std::ranges::max_element(numbers) >= too_large) {
         job.special[row / chain_rows] = 1;
-        if (job.in_place) return;
+        if (job.in_place) return true;
       }
     }
     write(job, row, state);
+    return true;
   }
 };
+
+/// Whether no bit of a subnormal C is lost, which words of exponents do not distinguish from zero.
+template <typename Number, Format output>
+bool can_take_words_of(const ChainSum& job) {
+  return !std::is_same_v<Number, float> && output == Format::f32 && job.fraction_bits >= 23 &&
+         job.output.kept_mask == ~0u;
+}
+
+template <int bytes, typename Number, bool narrow, Format output, bool two_rows = false>
+BITMMA_INLINE void sum_fma_rows(const ChainSum& job) {
+  const bool is_plain = job.plain && (!job.any_c || can_take_words_of<Number, output>(job));
+  for (int row = job.first_row; row < job.first_row + job.rows; row += chain_rows) {
+    if constexpr (output == Format::f32) {
+      if (is_plain && FmaSteps<bytes, Number, narrow, true, output, two_rows>::run(job, row)) continue;
+    }
+    FmaSteps<bytes, Number, narrow, false, output, two_rows>::run(job, row);
+  }
+}
 
 template <int bytes, typename Number, bool narrow, Format output>
 BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
   const ChainSum job = given;
-  const int end = job.first_row + job.rows;
-  if constexpr (output == Format::f32) {
-    if (job.plain) {
-      for (int row = job.first_row; row < end; row += chain_rows)
-        FmaSteps<bytes, Number, narrow, true, output>::run(job, row);
-      return;
-    }
-  }
-  for (int row = job.first_row; row < end; row += chain_rows)
-    FmaSteps<bytes, Number, narrow, false, output>::run(job, row);
+  sum_fma_rows<bytes, Number, narrow, output>(job);
 }
 
 }  // namespace

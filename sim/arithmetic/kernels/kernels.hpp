@@ -225,6 +225,7 @@ struct ChainSum {
   int first_row, rows;
   const uint32_t* c;   // codes of C, may be d; nullptr: there is none. Rows are d_stride apart
   bool plain;          // no result is infinite, subnormal, or non-zero and below every floor
+  bool any_c = false;  // plain, but for C, which is of any size
   int terms_per_part;  // as in FusedSum
   bool two_parts;      // some step needs two parts
   int fraction_bits, floor_exponent;
@@ -268,6 +269,7 @@ struct WarpSum {
   int places;
   std::span<const ChainStep> steps;
   const uint32_t* c;  // 8 x 16 codes, like d; or nullptr
+  bool plain;         // as in ChainSum, but for C
   int fraction_bits, floor_exponent;
   OutputConstants output;
   uint32_t* d;
