@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fma_loops.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -73,22 +74,34 @@ BITMMA_INLINE void load_floats(float (&numbers)[count], const uint32_t* codes) {
   for (int i = 0; i < count; ++i) numbers[i] = std::bit_cast<float>(is_f16 ? f32_of_f16(words[i]) : words[i]);
 }
 
+/// Some rows of A as floats, which all columns read.
+struct QuadsOfA {
+  static constexpr int most = 32;
+  int first, end;
+  float numbers[4 * most];
+
+  BITMMA_INLINE void load(const F16Quads& job) {
+    const uint32_t* const codes = job.a + std::ptrdiff_t{4} * first;
+    const uint32_t flip = job.negate ? 0x8000 : 0;
+    for (int i = 0; i < 4 * (end - first); ++i) numbers[i] = std::bit_cast<float>(f32_of_f16(codes[i] ^ flip));
+  }
+};
+
 /// Columns col ... col + cols - 1. Rows that select the same rows of B follow each other.
 template <bool has_c, bool c_is_f16, bool d_is_f16, int cols>
-BITMMA_INLINE void multiply_cols(const F16Quads& job, int col) {
+BITMMA_INLINE void multiply_cols(const F16Quads& job, const QuadsOfA& a, int col) {
   const auto place = [&](int row) { return static_cast<std::ptrdiff_t>(row) * job.cols + col; };
   constexpr uint16_t ascending[4]{0, 1, 2, 3};
   const uint16_t* selected = nullptr;
   float y[4][cols];
-  for (int row = 0; row < job.rows; ++row) {
+  for (int row = a.first; row < a.end; ++row) {
     const uint16_t* const k = job.selected_k ? job.selected_k + std::ptrdiff_t{4} * row : ascending;
     if (!selected || std::memcmp(selected, k, sizeof ascending) != 0) {
       for (int j = 0; j < 4; ++j) load_floats<true>(y[j], job.b + place(k[j]));
       selected = k;
     }
-    float x[4], c[cols];
-    load_floats<true>(x, job.a + std::ptrdiff_t{4} * row);
-    for (float& factor : x) factor = job.negate ? -factor : factor;
+    const float* const x = a.numbers + 4 * (row - a.first);
+    float c[cols];
     if constexpr (has_c) load_floats<c_is_f16>(c, job.c + place(row));
     uint32_t d[cols];
 #pragma GCC unroll 1
@@ -110,9 +123,14 @@ BITMMA_INLINE void multiply_cols(const F16Quads& job, int col) {
 template <bool has_c, bool c_is_f16, bool d_is_f16>
 BITMMA_INLINE void multiply_quads(const F16Quads& given) {
   const F16Quads job = given;
-  int col = 0;
-  for (; col + 8 <= job.cols; col += 8) multiply_cols<has_c, c_is_f16, d_is_f16, 8>(job, col);
-  for (; col < job.cols; ++col) multiply_cols<has_c, c_is_f16, d_is_f16, 1>(job, col);
+  for (int first = 0; first < job.rows; first += QuadsOfA::most) {
+    QuadsOfA a;
+    a.first = first, a.end = std::min(first + QuadsOfA::most, job.rows);
+    a.load(job);
+    int col = 0;
+    for (; col + 8 <= job.cols; col += 8) multiply_cols<has_c, c_is_f16, d_is_f16, 8>(job, a, col);
+    for (; col < job.cols; ++col) multiply_cols<has_c, c_is_f16, d_is_f16, 1>(job, a, col);
+  }
 }
 
 BITMMA_INLINE void multiply_all(const F16Quads& job) {
