@@ -94,12 +94,14 @@ inline uint32_t bits_at(const uint64_t* bits, int first, int count) {
 template <int bytes, typename Layout>
 BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
-  constexpr int lanes = bytes / 4;
+  constexpr int lanes = bytes / 4, rows_ahead = 4;
   ChainNumbers<bytes> numbers;
   for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
     const int line = std::min(row, job.lines - 1);
     const int from = job.pairs_rows ? line / 16 * 16 + line % 16 / 2 + line % 2 * 8 : line;
     const uint32_t* const codes = job.codes + static_cast<size_t>(from) * job.codes_stride;
+    const uint32_t* const later =
+        codes + static_cast<size_t>(std::min(rows_ahead, job.lines - 1 - from)) * job.codes_stride;
     numbers.special = typename Vectors<bytes>::I32{};
     const auto scale = typename Vectors<bytes>::I32{} + (job.scales ? job.scales[from] : 0);
     for (size_t step = 0; step < job.steps.size();) {
@@ -110,6 +112,7 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
         terms += job.steps[end].terms;
       std::array<uint64_t, most_chain_terms / 64 + 1> negative{};
       for (int term = 0; term < terms; term += lanes) {
+        __builtin_prefetch(later + first.first + term);  // rows are in separate pages
         typename Vectors<bytes>::U32 word;
         load_codes<bytes>(word, codes + first.first, term, terms);
         numbers.take(job.format, word, job.shift, scale);

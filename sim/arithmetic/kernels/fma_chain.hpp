@@ -213,6 +213,18 @@ struct FmaLayout : FmaFormat<bytes, Number> {
     }
     return indices;
   }();
+  /// The upper 16 bits of numbers of a vector become their words.
+  alignas(64) static constexpr auto from_upper_bits = [] {
+    std::array<Indices, vectors> indices;
+    for (size_t v = 0; v < indices.size(); ++v) {
+      indices[v] = no_bytes();
+      for (int i = bytes_of_number - 2; i < bytes; ++i) {
+        const int from = to_upper_bits[v][static_cast<size_t>(i)];
+        if (from >= 0) indices[v][static_cast<size_t>(i / 16 * 16 + from)] = static_cast<char>(i % 16);
+      }
+    }
+    return indices;
+  }();
   /// The byte of one of two rows becomes the lowest one of a number.
   alignas(64) static constexpr auto to_lowest_byte = [] {
     std::array<std::array<Indices, vectors>, 2> indices;
@@ -360,6 +372,8 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4, strip = Layout::strip;
   constexpr size_t words = strip * sizeof(Number) / 4;
+  int64_t end_of_k = 0;
+  for (const ChainStep& step : job.steps) end_of_k = std::max(end_of_k, step.first + step.terms);
   ChainNumbers<bytes> numbers[2];
   for (const ChainStep& given_step : job.steps) {
     const ChainStep step = given_step;
@@ -376,10 +390,12 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
         }
         for (int term = begin; term < end; ++term) {
           const uint32_t* const from = codes + static_cast<size_t>(term - begin) * job.codes_stride;
+          const uint32_t* const later = from + (step.first + term + 4 < end_of_k ? 4 * job.codes_stride : 0);
           const size_t to = i * static_cast<size_t>(job.stride) + static_cast<size_t>(step.at + term);
           I32 exponent[2];
 #pragma GCC unroll 2
           for (int v = 0; v < 2; ++v) {
+            __builtin_prefetch(later + std::min(first + v * lanes, job.lines - 1));  // rows are in separate pages
             typename Vectors<bytes>::U32 word;
             load_codes<bytes>(word, from, first + v * lanes, job.lines);
             numbers[v].take(job.format, word, 0, scales[v]);
@@ -436,12 +452,30 @@ struct FmaSteps {
     V c[rows][vectors];
   };
   /// C of a strip by exponents, of which the words are those of `largest`, and by bits to be counted as negative terms.
+  /// They take fewer operations than numbers, but do not distinguish a subnormal C from zero.
   static constexpr int counts = two_rows ? rows : rows / 2;
-  static constexpr bool can_take_words = plain && !is_float && output == Format::f32;
   struct WordsOfC {
     I16 exponent[rows];
     U32 negative[counts];
   };
+  BITMMA_INLINE static void find_words(const State& state, WordsOfC& to) {
+#pragma GCC unroll 4
+    for (int i = 0; i < counts; ++i) to.negative[i] = U32{};
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      I8 words{};
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        I8 picked;
+        pick_bytes<bytes>(reinterpret_cast<I8>(state.c[r][v]), Layout::from_upper_bits[static_cast<size_t>(v)], picked);
+        words |= picked;
+      }
+      to.exponent[r] = reinterpret_cast<I16>(reinterpret_cast<I32>(words) & twice(0x8000 - Exponents::unit));
+      const bool in_upper_byte = !two_rows && r % 2 == 1;
+      to.negative[two_rows ? r : r / 2] +=
+          (reinterpret_cast<U32>(words) >> (in_upper_byte ? 7 : 15)) & (in_upper_byte ? 0x01000100U : 0x00010001U);
+    }
+  }
 
   using Codes = I32[rows][2];
   using Thread = typename Pairs<bytes>::V;
@@ -597,7 +631,8 @@ struct FmaSteps {
 #pragma GCC unroll 2
       for (int r = 0; r < rows / 2; ++r) most[r] = reinterpret_cast<I8>(I32{} + static_cast<int32_t>(0x80808080));
       raise_to_products(a, job.a_stride, b, step.terms, most);
-      const I16 none = reinterpret_cast<I16>(I32{} + twice((Exponents::no_sum + Layout::bias) * Exponents::unit));
+      constexpr int none_word = (Exponents::no_sum + Layout::bias) * Exponents::unit;
+      const I16 none = reinterpret_cast<I16>(I32{} + twice(none_word));
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
         const I16 both = reinterpret_cast<I16>(most[r / 2]);
@@ -605,7 +640,7 @@ struct FmaSteps {
                         (8 - Layout::exponent_in_word);
         const I16 word = one + reinterpret_cast<I16>(I32{} + twice(Layout::bias * Exponents::unit));
         largest[r] = word < none ? lowest : word;
-        raise_to<I16>(largest[r], lowest);
+        if (floor > none_word) raise_to<I16>(largest[r], lowest);
       }
     } else {
 #pragma GCC unroll 4
@@ -647,38 +682,34 @@ struct FmaSteps {
     }
   }
 
-  /// M, and the accumulator with C and the correction for all negative terms. `by_words`: `largest` has the words of M,
+  /// M, and the accumulator with C and the correction for all negative terms. `plain`: `largest` has the words of M,
   /// and C counts already.
-  template <bool by_words>
   BITMMA_INLINE static void begin(const ChainSum& job, int vector, int row, const V& c, const I16& largest,
                                   const U32& count, V& middle, V& sum, V& largest_c) {
     I8 picked;
     pick_bytes<bytes>(reinterpret_cast<I8>(largest), Layout::to_upper_bits[static_cast<size_t>(vector)], picked);
-    if constexpr (by_words) middle = reinterpret_cast<V>(picked);
+    if constexpr (plain) middle = reinterpret_cast<V>(picked);
     else find_middle(job, c, reinterpret_cast<V>(picked), middle, largest_c);
     sum = middle;
     multiply_add_down<bytes>(c, V{} + static_cast<Number>(1 + power_of_two(-Layout::above_c)), sum);
     pick_bytes<bytes>(reinterpret_cast<I8>(count),
                       Layout::to_lowest_byte[static_cast<size_t>(row)][static_cast<size_t>(vector)], picked);
     Bits negative = reinterpret_cast<Bits>(picked);
-    if constexpr (!by_words) negative += reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1);
+    if constexpr (!plain) negative += reinterpret_cast<Bits>(c) >> (8 * sizeof(Number) - 1);
     sum = reinterpret_cast<V>(reinterpret_cast<Bits>(sum) + negative);
   }
 
   BITMMA_INLINE static void find_middle(const ChainSum& job, const V& c, const V& power, V& middle, V& largest_c) {
-    V most = c;
-    if constexpr (!plain) {
-      const V none{}, smallest = none + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
-      V checked = c;
-      if constexpr (too_small > 0) {
-        V magnitude = c;
-        raise_magnitude<Sign::none>(magnitude, none);
-        checked = c == 0 ? none : magnitude < none + too_small ? none + too_large : c;
-      }
-      raise_magnitude<Sign::none>(largest_c, checked);
-      raise_magnitude<Sign::none>(most, smallest);
-      most = c == 0 ? none : most;
+    const V none{}, smallest = none + static_cast<Number>(power_of_two(output == Format::f16 ? -14 : -126));
+    V most = c, checked = c;
+    if constexpr (too_small > 0) {
+      V magnitude = c;
+      raise_magnitude<Sign::none>(magnitude, none);
+      checked = c == 0 ? none : magnitude < none + too_small ? none + too_large : c;
     }
+    raise_magnitude<Sign::none>(largest_c, checked);
+    raise_magnitude<Sign::none>(most, smallest);
+    most = c == 0 ? none : most;
     raise_magnitude<Sign::none>(most, power);
     middle =
         reinterpret_cast<V>(reinterpret_cast<Bits>(most) & exponent_bits) *
@@ -766,8 +797,7 @@ struct FmaSteps {
     }
   }
 
-  /// One step. `by_words`: the exponents and signs of C are words, which take fewer operations than its numbers.
-  template <bool by_words>
+  /// One step; only plain ones need the words of C.
   BITMMA_INLINE static void take_step(const ChainSum& job, int row, const ChainStep& step, const WordsOfC& of_c,
                                       State& state, V& largest_c) {
     const auto number = static_cast<size_t>(step.number);
@@ -780,7 +810,7 @@ struct FmaSteps {
     U32 count[counts];
     if constexpr (two_rows) count_negative(a_negative, b_negative, step.terms, count);
     else count_negative(a_negative, a_negative_stride, b_negative, step.terms, count);
-    if constexpr (by_words) {
+    if constexpr (plain) {
 #pragma GCC unroll 4
       for (int i = 0; i < counts; ++i) count[i] += of_c.negative[i];
 #pragma GCC unroll 4
@@ -794,8 +824,8 @@ struct FmaSteps {
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
-        begin<by_words>(job, v, two_rows ? 0 : r % 2, state.c[r][v], largest[r], count[two_rows ? r : r / 2],
-                        middle[r][v], sum[r][v], largest_c);
+        begin(job, v, two_rows ? 0 : r % 2, state.c[r][v], largest[r], count[two_rows ? r : r / 2], middle[r][v],
+              sum[r][v], largest_c);
     }
     add_products(job, row, step, sum);
 #pragma GCC unroll 4
@@ -810,15 +840,21 @@ struct FmaSteps {
     V largest_c{};
     State state;
     WordsOfC of_c;
-    size_t done = 0;
-    if constexpr (can_take_words) {
+    bool has_words = false;
+    if constexpr (plain && !is_float) {
       if (job.any_c) {
         if (!read_words(job, row, state, of_c)) return false;
-        take_step<true>(job, row, job.steps[done++], of_c, state, largest_c);
+        has_words = true;
       }
     }
-    if (done == 0) read(job, row, state);
-    for (const ChainStep& step : job.steps.subspan(done)) take_step<false>(job, row, step, of_c, state, largest_c);
+    if (!has_words) read(job, row, state);
+    for (const ChainStep& step : job.steps) {
+      if constexpr (plain) {
+        if (!has_words) find_words(state, of_c);
+        has_words = false;
+      }
+      take_step(job, row, step, of_c, state, largest_c);
+    }
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;
       store(largest_c, numbers.data());
