@@ -25,6 +25,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
+import uuid
 from collections import UserDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
@@ -393,41 +395,67 @@ class _Unit(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-_at_once = 1000  # units that the scheduler knows at a time
+_at_once = 1000  # tasks that the scheduler knows at a time
+_seconds_of_task, _most_in_task = 0.2, 64  # of short units together: a task costs the scheduler about a millisecond
 
 
-def _finished(units: Iterator[_Unit], task: Callable[..., dict[str, Any]], client: Any,
+def _some(units: list[_Unit], task: Callable[..., dict[str, Any]]
+          ) -> tuple[list[tuple[str, dict[str, Any]]], float, Exception | None]:
+    """One task: the results of units, their seconds, and the error of the last one, if it has no result."""
+    began = time.perf_counter()
+    results = []
+    for unit in units:
+        try:
+            results.append((unit.key, task(unit.key, *unit.arguments)))
+        except Exception as error:
+            return results, time.perf_counter() - began, error
+    return results, time.perf_counter() - began, None
+
+
+def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any,
               resources: Mapping[str, float] | None) -> Generator[tuple[str, dict[str, Any]], None, None]:
     """Yields units with their results as they finish."""
+    left = iter(units)
     if client is None:
         try:
             client = distributed.default_client()
         except ValueError:
-            while some := list(itertools.islice(units, _at_once)):
+            while some := list(itertools.islice(left, _at_once)):
                 one = dask.delayed(task, pure=False, traverse=False)
                 results = dask.compute(*(one(unit.key, *unit.arguments) for unit in some))
                 yield from zip((unit.key for unit in some), results)
             return
-    keys: dict[Any, str] = {}
+    running: set[Any] = set()
+    unsent = len(units)
+    in_task = 1  # units
 
     # Keys are new each time: a file may have changed since Dask last saw its name.
-    def submit(unit: _Unit) -> Any:
-        future = client.submit(task, unit.key, *unit.arguments, pure=False, resources=resources)
-        keys[future] = unit.key
-        return future
+    def submitted(tasks: int) -> list[Any]:
+        nonlocal unsent
+        futures = []
+        while len(futures) < tasks and (some := list(itertools.islice(left, min(in_task, 1 + unsent // 128)))):
+            unsent -= len(some)
+            futures.append(client.submit(_some, some, task, key=f"{task.__name__.strip('_')}-{uuid.uuid4().hex}",
+                                         pure=False, resources=resources))
+        running.update(futures)
+        return futures
 
     # With results: asking the scheduler for one result after the other would take longer than short units.
-    running = distributed.as_completed([submit(unit) for unit in itertools.islice(units, _at_once)], loop=client.loop,
-                                       with_results=True)
+    finished = distributed.as_completed(submitted(64), loop=client.loop, with_results=True)
     try:
-        for future, result in running:
-            if isinstance(result, BaseException):  # the unit was cancelled
+        for future, result in finished:
+            if isinstance(result, BaseException):  # the task was cancelled
                 raise result
-            yield keys.pop(future), result
-            running.update([submit(unit) for unit in itertools.islice(units, 1)])
+            results, seconds, error = result
+            yield from results
+            if error is not None:
+                raise error
+            running.discard(future)
+            in_task = min(max(1, int(len(results) * _seconds_of_task / max(seconds, 1e-6))), _most_in_task)
+            finished.update(submitted(_at_once - len(running)))
     finally:
-        if keys:  # the one that failed, too: its traceback would keep it for ever
-            client.cancel(list(keys))
+        if running:  # the one that failed, too: its traceback would keep it for ever
+            client.cancel(list(running))
 
 
 _nothing = Comparison(0, 0, 0, 0, None)
@@ -440,7 +468,7 @@ def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any
     missing = [unit for unit in units if unit.key not in done]
     finished = len(units) - len(missing)
     # Closed at once when anything goes wrong, so that no unit is left running.
-    with contextlib.closing(_finished(iter(missing), task, client, resources)) as pairs:
+    with contextlib.closing(_finished(missing, task, client, resources)) as pairs:
         for key, result in pairs:
             done[key] = result
             finished += 1
@@ -503,10 +531,10 @@ def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, 
            target: str | None = None, cases_per_unit: int = 64, client: Any = None,
            done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
            resources: Mapping[str, float] | None = None) -> Report:
-    """bitmma.verify for vector files and folders of them, with some cases of a file per task.
+    """bitmma.verify for vector files and folders of them, with some cases of a file per unit.
 
     instruction, target   for files that do not name them, as in bitmma.read
-    cases_per_unit        cases per task
+    cases_per_unit        cases per unit; short units share a task
     client                a distributed.Client; None: the current one, or only this machine if there is none
     done                  results of units that need not run again: `Report.units` of an earlier call, or a Journal.
                           This call adds its results to it. The files must not have changed

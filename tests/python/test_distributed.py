@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import gc
 import json
 import os
@@ -304,6 +305,30 @@ def test_units_that_somebody_cancels_have_no_result(client, folder):
     with pytest.raises(concurrent.futures.CancelledError):
         bd.verify(folder, cases_per_unit=1, client=client, done=done, progress=cancel)
     assert done and all(isinstance(result, dict) for result in done.values())
+
+
+def word_of(file, refused=None):
+    word = int(file[0].recorded_d().view(np.uint32)[0, 0])
+    if word == refused:
+        raise bitmma.Error([bitmma.Violation("", "", "", text="refused")])
+    return {"mismatches": 0, "word": word}
+
+
+def test_short_units_share_tasks(client, monkeypatch):
+    keys = []
+    submit = distributed.Client.submit
+    monkeypatch.setattr(distributed.Client, "submit",
+                        lambda *args, **given: keys.append(given["key"]) or submit(*args, **given))
+    given = dict(units=1500, cases_per_unit=1, distribution="normal")
+    alone = bd.campaign(WGMMA, check=word_of, **given)
+    assert bd.campaign(WGMMA, check=word_of, client=client, **given) == alone
+    assert 64 <= len(keys) < 1000 and all(key.startswith("campaign_unit-") for key in keys)
+    # Units before the one that fails have their results, in its task too.
+    failing, done = "cases 1400..1400", {}
+    word = next(result["word"] for unit, result in alone.units.items() if unit.endswith(failing))
+    with pytest.raises(bitmma.Error, match=f"{failing}: refused"):
+        bd.campaign(WGMMA, check=functools.partial(word_of, refused=word), client=client, done=done, **given)
+    assert 0 < len(done) < 1500 and all(done[unit] == alone.units[unit] for unit in done)
 
 
 def test_errors_travel(client, folder, tmp_path):

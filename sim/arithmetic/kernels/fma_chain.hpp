@@ -840,20 +840,21 @@ struct FmaSteps {
     V largest_c{};
     State state;
     WordsOfC of_c;
-    bool has_words = false;
-    if constexpr (plain && !is_float) {
-      if (job.any_c) {
-        if (!read_words(job, row, state, of_c)) return false;
-        has_words = true;
+    if constexpr (plain) {
+      if (!job.any_c) {
+        read(job, row, state);
+        find_words(state, of_c);
+      } else if (is_float || !read_words(job, row, state, of_c)) {
+        return false;
       }
+    } else {
+      read(job, row, state);
     }
-    if (!has_words) read(job, row, state);
-    for (const ChainStep& step : job.steps) {
-      if constexpr (plain) {
-        if (!has_words) find_words(state, of_c);
-        has_words = false;
-      }
-      take_step(job, row, step, of_c, state, largest_c);
+    const ChainStep *step = job.steps.data(), *const last = step + job.steps.size() - 1;
+    for (;; ++step) {
+      take_step(job, row, *step, of_c, state, largest_c);
+      if (step == last) break;
+      if constexpr (plain) find_words(state, of_c);
     }
     if constexpr (!plain) {
       std::array<Number, Layout::lanes> numbers;
