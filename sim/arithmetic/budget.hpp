@@ -47,10 +47,11 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
 
 /// True if exponents of products fit in 8 bits with room for zeros, as fma_chain.hpp needs them. A sum of such products
 /// is zero, or normal and finite.
+inline constexpr int least_small_exponent = -14, most_small_exponent = 16;
 constexpr bool have_small_exponents(Format a, Format b) {
   const auto is_small = [](Format format) {
-    return info(format).min_exponent() >= -14 &&
-           static_cast<int>(info(format).exponent_mask()) - info(format).bias <= 16;
+    return info(format).min_exponent() >= least_small_exponent &&
+           static_cast<int>(info(format).exponent_mask()) - info(format).bias <= most_small_exponent;
   };
   return is_small(a) && is_small(b);
 }

@@ -27,8 +27,9 @@ constexpr int32_t twice(int32_t number) {
   return static_cast<int32_t>((static_cast<uint32_t>(number) & 0xFFFF) * 0x10001u);
 }
 
-/// Decodes codes, and accumulates the range of their exponents.
-template <int bytes>
+/// Decodes codes, and accumulates the range of their exponents. `small`: for formats with small exponents, of which
+/// every sum is plain, it is that of the formats; and there are no block scales.
+template <int bytes, bool small = false>
 struct ChainNumbers : DecodedNumbers<bytes> {
   using I32 = typename Vectors<bytes>::I32;
   I32 special;  // -1: there is a NaN or infinity in this lane
@@ -39,9 +40,10 @@ struct ChainNumbers : DecodedNumbers<bytes> {
                           const I32& scale) {
     const I32 none{};
     this->decode(format, word, shift, 0);
-    this->exponent += scale, this->finite_exponent += scale;
     const I32 is_special = (this->code & format.special_mask) == format.special_code ? none - 1 : none;
     special |= is_special;
+    if constexpr (small) return;
+    this->exponent += scale, this->finite_exponent += scale;
     // Outputs with NaN or infinity are computed again: their exponents must not affect the range.
     raise_to(highest, is_special == 0 ? this->exponent : none - 4096);
     const I32 low = this->whole == 0 ? none + 4096 : this->finite_exponent;
@@ -49,6 +51,10 @@ struct ChainNumbers : DecodedNumbers<bytes> {
   }
 
   BITMMA_INLINE void report(ExponentRange& range) const {
+    if constexpr (small) {
+      range = {.lowest = least_small_exponent, .highest = most_small_exponent};
+      return;
+    }
     std::array<int32_t, bytes / 4> numbers;
     store(lowest, numbers.data());
     range.lowest = std::min(range.lowest, *std::ranges::min_element(numbers));
@@ -91,11 +97,11 @@ inline uint32_t bits_at(const uint64_t* bits, int first, int count) {
 
 /// Decodes all rows of A, the last one repeatedly up to a multiple of chain_rows. Steps that follow each other in K
 /// are decoded together. `Layout` stores numbers of some terms, and signs of a step, in the job's arrays.
-template <int bytes, typename Layout>
+template <int bytes, typename Layout, bool small = false>
 BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
   const ChainDecoding job = given;
   constexpr int lanes = bytes / 4, rows_ahead = 4;
-  ChainNumbers<bytes> numbers;
+  ChainNumbers<bytes, small> numbers;
   for (int row = 0; row < round_up(job.lines, chain_rows); ++row) {
     const int line = std::min(row, job.lines - 1);
     const int from = job.pairs_rows ? line / 16 * 16 + line % 16 / 2 + line % 2 * 8 : line;

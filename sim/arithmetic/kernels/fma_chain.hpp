@@ -328,7 +328,8 @@ struct NumbersOfA {
   using Exponents = FmaExponents<bytes, Number, narrow>;
   using I32 = typename Vectors<bytes>::I32;
 
-  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at, const ChainNumbers<bytes>& numbers) {
+  BITMMA_INLINE static void put(const ChainDecoding& job, int row, size_t at,
+                                const ChainNumbers<bytes, narrow>& numbers) {
     FmaLayout<bytes, Number>::template put<true>(
         numbers, job.format.mantissa_bits, false,
         job.number + (static_cast<size_t>(row) * static_cast<size_t>(job.stride) + at) * (sizeof(Number) / 4));
@@ -361,7 +362,7 @@ struct NumbersOfA {
 
 template <int bytes, typename Number, bool narrow>
 BITMMA_INLINE void decode_fma_chain_a(const ChainDecoding& job) {
-  decode_rows_of_a<bytes, NumbersOfA<bytes, Number, narrow>>(job);
+  decode_rows_of_a<bytes, NumbersOfA<bytes, Number, narrow>, narrow>(job);
 }
 
 /// Decodes all strips of four rows of B at a time, which share a word of signs.
@@ -374,7 +375,7 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
   constexpr size_t words = strip * sizeof(Number) / 4;
   int64_t end_of_k = 0;
   for (const ChainStep& step : job.steps) end_of_k = std::max(end_of_k, step.first + step.terms);
-  ChainNumbers<bytes> numbers[2];
+  ChainNumbers<bytes, narrow> numbers[2];
   for (const ChainStep& given_step : job.steps) {
     const ChainStep step = given_step;
     for (int begin = 0; begin < step.terms; begin += 4) {
