@@ -432,7 +432,7 @@ def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: A
     # Keys are new each time: a file may have changed since Dask last saw its name.
     def submitted(tasks: int) -> list[Any]:
         nonlocal unsent
-        futures = []
+        futures: list[Any] = []
         while len(futures) < tasks and (some := list(itertools.islice(left, min(in_task, 1 + unsent // 128)))):
             unsent -= len(some)
             futures.append(client.submit(_some, some, task, key=f"{task.__name__.strip('_')}-{uuid.uuid4().hex}",

@@ -25,7 +25,7 @@
 // The budget: a sum of T products and C is below 2^(F + 2) u * (T + 1). This must be below 2^51 u, or below 2^22 u.
 //
 // The search for E needs no arithmetic on numbers: vectors of exponents of 16 bits, or of 8 bits for two rows at a
-// time.
+// time, and words of C, the upper 16 bits of its numbers. The word of M is that of 2^E plus a constant.
 #pragma once
 
 #include <algorithm>
