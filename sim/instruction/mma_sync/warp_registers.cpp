@@ -93,6 +93,13 @@ ElementRegisters::ElementRegisters(const Fragment& fragment, bool is_transposed)
                                 place.bit / fragment.element_bits));
     }
   }
+  const auto follows = [&](size_t i) { return places_[i] == places_[i - 1] + 1; };
+  for (size_t run = 2; run <= 8 && places_.size() % run == 0; run *= 2) {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (i % run != 0 && !follows(i)) return;
+    }
+    run_ = static_cast<int>(run);
+  }
 }
 
 BRegisters::BRegisters(const Fragment& fragment, int shift, int bits, int stride,

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "../../arithmetic/warp_product.hpp"
@@ -44,27 +45,43 @@ class ElementRegisters {
   template <typename Element, typename Code>
   void gather(const uint32_t* registers, Code* codes) const {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(registers);
-    const uint16_t* const places = places_.data();  // copies, which the stores cannot change
-    const size_t count = places_.size();
-    for (size_t i = 0; i < count; ++i) {
-      Element element;
-      std::memcpy(&element, bytes + sizeof element * places[i], sizeof element);
-      codes[i] = element;
-    }
+    for_each_run([=](auto constant, size_t first, uint16_t place) {
+      constexpr size_t run = constant;
+      Element elements[run];
+      std::memcpy(elements, bytes + sizeof(Element) * place, sizeof elements);
+      for (size_t i = 0; i < run; ++i) codes[first + i] = elements[i];
+    });
   }
   template <typename Element, typename Code>
   void scatter(const Code* codes, uint32_t* registers) const {
     auto* const bytes = reinterpret_cast<uint8_t*>(registers);
-    const uint16_t* const places = places_.data();
-    const size_t count = places_.size();
-    for (size_t i = 0; i < count; ++i) {
-      const auto element = static_cast<Element>(codes[i]);
-      std::memcpy(bytes + sizeof element * places[i], &element, sizeof element);
-    }
+    for_each_run([=](auto constant, size_t first, uint16_t place) {
+      constexpr size_t run = constant;
+      Element elements[run];
+      for (size_t i = 0; i < run; ++i) elements[i] = static_cast<Element>(codes[first + i]);
+      std::memcpy(bytes + sizeof(Element) * place, elements, sizeof elements);
+    });
   }
 
  private:
+  /// Calls visit(run, the first code, its place) for codes of which the places follow each other.
+  template <typename Visit>
+  void for_each_run(const Visit& visit) const {
+    const auto in_runs = [&](auto run) {
+      const uint16_t* const places = places_.data();  // copies, which the stores cannot change
+      const size_t count = places_.size();
+      for (size_t i = 0; i < count; i += run) visit(run, i, places[i]);
+    };
+    switch (run_) {
+      case 8: return in_runs(std::integral_constant<size_t, 8>());
+      case 4: return in_runs(std::integral_constant<size_t, 4>());
+      case 2: return in_runs(std::integral_constant<size_t, 2>());
+      default: return in_runs(std::integral_constant<size_t, 1>());
+    }
+  }
+
   std::vector<uint16_t> places_;  // of each code, counted in elements from the first register
+  int run_ = 1;                   // so many codes at a time have places that follow each other
 };
 
 /// A fragment of B: element (n, k) is code n * stride + place(k).
