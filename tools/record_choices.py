@@ -89,7 +89,7 @@ def captured(run, stream):
     from capture import launched
 
     kernels, slices = launched(run, stream)
-    # If no kernel adds the slices together, cuBLAS launches one layer of thread blocks for each: grid z is their number.
+    # If no kernel reduces the slices, cuBLAS launches one layer of blocks per slice, so gridDim.z is their number.
     if slices is None:
         slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)
     return [name for name, _, _ in kernels], slices

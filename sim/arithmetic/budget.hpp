@@ -45,9 +45,10 @@ constexpr std::optional<Budget> find_budget(int fraction_bits, Format a, Format 
       .a_shift = a_shift, .b_shift = b_shift, .terms_per_part = static_cast<int>(std::min<int64_t>(per_part, terms))};
 }
 
+/// The exponents of formats with small ones.
+inline constexpr int least_small_exponent = -14, most_small_exponent = 16;
 /// True if exponents of products fit in 8 bits with room for zeros, as fma_chain.hpp needs them. A sum of such products
 /// is zero, or normal and finite.
-inline constexpr int least_small_exponent = -14, most_small_exponent = 16;
 constexpr bool have_small_exponents(Format a, Format b) {
   const auto is_small = [](Format format) {
     return info(format).min_exponent() >= least_small_exponent &&

@@ -46,7 +46,7 @@ int find_steps(const AccumulatorModel& model, std::span<const ChainUpdate> updat
   for (const ChainUpdate& update : updates) {
     for_each_step(model, update.count, [&](const KStep& step) {
       if (step.count == 0) return;
-      steps.push_back({.first = update.first + step.first, .terms = step.count, .at = 0, .number = 0});
+      steps.push_back({.first = update.first + step.first, .terms = step.count});
       most = std::max(most, step.count);
     });
   }
@@ -123,7 +123,7 @@ class FusedChain {
   /// Takes operands from `decoded`, and decodes them the first time. All steps of the chain must be among its steps.
   void use(DecodedK& decoded, int terms) {
     sides_ = &decoded.sides;
-    if (decoded.steps == 0) decode_all(terms, decoded.steps);
+    if (decoded.steps == 0) decoded.steps = decode_all(terms);
     // It does not say which k are special.
     if (decoded.sides.has_special()) sides_ = &at_.sides;
     else all_ = &decoded;
@@ -160,7 +160,7 @@ class FusedChain {
     const bool is_in_place = blocks.in_place && model_.output == Format::f32 && block_.cols == stride_;
     in_fragment_ = is_in_place && blocks.in_place->is_fragment;
     const Chunk chunk = decode_steps(at_.steps, at_.steps.front().terms);
-    if (sides_->has_special()) return false;
+    if (has_special_operand()) return false;
     if (is_in_place) {
       in_place_ = true;
       uint32_t* const words = blocks.in_place->words;
@@ -204,9 +204,10 @@ class FusedChain {
  private:
   void begin_sides() { sides_->a.begin(rows_), sides_->b.begin(stride_); }
 
-  void decode_all(int terms, int& count) {
+  /// Returns the number of steps.
+  int decode_all(int terms) {
     begin_sides();
-    count = block_.a.cols() / terms;
+    const int count = block_.a.cols() / terms;
     resize_sides(static_cast<size_t>(count), count * terms);
     std::vector<kernels::ChainStep> steps;
     for (int i = 0; i < count; ++i) {
@@ -215,6 +216,7 @@ class FusedChain {
       decode(steps, static_cast<size_t>(count), count * terms);
       steps.clear();
     }
+    return count;
   }
 
   /// Number of words of a strip of B.
@@ -528,7 +530,7 @@ std::optional<StepLoop> step_loop_of(const AccumulatorModel& model, const Operan
   const std::optional<Budget> budget = find_budget(model.fraction_bits, of_a, of_b, terms);
   if (!budget) return std::nullopt;
   thread_local Workspace workspace;
-  workspace.steps = {{.first = 0, .terms = terms, .at = 0, .number = 0}};
+  workspace.steps = {{.first = 0, .terms = terms}};
   return StepLoop{.loops = loops,
                   .loop = operands.scales ? loops.any : loop_for(loops, model, of_a, of_b, terms),
                   .budget = *budget,

@@ -161,8 +161,7 @@ BITMMA_INLINE void decode_chain_b(const ChainDecoding& given) {
   constexpr int lanes = bytes / 4, strip = 2 * lanes;
   const auto words = static_cast<size_t>(job.decoded_steps);
   ChainNumbers<bytes> numbers[2];
-  for (const ChainStep& given_step : job.steps) {
-    const ChainStep step = given_step;
+  for (const ChainStep step : job.steps) {
     for (int term = 0; term < step.terms; ++term) {
       const uint32_t* codes = job.codes + static_cast<size_t>(step.first + term) * job.codes_stride;
       const uint32_t* const next = codes + (term + 1 < step.terms ? job.codes_stride : 0);

@@ -376,8 +376,7 @@ BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
   int64_t end_of_k = 0;
   for (const ChainStep& step : job.steps) end_of_k = std::max(end_of_k, step.first + step.terms);
   ChainNumbers<bytes, narrow> numbers[2];
-  for (const ChainStep& given_step : job.steps) {
-    const ChainStep step = given_step;
+  for (const ChainStep step : job.steps) {
     for (int begin = 0; begin < step.terms; begin += 4) {
       const int end = std::min(begin + 4, step.terms);
       const uint32_t* const codes = job.codes + static_cast<size_t>(step.first + begin) * job.codes_stride;

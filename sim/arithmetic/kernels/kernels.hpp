@@ -171,7 +171,7 @@ using SumFused = bool (*)(const FusedSum& job);
 /// those of decoded step `number`.
 struct ChainStep {
   int64_t first;
-  int terms, at, number;
+  int terms, at = 0, number = 0;
 };
 /// Most terms of all steps of one decoding: a strip of B stays in the L1 cache.
 inline constexpr int most_chain_terms = 256;
