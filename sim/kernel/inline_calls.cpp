@@ -14,7 +14,10 @@ namespace {
 
 using Kind = Operand::Kind;
 
-constexpr size_t most_instructions = 1 << 20, most_nested_calls = 64;
+constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
+// Of an entry with the functions that it calls: each call has registers and variables of its own.
+constexpr size_t most_registers = 1 << 18, most_variables = 1 << 16;
+constexpr int64_t most_variable_bytes = int64_t{1} << 29;
 
 bool is_call(const Instruction& one) { return one.words[0] == "call"; }
 
@@ -33,7 +36,15 @@ struct Frame {
 
 class Inliner {
  public:
-  Inliner(Module& module, int entry) : module_(module), entry_(entry) {}
+  Inliner(Module& module, int entry) : module_(module), entry_(entry), own_variables_(module.functions.size()) {
+    for (size_t i = 0; i < module.functions.size(); ++i)
+      functions_.emplace(module.functions[i].name, &module.functions[i]);
+    for (size_t i = 0; i < module.variables.size(); ++i) {
+      const Variable& variable = module.variables[i];
+      variable_bytes_ += variable.size_bytes();
+      if (variable.entry <= -2) own_variables_[static_cast<size_t>(-2 - variable.entry)].push_back(static_cast<int>(i));
+    }
+  }
 
   Entry run() {
     const Entry from = module_.entries[static_cast<size_t>(entry_)];
@@ -100,13 +111,15 @@ class Inliner {
   const Entry* function_of(const Instruction& one) const {
     const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
     if (name == one.operands.end()) return nullptr;
-    const auto found = std::ranges::find(module_.functions, name->name, &Entry::name);
-    return found == module_.functions.end() ? nullptr : &*found;
+    const auto function = functions_.find(name->name);
+    return function == functions_.end() ? nullptr : function->second;
   }
 
   void call(const Instruction& one, const Entry& function, Entry& to) {
     if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
     if (open_.size() >= most_nested_calls) refuse(one, fmt::format("at most {} nested calls", most_nested_calls));
+    if (to.registers.size() + function.registers.size() > most_registers)
+      refuse(one, fmt::format("at most {} registers, including those of called functions", most_registers));
     Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
     to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());
     const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
@@ -126,11 +139,14 @@ class Inliner {
     };
     pass(function.returns, one.operands.begin(), name != one.operands.begin());
     pass(function.params, name + 1, name + 1 != one.operands.end());
-    const int owner = -2 - static_cast<int>(&function - module_.functions.data());
-    for (size_t i = 0, count = module_.variables.size(); i < count; ++i) {
-      if (module_.variables[i].entry != owner || frame.variables.contains(static_cast<int>(i))) continue;
-      frame.variables[static_cast<int>(i)] = static_cast<int>(module_.variables.size());
-      Variable own = module_.variables[i];
+    for (const int variable : own_variables_[static_cast<size_t>(&function - module_.functions.data())]) {
+      if (frame.variables.contains(variable)) continue;
+      Variable own = module_.variables[static_cast<size_t>(variable)];
+      variable_bytes_ += own.size_bytes();
+      if (module_.variables.size() >= most_variables || variable_bytes_ > most_variable_bytes)
+        refuse(one, fmt::format("at most {} variables of {} bytes, including those of called functions", most_variables,
+                                most_variable_bytes));
+      frame.variables.emplace(variable, static_cast<int>(module_.variables.size()));
       own.entry = entry_;
       module_.variables.push_back(std::move(own));
     }
@@ -141,6 +157,9 @@ class Inliner {
 
   Module& module_;
   int entry_ = 0;
+  std::map<std::string_view, const Entry*> functions_ = {};
+  std::vector<std::vector<int>> own_variables_;  // of each function
+  int64_t variable_bytes_ = 0;
   std::vector<const Entry*> open_ = {};  // functions whose calls are being inlined
 };
 

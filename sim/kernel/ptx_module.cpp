@@ -7,8 +7,10 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "../core/ascii.hpp"
 #include "../instruction/text/words.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
@@ -21,6 +23,7 @@ namespace {
 using Kind = Operand::Kind;
 
 constexpr int most_nested_brackets = 200;
+constexpr size_t most_words = 40;  // of an opcode; PTX has up to 15
 constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
@@ -33,8 +36,17 @@ constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
 
 constexpr auto linkages = std::to_array<std::string_view>({".extern", ".visible", ".weak", ".common"});
 
+/// ".reg .b32 %r<5>" declares %r0 to %r4, ".reg .v2 .f32 %v" declares %v.x and %v.y.
+struct RegisterRange {
+  Type type = Type::b32;
+  int64_t count = 1;
+  int elements = 1;
+};
+
 /// Names declared between two braces.
 struct Scope {
+  // A register gets its index where an instruction first names it: a declaration may have thousands that none names.
+  std::map<std::string, RegisterRange, std::less<>> ranges = {}, scalars = {}, vectors = {};
   std::map<std::string, int, std::less<>> registers = {}, variables = {};
   std::map<std::string, int, std::less<>> labels = {};  // index of the next instruction
 };
@@ -86,7 +98,7 @@ class Parser {
     const Token token = take();
     const auto value = number(token);
     if (!value) refuse(token, "an integer");
-    return negative ? -static_cast<int64_t>(*value) : static_cast<int64_t>(*value);
+    return static_cast<int64_t>(negative ? 0 - *value : *value);
   }
   static std::optional<uint64_t> number(const Token& token) {
     if (token.kind != Token::Kind::number) return std::nullopt;
@@ -173,6 +185,7 @@ class Parser {
     entry_ = Entry{};
     owner_ = -2 - static_cast<int>(module_.functions.size());
     entry_.line = peek().line;
+    const size_t first_variable = module_.variables.size();
     scopes_.push_back({});
     parse_parameters(entry_.returns);
     entry_.name = word("the name of a function");
@@ -181,6 +194,8 @@ class Parser {
     if (!take_if(";")) {
       parse_braces();
       module_.functions.push_back(std::move(entry_));
+    } else {
+      module_.variables.resize(first_variable);  // the parameters of a prototype belong to no function
     }
     scopes_.pop_back();
     owner_ = -1;
@@ -191,7 +206,8 @@ class Parser {
     owner_ = static_cast<int>(module_.entries.size());
     entry_.line = peek().line;
     entry_.name = word("the name of an entry");
-    if (module_.find(entry_.name)) refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
+    if (!entry_names_.insert(entry_.name).second)
+      refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
     scopes_.push_back({});
     parse_parameters(entry_.params);
     while (!is("{") && !at_end()) {
@@ -309,30 +325,48 @@ class Parser {
   }
 
   void parse_registers() {
-    const Token token = peek();
-    if (take().spelling.starts_with(".v")) refuse(token, "a scalar register type");
-    const auto type = type_of_word(token);
-    if (!type) refuse(token, "a register type, such as .b32");
+    int elements = 1;
+    if (is(".v2") || is(".v4")) elements = take().spelling[2] - '0';
+    const Token type_token = take();
+    const auto type = type_of_word(type_token);
+    if (!type || (elements > 1 && *type == Type::pred)) refuse(type_token, "a register type, such as .b32");
     do {
       const std::string name = word("the name of a register");
-      int64_t count = 1;
-      const bool is_range = take_if("<");
-      if (is_range) {
+      RegisterRange range{.type = *type, .elements = elements};
+      Scope& scope = scopes_.back();
+      if (take_if("<")) {
         const Token number = peek();
-        count = integer();
-        if (count < 0 || count > most_registers) refuse(number, fmt::format("0 to {} registers", most_registers));
+        range.count = integer();
+        if (range.count < 0 || range.count > most_registers)
+          refuse(number, fmt::format("0 to {} registers", most_registers));
         expect(">");
-      }
-      if (std::ssize(entry_.registers) + count > most_registers)
-        refuse(token, fmt::format("at most {} registers", most_registers));
-      for (int64_t i = 0; i < count; ++i) {
-        const std::string one = is_range ? fmt::format("{}{}", name, i) : name;
-        scopes_.back().registers[one] = static_cast<int>(entry_.registers.size());
-        entry_.registers.push_back({.name = one, .type = *type});
+        (elements > 1 ? scope.vectors : scope.ranges).insert_or_assign(name + '<', range);
+      } else {
+        (elements > 1 ? scope.vectors : scope.scalars).insert_or_assign(name, range);
       }
     } while (take_if(","));
     expect(";");
   }
+
+  /// The declaration of a name in a scope: of a register by itself, or of the range that has its number.
+  static const RegisterRange* declaration_of(const std::map<std::string, RegisterRange, std::less<>>& alone,
+                                             const std::map<std::string, RegisterRange, std::less<>>& ranges,
+                                             std::string_view name) {
+    if (const auto declared = alone.find(name); declared != alone.end()) return &declared->second;
+    for (size_t begin = name.size(); begin > 1 && name.size() - begin < 6 && is_digit(name[begin - 1]);) {
+      --begin;
+      if (name[begin] == '0' && begin + 1 < name.size()) continue;  // %r01 is no register of %r<5>
+      const auto declared = ranges.find(std::string(name.substr(0, begin)) + '<');
+      if (declared == ranges.end()) continue;
+      int64_t number = 0;
+      std::from_chars(name.data() + begin, name.data() + name.size(), number);
+      if (number < declared->second.count) return &declared->second;
+    }
+    return nullptr;
+  }
+
+  static constexpr std::array<std::array<std::string_view, 2>, 4> vector_elements{
+      {{"x", "r"}, {"y", "g"}, {"z", "b"}, {"w", "a"}}};
 
   void parse_variables(bool is_extern) {
     parse_variable_list(is_extern, [](int) {});
@@ -470,11 +504,42 @@ class Parser {
     return std::pair(std::bit_cast<uint64_t>(value), true);
   }
 
-  std::optional<int> find_register(std::string_view name) const {
+  std::optional<int> find_register(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->registers.find(name); found != scope->registers.end()) return found->second;
+      if (const auto known = scope->registers.find(name); known != scope->registers.end()) return known->second;
+      const RegisterRange* declared = declaration_of(scope->scalars, scope->ranges, name);
+      std::string canonical(name);
+      if (!declared) {  // %v.x or %v.r
+        const size_t dot = name.rfind('.');
+        if (dot == std::string_view::npos) continue;
+        const RegisterRange* const vector = declaration_of(scope->vectors, scope->vectors, name.substr(0, dot));
+        for (size_t i = 0; vector && i < static_cast<size_t>(vector->elements); ++i) {
+          if (std::ranges::find(vector_elements[i], name.substr(dot + 1)) == vector_elements[i].end()) continue;
+          declared = vector;
+          canonical = element_name(name.substr(0, dot), i);
+        }
+        if (!declared) continue;
+        if (canonical != name) return find_register(canonical);
+      }
+      if (std::ssize(entry_.registers) >= most_registers)
+        refuse(peek(), fmt::format("at most {} registers", most_registers));
+      const int index = static_cast<int>(entry_.registers.size());
+      entry_.registers.push_back({.name = canonical, .type = declared->type});
+      scope->registers.emplace(canonical, index);
+      return index;
     }
     return std::nullopt;
+  }
+  static std::string element_name(std::string_view vector, size_t element) {
+    return fmt::format("{}.{}", vector, vector_elements[element][0]);
+  }
+  /// The number of elements of a vector register; 0 if the name is none.
+  int find_vector(std::string_view name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const RegisterRange* const vector = declaration_of(scope->vectors, scope->vectors, name))
+        return vector->elements;
+    }
+    return 0;
   }
   std::optional<int> find_variable(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
@@ -493,13 +558,16 @@ class Parser {
       instruction.guard_negated = take_if("!");
       const Token token = take();
       const auto reg = find_register(token.spelling);
-      if (!reg) refuse(token, "a register of this entry");
+      if (!reg || entry_.registers[static_cast<size_t>(*reg)].type != Type::pred)
+        refuse(token, "a predicate register of this entry");
       instruction.guard = *reg;
     }
     instruction.opcode = word("an instruction");
     if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
     for (size_t from = 0; from <= instruction.opcode.size();) {
       const size_t dot = std::min(instruction.opcode.find('.', from), instruction.opcode.size());
+      if (instruction.words.size() == most_words)
+        refuse(tokens_[at_ - 1], fmt::format("an opcode of at most {} words", most_words));
       instruction.words.push_back(instruction.opcode.substr(from, dot - from));
       from = dot + 1;
     }
@@ -581,6 +649,13 @@ class Parser {
     if (token.spelling == "_") return {.kind = Kind::sink};
     if (is_jump) return {.kind = Kind::label, .name = std::string(token.spelling)};
     if (const auto reg = find_register(token.spelling)) return {.kind = Kind::reg, .reg = *reg, .negated = negated};
+    if (const int elements = find_vector(token.spelling); elements > 0 && !negated) {
+      Operand vector{.kind = Kind::vector};
+      for (int i = 0; i < elements; ++i)
+        vector.elements.push_back(
+            {.kind = Kind::reg, .reg = *find_register(element_name(token.spelling, static_cast<size_t>(i)))});
+      return vector;
+    }
     if (const auto variable = find_variable(token.spelling)) {
       Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.spelling)};
       symbol.offset = offset();
@@ -607,6 +682,7 @@ class Parser {
   size_t at_ = 0;
   Module module_;
   Entry entry_;
+  std::set<std::string> entry_names_;
   std::vector<Scope> scopes_;
   std::vector<std::map<std::string, int, std::less<>>> all_labels_;
   std::vector<int> open_numbers_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,10 @@ struct Operand {
     list,      // (a, b)
     function,  // `name`
   };
+  /// Whether the instruction reads the register or writes it. An accumulator of wgmma is both.
+  enum class Role : uint8_t { in, out, both };
   Kind kind = Kind::sink;
+  Role role = Role::in;  // of a register; assign_roles() sets it
   int reg = -1;
   bool negated = false;
   bool is_double = false;
@@ -47,6 +51,12 @@ struct Operand {
   std::vector<Operand> elements = {};
 };
 
+/// The elements of a vector, or the operand itself.
+inline std::span<const Operand> parts_of(const Operand& operand) {
+  if (operand.kind == Operand::Kind::vector) return operand.elements;
+  return {&operand, 1};
+}
+
 struct Instruction {
   int line = 0;         // in the module's text
   int source_line = 0;  // line of the last .loc; 0 if there is none
@@ -57,7 +67,19 @@ struct Instruction {
   std::vector<std::string> words = {};  // "add", "rn", "f32"
   std::vector<Operand> operands = {};
   std::string text = {};  // as written, for messages
+  // Set by assign_roles():
+  bool acts = false;        // the instruction has effects beyond its registers
+  bool is_refused = false;  // bitmma does not run it
 };
+
+/// Calls body(operand) for each operand of kind reg, also those inside of vectors and addresses.
+template <typename Operands, typename Body>
+void for_each_register(Operands&& operands, const Body& body) {
+  for (auto& operand : operands) {
+    if (operand.kind == Operand::Kind::reg) body(operand);
+    for_each_register(operand.elements, body);
+  }
+}
 
 struct Register {
   std::string name = {};

@@ -52,8 +52,10 @@ std::vector<Token> tokens_of(std::string_view text) {
       tokens.push_back({Token::Kind::text, text.substr(at + 1, end - at - 1), line});
       at = end + 1;
     } else if (starts_name(c) || c == '.') {
+      // A directive ends at the next dot, so that blanks in ".reg .b32" are optional; an opcode keeps its words
+      // together.
       size_t end = at + 1;
-      while (end < text.size()) {
+      while (end < text.size() && !(c == '.' && text[end] == '.')) {
         if (text[end] == ':' && end + 2 < text.size() && text[end + 1] == ':' && starts_name(text[end + 2])) end += 2;
         else if (text[end] == ':' && end + 2 < text.size() && text[end + 1] == ':' && is_digit(text[end + 2])) end += 2;
         else if (starts_name(text[end]) || is_digit(text[end]) || text[end] == '.') ++end;
