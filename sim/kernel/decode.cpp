@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "bitmma/core/bits.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
+constexpr uint32_t most_file_bytes = 1 << 28;
 constexpr int64_t most_local_bytes = 512 * 1024;  // CUDA C++ Programming Guide, compute capabilities
 
 constexpr auto specials = std::to_array<SpecialInfo>({
@@ -65,16 +67,18 @@ int slot_bytes(Type type) {
   return type == Type::pred ? 4 : bits > 64 ? 16 * lanes : bits > 32 ? 8 * lanes : 4 * lanes;
 }
 
-const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
+/// Returns nullptr for an opcode that no row has.
+const Opcode* opcode_of(const Instruction& instruction) {
   static const auto all = [] {
-    std::unordered_map<std::string_view, DecodeFunction> found;
+    std::unordered_map<std::string_view, const Opcode*> by_name;
     for (const auto rows : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
                             mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
-      for (const Opcode& row : rows) found.emplace(row.name, row.decode);
+      for (const Opcode& row : rows) by_name.emplace(row.name, &row);
     }
-    return found;
+    return by_name;
   }();
-  return all;
+  const auto row = all.find(instruction.words[0]);
+  return row == all.end() ? nullptr : row->second;
 }
 
 template <typename W>
@@ -113,6 +117,13 @@ std::optional<Type> Words::take_type() {
   return std::nullopt;
 }
 
+std::optional<Type> Words::type() const {
+  for (size_t i = used_.size(); i-- > 1;) {
+    if (const auto type = type_named(instruction_.words[i])) return type;
+  }
+  return std::nullopt;
+}
+
 std::string Words::left() const {
   std::string text;
   for (size_t i = 1; i < used_.size(); ++i) {
@@ -135,6 +146,12 @@ Type Decoder::type_of(const Operand& operand) const {
 
 uint32_t Decoder::scratch(int bytes) {
   const uint32_t slot = program_.file_bytes;
+  if (slot > most_file_bytes) {
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = fmt::format("PTX line {}", entry_.line),
+                 .seen = fmt::format("more than {} bytes of registers and constants per warp", most_file_bytes),
+                 .expected = "a smaller kernel"});
+  }
   program_.file_bytes += static_cast<uint32_t>(round_up(bytes, 64));
   return slot;
 }
@@ -169,7 +186,16 @@ uint32_t Decoder::special(const std::string& name, int bits) {
   return found->second;
 }
 
+void Decoder::note(const Operand& operand, bool writes) const {
+  if (operand.kind == Kind::reg) (writes ? written_ : read_).push_back(&operand);
+}
+
 uint32_t Decoder::read(const Operand& operand, Type type) {
+  note(operand, false);
+  return slot_as(operand, type);
+}
+
+uint32_t Decoder::slot_as(const Operand& operand, Type type) {
   const int bits = info(type).bits, bytes = bits > 32 ? 8 : 4;
   switch (operand.kind) {
     case Kind::reg: {
@@ -184,11 +210,14 @@ uint32_t Decoder::read(const Operand& operand, Type type) {
       return slot_of(operand.reg);
     }
     case Kind::integer: {
-      // A floating-point instruction reads an integer constant as raw bits.
+      if (is_as_written_ && info(type).kind == TypeClass::floating)
+        refuse(fmt::format("an integer as .{}; write 0f3F800000 or 1.0", info(type).name));
       if (bits > 64) refuse("a constant of 128 bits");
       return constant(operand.value & low_mask(bits), bytes);
     }
     case Kind::real: {
+      if (const TypeClass kind = info(type).kind; kind != TypeClass::floating && kind != TypeClass::bits)
+        refuse(fmt::format("a real constant as .{}", info(type).name));
       if (type == Type::f32 || (bits == 32 && !operand.is_double)) {
         return constant(operand.is_double ? convert(Format::f64, operand.value, Format::f32, Rounding::nearest_even,
                                                     Overflow::infinity)
@@ -201,26 +230,39 @@ uint32_t Decoder::read(const Operand& operand, Type type) {
                         8);
       refuse(fmt::format("a real constant as .{}", info(type).name));
     }
-    case Kind::special: return special(operand.name, bits);
-    case Kind::symbol: return variable_address(operand.variable, operand.offset, bytes);
+    case Kind::special:
+      if (bits > 64) refuse("a special register of 128 bits");
+      if (bits > 32 || info(type).kind == TypeClass::floating)
+        refuse(fmt::format("{} as .{}", operand.name, info(type).name));
+      return special(operand.name, bits);
+    case Kind::symbol:
+      if (bits > 64) refuse("an address of 128 bits");
+      return variable_address(operand.variable, operand.offset, bytes);
     default: refuse("an operand of this kind");
   }
 }
 
-uint32_t Decoder::read_wide(const Operand& operand, Type type, int& bits) {
-  if (operand.kind != Kind::reg) {
-    bits = info(type).bits > 32 ? 64 : 32;
-    return read(operand, type);
-  }
+uint32_t Decoder::slot_of_any_width(const Operand& operand, int& bits) const {
   const Type own = type_of(operand);
   if (own == Type::pred) refuse("a predicate as a number");
+  if (operand.negated) refuse("a negated operand here");
   bits = info(own).bits > 64 ? 128 : info(own).bits > 32 ? 64 : 32;
   return slot_of(operand.reg);
+}
+
+uint32_t Decoder::read_wide(const Operand& operand, Type type, int& bits) {
+  if (operand.kind == Kind::reg) {
+    note(operand, false);
+    return slot_of_any_width(operand, bits);
+  }
+  bits = info(type).bits > 32 ? 64 : 32;
+  return read(operand, type);
 }
 
 uint32_t Decoder::read_mask(const Operand& operand) {
   if (operand.kind == Kind::integer) return constant((operand.value & 1) != 0 ? all_lanes : 0, 0);
   if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("an operand that is not a predicate");
+  note(operand, false);
   if (!operand.negated) return slot_of(operand.reg);
   const uint32_t slot = scratch(4);
   without_guard_ = true;
@@ -234,7 +276,8 @@ uint32_t Decoder::read_mask(const Operand& operand) {
 uint32_t Decoder::write(const Operand& operand, Type type) {
   if (operand.kind == Kind::sink) return scratch(slot_bytes(type));
   if (operand.kind != Kind::reg) refuse("a result that is not a register");
-  return read(operand, type);
+  note(operand, true);
+  return slot_as(operand, type);
 }
 
 uint32_t Decoder::write_wide(const Operand& operand, Type type, int& bits) {
@@ -243,12 +286,15 @@ uint32_t Decoder::write_wide(const Operand& operand, Type type, int& bits) {
     return scratch(slot_bytes(type));
   }
   if (operand.kind != Kind::reg) refuse("a result that is not a register");
-  return read_wide(operand, type, bits);
+  note(operand, true);
+  return slot_of_any_width(operand, bits);
 }
 
 uint32_t Decoder::write_mask(const Operand& operand) {
   if (operand.kind == Kind::sink) return scratch(4);
-  if (operand.kind != Kind::reg || type_of(operand) != Type::pred) refuse("a result that is not a predicate");
+  if (operand.kind != Kind::reg || type_of(operand) != Type::pred || operand.negated)
+    refuse("a result that is not a predicate");
+  note(operand, true);
   return slot_of(operand.reg);
 }
 
@@ -283,6 +329,52 @@ void Decoder::keep_factors(const uint32_t* slots, Type type) {
   }
 }
 
+const Operand& Decoder::origin_of(const Operand& operand, bool with_signs) {
+  if (first_writer_.empty()) {
+    first_writer_.assign(entry_.registers.size(), -1);
+    writes_.assign(entry_.registers.size(), 0);
+    for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
+      for_each_register(entry_.instructions[static_cast<size_t>(i)].operands, [&](const Operand& written) {
+        if (written.role == Operand::Role::in) return;
+        const auto reg = static_cast<size_t>(written.reg);
+        ++writes_[reg];
+        if (first_writer_[reg] < 0) first_writer_[reg] = i;
+      });
+    }
+  }
+  const Operand* origin = &operand;
+  int before = static_cast<int>(entry_.instructions.size());
+  while (origin->kind == Kind::reg) {
+    const int writer = first_writer_[static_cast<size_t>(origin->reg)];
+    // Another write, or a loop: the walk ends.
+    if (writer < 0 || writer >= before || writes_[static_cast<size_t>(origin->reg)] > 1) break;
+    const Instruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
+    const std::string& name = instruction.words[0];
+    const bool passes = name == "mov" || (with_signs && (name == "neg" || name == "abs"));
+    if (!passes || instruction.is_refused || instruction.guard >= 0 || instruction.operands.size() != 2 ||
+        instruction.operands[0].kind != Kind::reg)
+      break;
+    const Kind kind = instruction.operands[1].kind;
+    if (kind != Kind::reg && kind != Kind::integer && kind != Kind::real) break;
+    origin = &instruction.operands[1];
+    before = writer;
+  }
+  return *origin;
+}
+
+const Operand* Decoder::constant_of(const Operand& operand) {
+  const Operand& origin = origin_of(operand, false);
+  return origin.kind == Kind::integer || origin.kind == Kind::real ? &origin : nullptr;
+}
+
+bool Decoder::comes_later(const Operand& a, const Operand& b) {
+  const auto place = [&](const Operand& operand) {
+    const Operand& origin = origin_of(operand, true);
+    return origin.kind == Kind::reg ? first_writer_[static_cast<size_t>(origin.reg)] : std::numeric_limits<int>::max();
+  };
+  return place(a) > place(b);
+}
+
 void Decoder::require_operands(const Instruction& instruction, size_t least, size_t most) const {
   const size_t count = instruction.operands.size();
   if (count >= least && count <= most) return;
@@ -291,7 +383,15 @@ void Decoder::require_operands(const Instruction& instruction, size_t least, siz
 }
 
 void Decoder::lay_out_registers() {
-  for (const Register& reg : entry_.registers) program_.register_slots.push_back(scratch(slot_bytes(reg.type)));
+  // Folding leaves registers that no instruction names.
+  std::vector<bool> is_named(entry_.registers.size());
+  for (const Instruction& instruction : entry_.instructions) {
+    if (instruction.guard >= 0) is_named[static_cast<size_t>(instruction.guard)] = true;
+    for_each_register(instruction.operands,
+                      [&](const Operand& operand) { is_named[static_cast<size_t>(operand.reg)] = true; });
+  }
+  for (size_t i = 0; i < is_named.size(); ++i)
+    program_.register_slots.push_back(is_named[i] ? scratch(slot_bytes(entry_.registers[i].type)) : Op::no_slot);
 }
 
 void Decoder::note_variables(const Operand& operand) {
@@ -348,10 +448,12 @@ void Decoder::lay_out_variables() {
 }
 
 void Decoder::decode_instruction(const Instruction& instruction) {
-  const auto found = opcodes().find(instruction.words[0]);
-  if (found == opcodes().end()) refuse("not supported");
+  const Opcode* const opcode = opcode_of(instruction);
+  if (!opcode) refuse("not supported");
   Words words(instruction);
-  found->second(*this, instruction, words);
+  if (const auto type = words.type(); type && !opcode->types.empty() && !opcode->types.contains(*type))
+    refuse(fmt::format("of .{}", info(*type).name));
+  opcode->decode(*this, instruction, words);
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
 }
 
@@ -365,6 +467,7 @@ Program Decoder::decode() {
     const Instruction& instruction = entry_.instructions[i];
     current_ = static_cast<int>(i);
     first_op.push_back(static_cast<int>(program_.ops.size()));
+    is_as_written_ = instruction.is_refused;
     try {
       decode_instruction(instruction);
     } catch (const Refusal& refusal) {
@@ -390,13 +493,15 @@ Program Decoder::decode() {
   if (!entry_.instructions.empty()) {
     const bool has_wgmma =
         std::ranges::any_of(entry_.instructions, [](const Instruction& one) { return one.words[0] == "wgmma"; });
-    for (const Instruction& one : entry_.instructions) {
+    for (const Instruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
-      program_.reads.push_back(effects_of(one).reads);
-      if (one.words[0] != "wgmma" || one.operands.empty()) continue;
-      std::erase_if(program_.reads.back(), [&](int reg) {
-        return std::ranges::any_of(one.operands[0].elements, [&](const Operand& d) { return d.reg == reg; });
+      Effects effects = effects_of(instruction);
+      // wgmma.mma_async may read accumulators of an earlier one.
+      for_each_register(instruction.operands, [&](const Operand& operand) {
+        if (operand.role == Operand::Role::both) std::erase(effects.reads, operand.reg);
       });
+      program_.reads.push_back(std::move(effects.reads));
+      program_.writes.push_back(std::move(effects.writes));
     }
     const Flow flow = flow_of(entry_);
     for (Op& op : program_.ops) {
@@ -406,6 +511,46 @@ Program Decoder::decode() {
     }
   }
   return std::move(program_);
+}
+
+void Decoder::find_roles(std::vector<Instruction>& instructions) {
+  is_as_written_ = true;
+  lay_out_registers();
+  lay_out_variables();
+  for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+    current_ = static_cast<int>(i);
+    read_.clear();
+    written_.clear();
+    Instruction& instruction = instructions[i];
+    const Opcode* const opcode = opcode_of(instruction);
+    instruction.acts = !opcode || opcode->acts;
+    try {
+      decode_instruction(entry_.instructions[i]);
+    } catch (const Refusal&) {
+      instruction.is_refused = true;
+    } catch (const Error&) {
+      instruction.is_refused = true;
+    }
+    std::vector<const Operand*> decoded;  // in the order of for_each_register
+    for_each_register(entry_.instructions[i].operands, [&](const Operand& operand) { decoded.push_back(&operand); });
+    size_t at = 0;
+    for_each_register(instruction.operands, [&](Operand& operand) {
+      const Operand* const own = decoded[at++];
+      const bool writes = std::ranges::find(written_, own) != written_.end();
+      const bool reads = std::ranges::find(read_, own) != read_.end();
+      operand.role = !writes ? Operand::Role::in : reads ? Operand::Role::both : Operand::Role::out;
+    });
+    // What a refused instruction writes is unknown: by PTX's custom its first operand.
+    if (instruction.is_refused && !instruction.operands.empty())
+      for_each_register(std::span(instruction.operands).first(1),
+                        [](Operand& operand) { operand.role = Operand::Role::both; });
+  }
+}
+
+void assign_roles(const Module& module, Entry& entry, Target target) {
+  std::vector<Instruction> instructions = entry.instructions;
+  Decoder(module, entry, target, {}).find_roles(instructions);
+  entry.instructions = std::move(instructions);
 }
 
 }  // namespace bitmma::kernel

@@ -2,15 +2,9 @@
 #include "flow.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace bitmma::kernel {
 namespace {
-
-void add_registers(const Operand& operand, std::vector<int>& to) {
-  if (operand.kind == Operand::Kind::reg) to.push_back(operand.reg);
-  for (const Operand& element : operand.elements) add_registers(element, to);
-}
 
 /// Immediate post-dominators by the iteration of Cooper, Harvey and Kennedy (2001) on the reversed graph. The virtual
 /// exit is block n.
@@ -76,22 +70,14 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
 
 }  // namespace
 
-Effects effects_of(const Instruction& one) {
+Effects effects_of(const Instruction& instruction) {
   Effects effects;
-  if (one.guard >= 0) effects.reads.push_back(one.guard);
-  const std::string& name = one.words[0];
-  static const std::set<std::string, std::less<>> without_result{
-      "st",     "red",   "bra",      "bar",      "barrier",  "ret",   "exit",      "trap",   "cp",
-      "membar", "fence", "prefetch", "stmatrix", "mbarrier", "wgmma", "nanosleep", "tcgen05"};
-  const bool has_result = !without_result.contains(name) || ((name == "bar" || name == "barrier") &&
-                                                             std::ranges::find(one.words, "red") != one.words.end());
-  for (size_t i = 0; i < one.operands.size(); ++i)
-    add_registers(one.operands[i], has_result && i == 0 ? effects.writes : effects.reads);
-  static const std::set<std::string, std::less<>> acting{"atom",     "ld",    "shfl",  "vote",  "mma",
-                                                         "ldmatrix", "match", "redux", "elect", "activemask"};
-  effects.acts = without_result.contains(name) || acting.contains(name);
-  // A guarded instruction may keep the old value.
-  if (one.guard >= 0) effects.reads.insert(effects.reads.end(), effects.writes.begin(), effects.writes.end());
+  if (instruction.guard >= 0) effects.reads.push_back(instruction.guard);
+  for_each_register(instruction.operands, [&](const Operand& operand) {
+    if (operand.role != Operand::Role::in) effects.writes.push_back(operand.reg);
+    // A guarded instruction may keep the old value.
+    if (operand.role != Operand::Role::out || instruction.guard >= 0) effects.reads.push_back(operand.reg);
+  });
   return effects;
 }
 

@@ -23,13 +23,12 @@ struct Flow {
   int meeting_of(int instruction) const;
 };
 
-/// Registers that an instruction writes and reads. A guard counts as read.
+/// Registers that an instruction writes and reads, by the roles of its operands. A guard counts as read.
 struct Effects {
   std::vector<int> writes = {}, reads = {};
-  bool acts = false;  // the instruction has effects beyond its registers
 };
 
-Effects effects_of(const Instruction& one);
+Effects effects_of(const Instruction& instruction);
 
 bool is_branch(const Instruction& instruction);
 bool leaves(const Instruction& instruction);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "../math/f32.hpp"
 #include "../math/loops.hpp"
@@ -14,13 +16,17 @@
 #include "bitmma/math/math_instruction.hpp"
 #include "decode.hpp"
 #include "flow.hpp"
+#include "webs.hpp"
 
 namespace bitmma::kernel {
 namespace {
 
 using Kind = Operand::Kind;
 /// The registers with a known constant at a program point.
-using Known = std::map<int, uint64_t>;
+using Known = std::unordered_map<int, uint64_t>;
+constexpr uint64_t one_f32 = 0x3F800000, minus_one_f32 = 0xBF800000;
+/// Instructions that the search for constants may look at before it gives up.
+constexpr uint64_t most_steps = uint64_t{1} << 23;
 
 bool has(const Instruction& one, std::initializer_list<std::string_view> words) {
   return std::ranges::any_of(
@@ -50,7 +56,7 @@ bool is_folded_cvt(const Instruction& one) {
 bool is_folded(const Instruction& one) {
   const std::string& name = one.words[0];
   const auto type = type_named(one.words.back());
-  if (one.operands.empty() || !type || has(one, {"cc"})) return false;
+  if (one.is_refused || one.operands.empty() || !type || has(one, {"cc"})) return false;
   if (name == "cvt") return is_folded_cvt(one);
   if (is_one_of(name, {"mov", "selp"})) return true;
   if (info(*type).kind != TypeClass::floating) {
@@ -58,7 +64,7 @@ bool is_folded(const Instruction& one) {
     return is_one_of(name, {"add", "sub", "mul", "mad",  "min", "max",   "abs", "neg", "and", "or",   "xor",  "not",
                             "shl", "shr", "shf", "popc", "clz", "bfind", "bfe", "bfi", "sad", "setp", "brev", "cnot"});
   }
-  if (*type != Type::f32 && *type != Type::f64) return name == "neg";
+  if (*type != Type::f32 && *type != Type::f64) return name == "neg" || (name == "abs" && type == Type::f16x2);
   if (is_approximate(one)) return *type == Type::f32;
   if (is_one_of(name, {"add", "sub", "mul"})) return !has(one, {"rz", "rm", "rp"});
   if (is_one_of(name, {"min", "max"})) return !has(one, {"NaN", "xorsign"}) && one.operands.size() == 3;
@@ -67,11 +73,7 @@ bool is_folded(const Instruction& one) {
 
 Operand constant_operand(uint64_t value) { return {.kind = Kind::integer, .value = value}; }
 Operand register_operand(int reg) { return {.kind = Kind::reg, .reg = reg}; }
-
-void append_registers(const Operand& operand, std::vector<int>& to) {
-  if (operand.kind == Kind::reg) to.push_back(operand.reg);
-  for (const Operand& element : operand.elements) append_registers(element, to);
-}
+Operand result_operand(int reg) { return {.kind = Kind::reg, .role = Operand::Role::out, .reg = reg}; }
 
 /// Replaces the known registers of an operand. False if a register is unknown, or if the operand has no value.
 bool replace_known(Operand& operand, const Known& known) {
@@ -118,14 +120,15 @@ void become(Instruction& one, std::vector<std::string> words) {
 
 class Folder {
  public:
-  Folder(const Entry& entry, Target target) : entry_(entry), target_(target), flow_(flow_of(entry)) {}
+  Folder(const Entry& entry, Target target)
+      : entry_(entry), target_(target), flow_(flow_of(entry)), live_(live_registers(entry, flow_)) {}
 
   Entry fold() {
     find_constants();
     return rewritten(entry_, [this](int i, Entry& result) {
       const auto block = static_cast<size_t>(flow_.block_of[static_cast<size_t>(i)]);
       if (!is_reached_[block]) return;
-      if (i == flow_.blocks[block].begin) known_ = at_begin_[block];
+      if (i == flow_.blocks[block].begin) known_ = known_at_begin(block);
       append(i, known_, result);
     });
   }
@@ -154,7 +157,47 @@ class Folder {
       if (!replace_known(constant.operands[i], known)) return std::nullopt;
     }
     if (is_approximate(one)) return approximation_of(constant);
+    if (const auto value = compile_time_result(constant)) return Known{{one.operands[0].reg, *value}};
     return evaluated(constant);
+  }
+
+  /// Results of constants that differ from those of the instruction, which returns the GPU's own NaN: ptxas changes the
+  /// sign of a NaN, takes x for x * 1 and for the smaller of x and x, and makes other NaNs quiet. Measured on an H100:
+  /// data/kernels/instructions.py.
+  static std::optional<uint64_t> compile_time_result(const Instruction& constant) {
+    const auto type = type_named(constant.words.back());
+    const std::string& name = constant.words[0];
+    if (!type || constant.operands[0].kind != Kind::reg || constant.operands.size() < 2) return std::nullopt;
+    const bool is_f64 = type == Type::f64;
+    const auto is_word_of = [&](const Operand& operand) {
+      return operand.kind == Kind::integer || operand.is_double == is_f64;
+    };
+    if (!std::ranges::all_of(std::span(constant.operands).subspan(1), is_word_of)) return std::nullopt;
+    const uint64_t x = constant.operands[1].value;
+    const bool changes_sign = name == "neg" || name == "abs";
+    if (changes_sign && type == Type::f16x2)
+      return static_cast<uint32_t>(name == "neg" ? x ^ 0x80008000 : x & 0x7FFF7FFF);
+    if (name == "cvt" && constant.opcode == "cvt.f32.bf16" && (x & 0x7FFF) > 0x7F80) return 0x7FFFFFFF;
+    if (type != Type::f32 && type != Type::f64) return std::nullopt;
+    const uint64_t sign = is_f64 ? uint64_t{1} << 63 : uint64_t{1} << 31,
+                   infinity = is_f64 ? 0x7FF0000000000000 : 0x7F800000, quiet = is_f64 ? 0 : 0x00400000;
+    if (constant.opcode == "mul.ftz.f32") {
+      // The product of infinity and a subnormal number: ptxas does not flush the number.
+      const uint64_t y = constant.operands[2].value;
+      const auto is_subnormal = [](uint64_t word) { return (word & 0x7F800000) == 0 && (word & 0x7FFFFF) != 0; };
+      const auto is_infinite = [&](uint64_t word) { return (word & (sign - 1)) == infinity; };
+      if ((is_infinite(x) && is_subnormal(y)) || (is_infinite(y) && is_subnormal(x)))
+        return ((x ^ y) & sign) | infinity;
+    }
+    if ((x & (sign - 1)) <= infinity) return std::nullopt;
+    if (name == "neg") return (x ^ sign) | quiet;
+    if (name == "abs") return (x & ~sign) | quiet;
+    if (constant.opcode == "cvt.ftz.f32.f32") return x | quiet;
+    if (is_f64 || constant.operands.size() != 3) return std::nullopt;
+    const uint64_t y = constant.operands[2].value;
+    if (name == "mul" && !has(constant, {"ftz"}) && y == one_f32) return x;
+    if ((name == "min" || name == "max") && x == y) return has(constant, {"ftz"}) ? x | quiet : x;
+    return std::nullopt;
   }
 
   /// The operand that a selp with a known predicate selects; 0 if there is none.
@@ -191,17 +234,14 @@ class Folder {
   /// The results of an instruction whose operands are all constants; the executor runs it alone.
   std::optional<Known> evaluated(Instruction one) const {
     std::vector<int> results;
-    append_registers(one.operands[0], results);
+    for_each_register(std::span(one.operands).first(1),
+                      [&](const Operand& operand) { results.push_back(operand.reg); });
     Module module;
     module.entries.emplace_back();
     Entry& alone = module.entries.back();
     for (const int reg : results) alone.registers.push_back(entry_.registers[static_cast<size_t>(reg)]);
     int next = 0;
-    const auto renumber = [&next](auto&& self, Operand& operand) -> void {
-      if (operand.kind == Kind::reg) operand.reg = next++;
-      for (Operand& element : operand.elements) self(self, element);
-    };
-    renumber(renumber, one.operands[0]);
+    for_each_register(std::span(one.operands).first(1), [&](Operand& operand) { operand.reg = next++; });
     alone.instructions.push_back(std::move(one));
     try {
       Decoder decoder(module, alone, target_, {});
@@ -241,24 +281,26 @@ class Folder {
       for (const auto& [reg, value] : *values) known[reg] = value;
       return;
     }
-    // Do not look up which registers it writes: treat every register of its first operand as written.
-    std::vector<int> named;
-    if (!one.operands.empty()) append_registers(one.operands[0], named);
-    for (const int reg : named) known.erase(reg);
+    for_each_register(one.operands, [&](const Operand& operand) {
+      if (operand.role != Operand::Role::in) known.erase(operand.reg);
+    });
   }
+
+  Known known_at_begin(size_t block) const { return {at_begin_[block].begin(), at_begin_[block].end()}; }
 
   void reach(int block, const Known& known) {
     const auto b = static_cast<size_t>(block);
     if (!is_reached_[b]) {
       is_reached_[b] = true;
-      at_begin_[b] = known;
+      for (const int reg : live_[b]) {
+        if (const auto value = known.find(reg); value != known.end()) at_begin_[b].emplace_back(*value);
+      }
     } else {
-      const size_t before = at_begin_[b].size();
-      std::erase_if(at_begin_[b], [&](const auto& row) {
+      const size_t removed = std::erase_if(at_begin_[b], [&](const auto& row) {
         const auto other = known.find(row.first);
         return other == known.end() || other->second != row.second;
       });
-      if (at_begin_[b].size() == before) return;
+      if (removed == 0) return;
     }
     work_.insert(block);
   }
@@ -272,7 +314,14 @@ class Folder {
       const int index = *work_.begin();
       work_.erase(work_.begin());
       const Block& block = flow_.blocks[static_cast<size_t>(index)];
-      Known known = at_begin_[static_cast<size_t>(index)];
+      steps_ += static_cast<uint64_t>(block.end - block.begin) + at_begin_[static_cast<size_t>(index)].size();
+      if (steps_ > most_steps) {
+        throw Error({.code = ViolationCode::unsupported_ptx,
+                     .field = fmt::format("PTX line {}", entry_.line),
+                     .seen = fmt::format("constants that take more than {} steps to find", most_steps),
+                     .expected = "a smaller kernel"});
+      }
+      Known known = known_at_begin(static_cast<size_t>(index));
       for (int i = block.begin; i + 1 < block.end; ++i) step(at(i), known);
       const Instruction& last = at(block.end - 1);
       const std::optional<bool> guard = guard_of(last, known);
@@ -289,13 +338,21 @@ class Folder {
   /// Appends what replaces an instruction, and updates the known registers.
   void append(int index, Known& known, Entry& result) const {
     Instruction one = at(index);
-    const Known before = known;
-    const std::optional<bool> guard = guard_of(one, before);
-    step(one, known);
+    // What the operands are before the instruction, which may overwrite them.
+    const std::optional<bool> guard = guard_of(one, known);
     if (guard == false) return;
     if (guard) one.guard = -1;
     // With a constant operand ptxas emits no slow path, and thus no branch.
-    if (is_one_of(one.words[0], {"rcp", "sqrt"}) && one.operands.size() == 2) replace_known(one.operands[1], before);
+    if (!one.is_refused && is_one_of(one.words[0], {"rcp", "sqrt"}) && one.operands.size() == 2)
+      replace_known(one.operands[1], known);
+    const size_t chosen = one.is_refused ? 0 : chosen_operand(one, known);
+    std::optional<Operand> divisor;
+    if (!one.is_refused && one.words[0] == "div" && one.operands.size() == 3) {
+      divisor = one.operands[2];
+      if (!replace_known(*divisor, known)) divisor.reset();
+    }
+    const auto unit = unit_factor_of(one, known);
+    step(at(index), known);
     if (is_branch(one) && one.guard < 0 && is_next_reached(one, index)) return;
     const bool writes_one = !one.operands.empty() && one.operands[0].kind == Kind::reg;
     const Type type = writes_one ? entry_.registers[static_cast<size_t>(one.operands[0].reg)].type : Type::pred;
@@ -304,16 +361,29 @@ class Folder {
       result.instructions.push_back(std::move(one));
       return;
     }
-    if (const size_t chosen = chosen_operand(one, before); chosen > 0) {
+    if (chosen > 0) {
       one.operands = {one.operands[0], one.operands[chosen]};
       become(one, {"mov", one.words.back()});
     } else if (const auto value = known.find(one.operands[0].reg); value != known.end()) {
       one.operands = {one.operands[0], constant_operand(value->second)};
       become(one, {"mov", fmt::format("b{}", std::max(bits, 16))});
     } else if (one.words[0] == "div" && is_approximate(one)) {
-      return append_quotient(std::move(one), before, result);
+      return append_quotient(std::move(one), divisor, result);
+    } else if (unit) {
+      one.operands.pop_back();
+      if (*unit == one_f32) become(one, {"mov", "b32"});
+      else become(one, {"neg", "f32"});
     }
     result.instructions.push_back(std::move(one));
+  }
+
+  /// 1 or -1 if it is the second factor of an f32 product: ptxas emits a copy or a sign change, which keep NaNs.
+  static std::optional<uint64_t> unit_factor_of(const Instruction& product, const Known& known) {
+    if (product.is_refused || product.opcode != "mul.f32" || product.operands.size() != 3) return std::nullopt;
+    Operand factor = product.operands[2];
+    if (!replace_known(factor, known) || factor.is_double) return std::nullopt;
+    if (factor.value != one_f32 && factor.value != minus_one_f32) return std::nullopt;
+    return factor.value;
   }
 
   /// Whether the branch leads to the next reachable instruction anyway.
@@ -327,10 +397,8 @@ class Folder {
   }
 
   /// Replaces a quotient by a constant with a product by its reciprocal.
-  static void append_quotient(Instruction one, const Known& known, Entry& result) {
-    Operand divisor = one.operands[2];
-    const bool is_known = replace_known(divisor, known);
-    const std::optional<uint32_t> b = is_known ? word_of(divisor) : std::nullopt;
+  static void append_quotient(Instruction one, const std::optional<Operand>& divisor, Entry& result) {
+    const std::optional<uint32_t> b = divisor ? word_of(*divisor) : std::nullopt;
     const MathInstruction instruction = parse_math_instruction(one.opcode);
     const auto factors = b ? math::folded_divisor(instruction, *b) : std::nullopt;
     if (!factors) {
@@ -348,7 +416,7 @@ class Folder {
       const int scaled = static_cast<int>(result.registers.size());
       result.registers.push_back({.name = fmt::format("{} scaled", one.text), .type = Type::f32});
       const Operand quotient = one.operands[0];
-      one.operands = {register_operand(scaled), one.operands[1], constant_operand(factors->second)};
+      one.operands = {result_operand(scaled), one.operands[1], constant_operand(factors->second)};
       as_product(true);
       result.instructions.push_back(one);
       one.operands = {quotient, register_operand(scaled), constant_operand(factors->first)};
@@ -362,14 +430,18 @@ class Folder {
   const Entry& entry_;
   Target target_;
   Flow flow_;
+  std::vector<std::vector<int>> live_;
   std::vector<bool> is_reached_ = {};  // by block
-  std::vector<Known> at_begin_ = {};
+  /// The known registers among those that are live, in ascending order.
+  std::vector<std::vector<std::pair<int, uint64_t>>> at_begin_ = {};
+  uint64_t steps_ = 0;
   std::set<int> work_ = {};
   Known known_ = {};  // at the instruction that is being rewritten
 };
 
 bool is_approximate_ftz(const Instruction& one, std::string_view name) {
-  return one.words[0] == name && one.words.back() == "f32" && has(one, {"approx"}) && has(one, {"ftz"});
+  return !one.is_refused && one.words[0] == name && one.words.back() == "f32" && has(one, {"approx"}) &&
+         has(one, {"ftz"});
 }
 
 /// With .ftz, ptxas replaces the reciprocal of a reciprocal by the number itself, and that of 2^x by 2^-x if 2^x has no
@@ -382,12 +454,13 @@ class Reciprocals {
     for (int i = 0; i < std::ssize(entry.instructions); ++i) {
       const Instruction& one = entry.instructions[static_cast<size_t>(i)];
       if (one.guard >= 0) ++reads[static_cast<size_t>(one.guard)];
-      for (size_t k = 0; k < one.operands.size(); ++k) {
-        std::vector<int> named;
-        append_registers(one.operands[k], named);
-        for (const int reg : named) ++(k == 0 ? writes : reads)[static_cast<size_t>(reg)];
-        if (k == 0 && one.operands[0].kind == Kind::reg) writer_[static_cast<size_t>(one.operands[0].reg)] = i;
-      }
+      for_each_register(one.operands, [&](const Operand& operand) {
+        const auto reg = static_cast<size_t>(operand.reg);
+        if (operand.role != Operand::Role::out) ++reads[reg];
+        if (operand.role == Operand::Role::in) return;
+        ++writes[reg];
+        writer_[reg] = i;
+      });
     }
     for (int i = 0; i < std::ssize(entry.instructions); ++i) {
       const Instruction& outer = entry.instructions[static_cast<size_t>(i)];
@@ -413,7 +486,7 @@ class Reciprocals {
         result.registers.push_back({.name = "argument of " + one.text, .type = Type::f32});
         const bool is_power = one.words[0] == "ex2";
         Instruction copy = one;
-        copy.operands[0] = register_operand(argument->second);
+        copy.operands[0] = result_operand(argument->second);
         become(copy, {is_power ? "neg" : "mov", "f32"});
         result.instructions.push_back(std::move(copy));
         if (is_power) one.operands[1] = register_operand(argument->second);
@@ -436,13 +509,136 @@ class Reciprocals {
   std::map<int, int> arguments_ = {};  // from those inner instructions to the register that keeps their argument
 };
 
+/// Sign changes that ptxas makes modifiers of an operand, so that a NaN is not that of the adder which neg and abs are
+/// by themselves: it passes neg of neg and cvt.f64.f32 unchanged, and selp.f32 changes its sign. All other instructions
+/// return their own NaN. ptxas sees through copies and blocks. Measured on an H100: data/kernels/instructions.py.
+class SignModifiers {
+ public:
+  explicit SignModifiers(const Entry& entry)
+      : entry_(entry), flow_(flow_of(entry)), writer_(entry.registers.size(), -1), writes_(entry.registers.size()) {
+    for (int i = 0; i < std::ssize(entry.instructions); ++i) {
+      for (const int reg : effects_of(at(i)).writes) {
+        ++writes_[static_cast<size_t>(reg)];
+        writer_[static_cast<size_t>(reg)] = i;
+      }
+    }
+    for (size_t b = 0; b < flow_.blocks.size(); ++b) {
+      for (const int next : flow_.blocks[b].successors) has_loops_ = has_loops_ || next <= static_cast<int>(b);
+    }
+  }
+
+  Entry replace() {
+    if (std::ranges::none_of(entry_.instructions, is_sign_change)) return entry_;
+    return rewritten(entry_, [this](int i, Entry& result) {
+      Instruction instruction = at(i);
+      if (!instruction.is_refused) replace_in(i, instruction, result);
+      result.instructions.push_back(std::move(instruction));
+      if (instruction_signs_.empty()) return;
+      // cvt is exact: the signs may as well change behind it.
+      for (const std::string& name : std::exchange(instruction_signs_, {})) {
+        Instruction change = result.instructions.back();
+        change.operands = {change.operands[0], change.operands[0]};
+        change.operands[1].role = Operand::Role::in;
+        become(change, {name, "f64"});
+        result.instructions.push_back(std::move(change));
+      }
+    });
+  }
+
+ private:
+  /// A register and the sign changes of its value, the first one first.
+  struct Source {
+    int reg = -1;
+    std::vector<std::string> signs = {};
+  };
+
+  const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
+
+  static bool is_between_registers(const Instruction& instruction) {
+    return !instruction.is_refused && instruction.guard < 0 && instruction.operands.size() == 2 &&
+           instruction.operands[0].kind == Kind::reg && instruction.operands[1].kind == Kind::reg &&
+           instruction.words.size() == 2;
+  }
+  static bool is_sign_change(const Instruction& instruction) {
+    const auto type = type_named(instruction.words.back());
+    return is_between_registers(instruction) && is_one_of(instruction.words[0], {"neg", "abs"}) && type &&
+           info(*type).kind == TypeClass::floating;
+  }
+
+  /// Whether the value of the register at instruction `writer` is still there when `reader` runs.
+  bool lasts(int writer, int reader) const {
+    const auto block = [&](int i) { return flow_.block_of[static_cast<size_t>(i)]; };
+    return writer >= 0 && writer < reader && (!has_loops_ || block(writer) == block(reader));
+  }
+
+  /// Follows copies and sign changes of one type back from an operand.
+  Source source_of(int reg, int reader, std::string_view type) const {
+    Source source{.reg = reg};
+    for (;;) {
+      const auto index = static_cast<size_t>(source.reg);
+      if (writes_[index] != 1 || !lasts(writer_[index], reader)) return source;
+      const Instruction& writer = at(writer_[index]);
+      const bool is_copy =
+          is_between_registers(writer) && writer.words[0] == "mov" && writer.operands[1].kind == Kind::reg;
+      if (!is_copy && !(is_sign_change(writer) && writer.words.back() == type)) return source;
+      const auto from = static_cast<size_t>(writer.operands[1].reg);
+      if (writes_[from] > 1 || (writes_[from] == 1 && !lasts(writer_[from], writer_[index]))) return source;
+      reader = writer_[index];
+      source.reg = writer.operands[1].reg;
+      if (!is_copy) source.signs.insert(source.signs.begin(), writer.words[0]);
+    }
+  }
+
+  void replace_in(int i, Instruction& instruction, Entry& result) {
+    const std::string& type = instruction.words.back();
+    if (is_sign_change(instruction) && instruction.words[0] == "neg" && type != "bf16x2") {
+      const Source source = source_of(instruction.operands[1].reg, i, type);
+      if (source.signs != std::vector<std::string>{"neg"}) return;
+      instruction.operands[1].reg = source.reg;
+      become(instruction, {"mov", fmt::format("b{}", info(*type_named(type)).bits)});
+    } else if (instruction.opcode == "cvt.f64.f32" && instruction.operands.size() == 2 &&
+               instruction.operands[1].kind == Kind::reg && instruction.operands[0].kind == Kind::reg) {
+      Source source = source_of(instruction.operands[1].reg, i, "f32");
+      if (source.signs.empty()) return;
+      instruction.operands[1].reg = source.reg;
+      instruction_signs_ = std::move(source.signs);
+    } else if (instruction.opcode == "selp.f32" && instruction.operands.size() == 4) {
+      for (const size_t k : {size_t{1}, size_t{2}}) {
+        Operand& operand = instruction.operands[k];
+        if (operand.kind != Kind::reg) continue;
+        const Source source = source_of(operand.reg, i, "f32");
+        for (size_t s = 0; s < source.signs.size(); ++s) {
+          Instruction change = instruction;
+          change.guard = -1;
+          const int changed = static_cast<int>(result.registers.size());
+          result.registers.push_back({.name = fmt::format("sign in {}", instruction.text), .type = Type::b32});
+          const bool negates = source.signs[s] == "neg";
+          change.operands = {result_operand(changed), register_operand(s == 0 ? source.reg : operand.reg),
+                             constant_operand(negates ? 0x80000000 : 0x7FFFFFFF)};
+          become(change, {negates ? "xor" : "and", "b32"});
+          result.instructions.push_back(std::move(change));
+          operand.reg = changed;
+        }
+      }
+    }
+  }
+
+  const Entry& entry_;
+  Flow flow_;
+  std::vector<int> writer_;  // for each register: the last instruction that writes it
+  std::vector<int> writes_;
+  bool has_loops_ = false;
+  std::vector<std::string> instruction_signs_ = {};  // of the cvt that was replaced
+};
+
 }  // namespace
 
 Entry folded(const Entry& entry, Target target) {
   if (entry.instructions.empty()) return entry;
   const math::IeeeEnvironment environment;
   const Entry constant = Folder(entry, target).fold();
-  return Reciprocals(constant).replace();
+  const Entry simplified = Reciprocals(constant).replace();
+  return SignModifiers(simplified).replace();
 }
 
 }  // namespace bitmma::kernel

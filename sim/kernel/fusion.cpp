@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "flow.hpp"
+#include "webs.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -52,7 +53,8 @@ std::optional<Type> floating_type(const Instruction& one) {
 
 bool is_product(const Instruction& one) {
   const auto type = floating_type(one);
-  if (!type || has(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg) return false;
+  if (one.is_refused || !type || has(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg)
+    return false;
   const std::string& name = one.words[0];
   if (name == "mul") return one.operands.size() == 3 && !has_rounding(one);
   if (*type != Type::f32) return false;
@@ -60,12 +62,12 @@ bool is_product(const Instruction& one) {
   return name == "rcp" && one.operands.size() == 2 && has(one, "approx") && !has(one, "ftz");
 }
 bool is_sum(const Instruction& one) {
-  return (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) && !has_rounding(one) &&
-         one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
+  return !one.is_refused && (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) &&
+         !has_rounding(one) && one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
 }
 /// A copy or a sign change, which ptxas looks through. A flushing one is a no-op if the product flushes too.
 bool is_transparent(const Instruction& one, bool product_flushes) {
-  if (one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
+  if (one.is_refused || one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
       one.operands[1].kind != Kind::reg)
     return false;
   if (one.words[0] == "neg") return floating_type(one).has_value() && (product_flushes || !has(one, "ftz"));
@@ -77,7 +79,7 @@ bool is_transparent(const Instruction& one, bool product_flushes) {
 /// beyond its registers.
 bool splits_block(const Instruction& one) {
   const std::string& name = one.words[0];
-  if (one.guard >= 0 && effects_of(one).acts) return true;
+  if (one.guard >= 0 && one.acts) return true;
   if (name == "membar" || (name == "fence" && !has(one, "proxy"))) return true;
   const std::optional<Type> type = type_named(one.words.back());
   if (!type) return false;
@@ -90,12 +92,23 @@ bool splits_block(const Instruction& one) {
 
 class Fuser {
  public:
-  Fuser(const Entry& entry, const SassLines& sass) : entry_(entry), sass_(sass), flow_(flow_of(entry, splits_block)) {
+  Fuser(const Entry& entry, const SassLines& sass)
+      : entry_(entry),
+        sass_(sass),
+        flow_(flow_of(entry, splits_block)),
+        live_(live_registers(entry, flow_)),
+        accesses_(entry.registers.size()) {
     for (const Instruction& one : entry.instructions) {
       effects_.push_back(effects_of(one));
+      for (const std::vector<int>* registers : {&effects_.back().reads, &effects_.back().writes}) {
+        for (const int reg : *registers) {
+          std::vector<int>& accesses = accesses_[static_cast<size_t>(reg)];
+          const int index = static_cast<int>(effects_.size()) - 1;
+          if (accesses.empty() || accesses.back() != index) accesses.push_back(index);
+        }
+      }
       statements_of_line_[one.line].insert(one.text);
     }
-    find_live_registers();
     find_useful_instructions();
   }
 
@@ -103,10 +116,12 @@ class Fuser {
     for (const Block& block : flow_.blocks) find_products(block);
     for (size_t i = 0; i < products_.size(); ++i) {
       for (const Use& use : products_[i].uses) {
+        products_of_sum_[use.instruction].push_back(i);
         if (!use.leaves_block && use.operand > 0)
           product_of_.emplace(std::pair(use.instruction, use.operand), std::pair(i, use));
       }
     }
+    is_taken_.resize(products_.size());
     for (const bool single : {true, false}) {
       for (int i = 0; i < std::ssize(entry_.instructions); ++i) join_sum(i, single);
     }
@@ -142,32 +157,11 @@ class Fuser {
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
   const Effects& effects(int index) const { return effects_[static_cast<size_t>(index)]; }
 
-  /// For each block: the registers that later blocks read before they write them.
-  void find_live_registers() {
-    const size_t blocks = flow_.blocks.size(), registers = entry_.registers.size();
-    std::vector<std::vector<bool>> reads(blocks, std::vector<bool>(registers)), writes = reads;
-    live_behind_ = reads;
-    for (size_t b = 0; b < blocks; ++b) {
-      for (int i = flow_.blocks[b].begin; i < flow_.blocks[b].end; ++i) {
-        for (const int reg : effects(i).reads) {
-          if (!writes[b][static_cast<size_t>(reg)]) reads[b][static_cast<size_t>(reg)] = true;
-        }
-        for (const int reg : effects(i).writes) writes[b][static_cast<size_t>(reg)] = true;
-      }
-    }
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t b = blocks; b-- > 0;) {
-        for (const int next : flow_.blocks[b].successors) {
-          const auto n = static_cast<size_t>(next);
-          for (size_t r = 0; r < registers; ++r) {
-            if (live_behind_[b][r] || !(reads[n][r] || (live_behind_[n][r] && !writes[n][r]))) continue;
-            live_behind_[b][r] = true;
-            changed = true;
-          }
-        }
-      }
-    }
+  /// Whether a block after this one reads the register before it writes it.
+  bool is_live_behind(size_t block, int reg) const {
+    return std::ranges::any_of(flow_.blocks[block].successors, [&](int next) {
+      return std::ranges::binary_search(live_[static_cast<size_t>(next)], reg);
+    });
   }
 
   /// ptxas removes unused instructions before it counts uses.
@@ -177,7 +171,7 @@ class Fuser {
     writers_.resize(entry_.registers.size());
     for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
       for (const int reg : effects(i).writes) writers_[static_cast<size_t>(reg)].push_back(i);
-      if (effects(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
+      if (at(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
     }
     while (!work.empty()) {
       const int one = work.back();
@@ -249,7 +243,10 @@ class Fuser {
   /// The same within one block. Returns whether a later block reads the register.
   bool collect_uses_in(const Block& block, const Product& product, int from, int reg, bool negated,
                        std::vector<Use>& uses) const {
-    for (int i = from; i < block.end; ++i) {
+    const std::vector<int>& accesses = accesses_[static_cast<size_t>(reg)];
+    for (auto access = std::ranges::lower_bound(accesses, from); access != accesses.end() && *access < block.end;
+         ++access) {
+      const int i = *access;
       if (!useful_[static_cast<size_t>(i)]) continue;
       const Instruction& one = at(i);
       const Effects& of = effects(i);
@@ -270,7 +267,7 @@ class Fuser {
       if (one.guard < 0) return false;
       uses.push_back({i, 0, negated});  // in lanes that the guard excludes, the next reader still gets the product
     }
-    return live_behind_[block_of(block.begin)][static_cast<size_t>(reg)];
+    return is_live_behind(block_of(block.begin), reg);
   }
 
   size_t block_of(int instruction) const {
@@ -295,12 +292,22 @@ class Fuser {
       products_.push_back(std::move(product));
     }
     // ptxas may merge two products of the same factors.
-    for (Product& one : std::span(products_).subspan(first)) {
-      for (const Product& other : std::span(products_).subspan(first)) {
-        if (&one == &other || at(one.instruction).opcode != at(other.instruction).opcode || !same_factors(one, other))
-          continue;
-        one.is_sure = false;
-        if (meet(one, other)) one.may_join = false, one.why = row(6);
+    std::map<Factors, std::vector<Product*>> alike;
+    for (Product& product : std::span(products_).subspan(first)) alike[factors_of(product)].push_back(&product);
+    for (const auto& [factors, of_factors] : alike) {
+      if (of_factors.size() == 1) continue;
+      std::map<int, int> sums;  // how many of the products a sum reads
+      for (Product* const product : of_factors) {
+        product->is_sure = false;
+        std::set<int> own;
+        for (const Use& use : product->uses) {
+          if (!use.leaves_block && own.insert(use.instruction).second) ++sums[use.instruction];
+        }
+      }
+      for (Product* const product : of_factors) {
+        const bool meets = std::ranges::any_of(
+            product->uses, [&](const Use& use) { return !use.leaves_block && sums[use.instruction] > 1; });
+        if (meets) product->may_join = false, product->why = row(6);
       }
     }
   }
@@ -315,31 +322,30 @@ class Fuser {
       if (found == product_of_.end()) continue;
       const auto& [index, use] = found->second;
       const Product& product = products_[index];
-      if (!product.may_join || (product.uses.size() == 1) != single || !still_joins(product)) continue;
+      if (!product.may_join || (product.uses.size() == 1) != single || is_taken_[index]) continue;
       if (best && product.uses.size() >= best->uses.size()) continue;
       best = &product, best_use = use;
     }
-    if (best) join(*best, best_use);
+    if (!best) return;
+    join(*best, best_use);
+    // The sum still reads its other operand: that product stays.
+    for (const size_t other : products_of_sum_[sum]) {
+      if (products_[other].instruction != best->instruction) is_taken_[other] = true;
+    }
   }
 
-  /// Whether one sum reads both products.
-  static bool meet(const Product& one, const Product& other) {
-    return std::ranges::any_of(one.uses, [&](const Use& use) {
-      return !use.leaves_block && std::ranges::any_of(other.uses, [&](const Use& second) {
-        return !second.leaves_block && second.instruction == use.instruction;
-      });
-    });
-  }
-
-  bool same_factors(const Product& one, const Product& other) const {
-    const Instruction &a = at(one.instruction), &b = at(other.instruction);
-    const auto same = [](const Operand& x, const Operand& y) {
-      return x.kind == y.kind && x.reg == y.reg && x.value == y.value;
-    };
-    if (a.operands.size() != b.operands.size()) return false;
-    if (a.operands.size() == 2) return same(a.operands[1], b.operands[1]);
-    return (same(a.operands[1], b.operands[1]) && same(a.operands[2], b.operands[2])) ||
-           (same(a.operands[1], b.operands[2]) && same(a.operands[2], b.operands[1]));
+  /// The opcode and the factors of a product, in an order of their own. One factor: a reciprocal.
+  using Factor = std::tuple<Kind, int, uint64_t>;
+  using Factors = std::pair<std::string_view, std::vector<Factor>>;
+  Factors factors_of(const Product& product) const {
+    const Instruction& instruction = at(product.instruction);
+    Factors factors{instruction.opcode, {}};
+    for (size_t i = 1; i < instruction.operands.size(); ++i) {
+      const Operand& operand = instruction.operands[i];
+      factors.second.emplace_back(operand.kind, operand.reg, operand.value);
+    }
+    std::ranges::sort(factors.second);
+    return factors;
   }
 
   void judge(Product& product) const {
@@ -347,18 +353,15 @@ class Fuser {
       product.may_join = false, product.why = row(8);
       return;
     }
-    for (size_t i = 0; i < product.uses.size(); ++i) {
-      const Use& use = product.uses[i];
+    std::set<int> readers;
+    for (const Use& use : product.uses) {
       if (use.leaves_block) product.may_join = false, product.why = row(5);
       else if (!fits(product, use)) {
         const bool flushing = use.operand > 0 && is_sum(at(use.instruction)) &&
                               at(product.instruction).words.back() == at(use.instruction).words.back();
         product.may_join = false, product.why = flushing ? row(7) : row(4);
       }
-      for (size_t k = 0; k < i; ++k) {
-        if (product.uses[k].instruction == use.instruction && !use.leaves_block && !product.uses[k].leaves_block)
-          product.may_join = false, product.why = row(6);
-      }
+      if (!use.leaves_block && !readers.insert(use.instruction).second) product.may_join = false, product.why = row(6);
     }
   }
 
@@ -369,14 +372,6 @@ class Fuser {
       std::vector<Use> of_sum;
       collect_uses(block, product, use.instruction + 1, at(use.instruction).operands[0].reg, false, of_sum);
       return std::ranges::all_of(of_sum, &Use::leaves_block);
-    });
-  }
-
-  /// False if a sum joined its other operand: that sum still reads this product.
-  bool still_joins(const Product& product) const {
-    return std::ranges::all_of(product.uses, [&](const Use& use) {
-      const auto joined = fusions_.of_sum.find(use.instruction);
-      return joined == fusions_.of_sum.end() || joined->second.product == product.instruction;
     });
   }
 
@@ -435,6 +430,7 @@ class Fuser {
       const bool is_overwritten = is_same_block ? std::ranges::any_of(all, is_between) : !is_constant(mul.operands[k]);
       if (is_overwritten) join.needs_copies = true;
     }
+    if (join.needs_copies) fusions_.copied.insert(join.product);
     fusions_.of_sum[use.instruction] = join;
   }
 
@@ -539,11 +535,14 @@ class Fuser {
   Flow flow_;
   std::vector<Effects> effects_;
   std::map<int, std::set<std::string>> statements_of_line_;
-  std::vector<std::vector<bool>> live_behind_;
+  std::vector<std::vector<int>> live_;      // for each block
+  std::vector<std::vector<int>> accesses_;  // for each register: the instructions that read or write it
   std::vector<bool> useful_;
   std::vector<std::vector<int>> writers_;  // for each register
   std::vector<Product> products_;
   std::map<std::pair<int, int>, std::pair<size_t, Use>> product_of_;  // keyed by sum and operand
+  std::map<int, std::vector<size_t>> products_of_sum_;                // those that an instruction reads
+  std::vector<bool> is_taken_;  // for each product: whether a sum that reads it has joined another
   Fusions fusions_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,9 @@ struct Fusions {
   std::map<int, Join> of_sum = {};  // by instruction of the sum
   std::vector<KernelFusion> list = {};
 
-  bool copies_factors(int product) const {
-    for (const auto& [sum, join] : of_sum) {
-      if (join.product == product && join.needs_copies) return true;
-    }
-    return false;
-  }
+  std::set<int> copied = {};  // products whose factors are overwritten before their sums run
+
+  bool copies_factors(int product) const { return copied.contains(product); }
 };
 
 /// One case of the rule, and how ptxas compiles it.

@@ -9,6 +9,7 @@
 #include "decode.hpp"
 #include "fold.hpp"
 #include "sass.hpp"
+#include "webs.hpp"
 
 namespace bitmma {
 namespace {
@@ -60,6 +61,8 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
     for (const kernel::Instruction& one : entry.instructions) lines.insert(one.line);
     sass = kernel::sass_lines(*options.sass, entry.name, lines);
   }
+  kernel::assign_roles(module, entry, target_);
+  kernel::split_webs(entry);
   entry = kernel::folded(entry, target_);
   kernel::Fusions fusions = options.fmad ? kernel::fusions_of(entry, sass) : kernel::Fusions{};
   fusions_ = fusions.list;

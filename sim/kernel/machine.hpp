@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -86,11 +87,31 @@ constexpr int shared_rank_bits = 24;
 /// State of a byte of shared, local or uninitialised global memory.
 enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
 
+/// Which blocks (of a launch with clusters: which clusters) wrote and read each byte of an allocation. Blocks run at
+/// the same time or in any order, so that what one writes and another reads or writes decides bits by chance.
+class BlockUses {
+ public:
+  explicit BlockUses(size_t bytes);
+  /// Notes an access of block `block` to the `bytes` bytes from `at`, which is a multiple of `bytes` if that is 16 or
+  /// less. `changes`: for a write, whether it changes their values; nullptr: it may. True if it conflicts with an
+  /// access of another block.
+  bool note(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
+
+ private:
+  struct Free {
+    void operator()(uint16_t* tags) const { std::free(tags); }
+  };
+  // A tag is a number of the block; for a writer with the highest bit set if the value changed. Memory that no block
+  // uses stays untouched, and so takes none.
+  std::unique_ptr<uint16_t[], Free> writers_, readers_;
+};
+
 /// An allocation of global memory.
 struct Region {
   uint64_t begin = 0, size = 0;
   uint8_t* data = nullptr;
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
+  BlockUses* uses = nullptr;  // nullptr: blocks run one after another, in the order of their numbers
   std::string name = {};
 };
 
@@ -251,9 +272,18 @@ struct Cta {
   int64_t local_bytes = 0;
 };
 
+/// What a launch does that PTX leaves undefined and bitmma computes as a GPU does: the first occurrence of each.
+struct Warnings {
+  std::optional<Violation> early_read = {};    // of an accumulator before any wait
+  std::optional<Violation> same_address = {};  // lanes that store different values to one address
+  std::optional<Violation> block_race = {};    // blocks that use the same global memory
+};
+
 /// The blocks that run together: one block if the launch has no clusters.
 struct Cluster {
   std::vector<Cta> ctas = {};
+  size_t index = 0;  // in the order of all clusters
+  Warnings warnings = {};
   uint64_t phases = 0;                   // number of completed phases of barriers and mbarriers
   std::vector<uint32_t> arriving = {};   // epochs that the arrivals at barrier.cluster make visible
   std::vector<uint32_t> completed = {};  // epochs of the last completed phase
@@ -286,8 +316,9 @@ struct Program {
   std::vector<int64_t> variable_offsets = {};  // offset of each variable in its space
   int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0, constant_bytes = 0;
   int dynamic_align = 1;
-  /// For each instruction, in kernels with wgmma: the registers it reads, except accumulators of wgmma.mma_async.
-  std::vector<std::vector<int>> reads = {};
+  /// For each instruction, in kernels with wgmma: the registers that it writes and those that it reads, except
+  /// accumulators of wgmma.mma_async.
+  std::vector<std::vector<int>> reads = {}, writes = {};
   bool has_tensor_memory = false;
   bool has_atomics = false;    // on global memory
   bool order_matters = false;  // some atomics add floating-point numbers in global memory
@@ -310,6 +341,12 @@ inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& addres
                        const uint8_t* data = nullptr) {
   return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
 }
+
+/// Writes each lane's `bytes` bytes, at a distance of `stride` in `data`, to its place, as a GPU does if several lanes
+/// have one address: a warp stores 128 bytes at a time, in ascending order of lanes, and of those the lowest lane's
+/// value stays. Measured on an H100 for shared and global memory: data/kernels/instructions.py.
+void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, lanes> places, const uint8_t* data,
+                 size_t stride, size_t bytes);
 
 /// Checks an async-proxy read of 16 aligned bytes of a block's shared memory on behalf of the warps. Each byte must be
 /// written, visible to one of the warps, and covered by a fence.proxy.async. Throws Fault.

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "bitmma/core/bits.hpp"
 #include "machine.hpp"
 
 namespace bitmma::kernel {
 namespace {
+
+/// Whether a memory of `size` bytes has `bytes` bytes from `at`. No sum may wrap: a kernel computes any address.
+constexpr bool holds(uint64_t size, uint64_t at, int bytes) {
+  return at <= size && size - at >= static_cast<uint64_t>(bytes);
+}
 
 /// The newest epoch of warp `other` that is visible to `warp`: later accesses are not ordered before the current one.
 bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
@@ -114,7 +120,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
           "a block that is still running", "use barrier.cluster before the block ends");
   }
-  if (at < shared_begin || at + static_cast<uint64_t>(bytes) > size) {
+  if (at < shared_begin || !holds(size, at, bytes)) {
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("{} bytes at {} of shared memory", bytes, static_cast<int64_t>(at - shared_begin)),
           fmt::format("an address below {}", size - shared_begin),
@@ -130,7 +136,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
 
 uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
   Cta& cta = *warp.cta;
-  if (address + static_cast<uint64_t>(bytes) > static_cast<uint64_t>(cta.local_bytes)) {
+  if (!holds(static_cast<uint64_t>(cta.local_bytes), address, bytes)) {
     fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {} of local memory", bytes, address),
           fmt::format("an address below {}", cta.local_bytes));
   }
@@ -155,15 +161,35 @@ std::string nearest_region(const Cta& cta, uint64_t address) {
   return fmt::format("byte {} of {}, which has {} bytes", address - nearest->begin, nearest->name, nearest->size);
 }
 
-uint8_t* in_global(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
+/// Warns once of a conflict between blocks.
+void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at, int bytes, AccessKind kind,
+                    const uint8_t* data) {
+  Cluster& cluster = *warp.cta->cluster;
+  if (cluster.warnings.block_race) return;
+  const auto size = static_cast<size_t>(bytes);
+  const bool is_write = kind != AccessKind::read;
+  const bool changes = is_write && (!data || std::memcmp(data, region.data + at, size) != 0);
+  if (!region.uses->note(cluster.index, at, size, is_write, changes)) return;
+  const bool of_clusters = cluster.ctas.size() > 1;
+  cluster.warnings.block_race =
+      Violation{.code = ViolationCode::undefined_by_ptx,
+                .field = region.name,
+                .seen = fmt::format("{} that use the same bytes, and one writes: {}",
+                                    of_clusters ? "clusters" : "blocks", line_of(*warp.cta, op.instruction)),
+                .expected = "memory that only one of them writes and no other reads, or atomics",
+                .fix = "their order decides the bits, here and on a GPU",
+                .severity = Severity::warning};
+}
+
+uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
+                   const uint8_t* data) {
   Cta& cta = *warp.cta;
   const std::vector<Region>& regions = *cta.regions;
-  const auto holds = [&](const Region& region) {
-    return address - region.begin < region.size &&
-           region.size - (address - region.begin) >= static_cast<uint64_t>(bytes);
+  const auto is_in = [&](const Region& region) {
+    return address >= region.begin && holds(region.size, address - region.begin, bytes);
   };
-  if (cta.last_region >= regions.size() || !holds(regions[cta.last_region])) {
-    const auto found = std::ranges::find_if(regions, holds);
+  if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
+    const auto found = std::ranges::find_if(regions, is_in);
     if (found == regions.end()) {
       fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
             "an address in one of the arguments");
@@ -176,7 +202,14 @@ uint8_t* in_global(Warp& warp, int lane, uint64_t address, int bytes, AccessKind
     check_states(region.states + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of {}", at, region.name); });
   }
+  if (region.uses) note_block_use(warp, op, region, at, bytes, kind, data);
   return region.data + at;
+}
+
+uint16_t* zeroed_tags(size_t count) {
+  auto* const tags = static_cast<uint16_t*>(std::calloc(count, sizeof(uint16_t)));
+  if (!tags) throw std::bad_alloc();
+  return tags;
 }
 
 }  // namespace
@@ -221,7 +254,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     case Space::param:
     case Space::constant: {
       std::vector<uint8_t>& memory = space == Space::param ? cta.params : *cta.constants;
-      if (address + static_cast<uint64_t>(bytes) > memory.size()) {
+      if (!holds(memory.size(), address, bytes)) {
         fault(ViolationCode::out_of_bounds, lane,
               fmt::format("{} bytes at {} of .{} memory", bytes, address, print(space)),
               fmt::format("an address below {}", memory.size()));
@@ -231,8 +264,65 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
               "writable memory");
       return memory.data() + address;
     }
-    default: return in_global(warp, lane, address, bytes, kind);
+    default: return in_global(warp, op, lane, address, bytes, kind, data);
   }
+}
+
+void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, lanes> places, const uint8_t* data,
+                 size_t stride, size_t bytes) {
+  const auto data_of = [&](int lane) { return data + stride * static_cast<size_t>(lane); };
+  bool ascends = true;
+  const uint8_t* previous = nullptr;
+  for_each_lane(mask, [&](int lane) {
+    const uint8_t* const place = places[static_cast<size_t>(lane)];
+    ascends = ascends && (!previous || place > previous);
+    previous = place;
+    if (ascends) std::memcpy(places[static_cast<size_t>(lane)], data_of(lane), bytes);
+  });
+  if (ascends) return;
+  // From the last lane of each pass to its first one, so that the lowest lane writes last.
+  const int lanes_of_pass = std::clamp(static_cast<int>(128 / bytes), 1, lanes);
+  for (int begin = 0; begin < lanes; begin += lanes_of_pass) {
+    for (int lane = begin + lanes_of_pass; lane-- > begin;) {
+      if ((mask >> lane & 1) != 0) std::memcpy(places[static_cast<size_t>(lane)], data_of(lane), bytes);
+    }
+  }
+  std::optional<Violation>& warning = warp.cta->cluster->warnings.same_address;
+  if (warning) return;
+  for_each_lane(mask, [&](int lane) {
+    if (warning || std::memcmp(places[static_cast<size_t>(lane)], data_of(lane), bytes) == 0) return;
+    warning = Violation{.code = ViolationCode::undefined_by_ptx,
+                        .field = line_of(*warp.cta, op.instruction),
+                        .seen = fmt::format("lanes of one warp that store different values to the address of {}",
+                                            print_thread(*warp.cta, warp.index, lane)),
+                        .expected = "one value, or an address for each lane",
+                        .fix = "PTX leaves open which value stays; bitmma keeps that which an H100 keeps",
+                        .severity = Severity::warning};
+  });
+}
+
+BlockUses::BlockUses(size_t bytes) : writers_(zeroed_tags(bytes)), readers_(zeroed_tags(bytes)) {}
+
+bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
+  constexpr uint16_t changed = 0x8000, several = 0x7FFF;
+  const auto tag = static_cast<uint16_t>(1 + block % (several - 1));
+  // Blocks on several threads share the tags. A race of these accesses themselves can hide a conflict, and makes none.
+  const auto load = [](uint16_t& from) { return std::atomic_ref(from).load(std::memory_order_relaxed); };
+  const auto store = [](uint16_t& to, uint16_t value) { std::atomic_ref(to).store(value, std::memory_order_relaxed); };
+  bool conflicts = false;
+  for (size_t i = at; i < at + bytes; ++i) {
+    const uint16_t writer = load(writers_[i]), reader = load(readers_[i]);
+    const auto number = static_cast<uint16_t>(writer & ~changed);
+    if (!is_write) {
+      conflicts = conflicts || ((writer & changed) != 0 && number != tag);
+      if (reader != tag && reader != several) store(readers_[i], reader == 0 ? tag : several);
+      continue;
+    }
+    conflicts = conflicts || (changes && ((number != 0 && number != tag) || (reader != 0 && reader != tag)));
+    if (changes) store(writers_[i], tag | changed);
+    else if (writer == 0) store(writers_[i], tag);
+  }
+  return conflicts;
 }
 
 void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at) {

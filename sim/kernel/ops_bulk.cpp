@@ -270,8 +270,28 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
 
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
   // Writes to global memory happen at once, and prefetches change no value.
-  if (words.take("commit_group") || words.take("wait_group") || words.take("prefetch")) {
-    for (const std::string& word : instruction.words) words.take(word);
+  if (words.take("commit_group")) {
+    decoder.require_operands(instruction, 0, 0);
+    decoder.emit(nothing);
+    return;
+  }
+  if (words.take("wait_group")) {
+    words.take("read");
+    decoder.require_operands(instruction, 1, 1);
+    if (instruction.operands[0].kind != Kind::integer || instruction.operands[0].value > INT32_MAX)
+      decoder.refuse("with a number that is not constant, or negative");
+    decoder.emit(nothing);
+    return;
+  }
+  if (words.take("prefetch")) {
+    if (!words.take("L2") || !words.take("global")) decoder.refuse("not a form that PTX has");
+    words.take("L2::cache_hint");
+    if (words.take("tensor")) {
+      words.take_one({"1d", "2d", "3d", "4d", "5d"});
+      words.take_one({"tile", "im2col", "tile::gather4", "im2col::w", "im2col::w::128"});
+    }
+    decoder.require_operands(instruction, 1, 3);
+    if (instruction.operands[0].kind != Kind::address) decoder.refuse("without an address in brackets");
     decoder.emit(nothing);
     return;
   }
@@ -346,9 +366,7 @@ void decode_async_store(Decoder& decoder, const Instruction& instruction, Words&
   one.wide_parts = bytes_of(*type) == 8;
   decoder.require_operands(instruction, 3, 3);
   const Operand& value = instruction.operands[1];
-  const std::vector<Operand> single{value};
-  for (const Operand& part : value.kind == Kind::vector ? value.elements : single)
-    one.parts.push_back(decoder.read(part, *type));
+  for (const Operand& part : parts_of(value)) one.parts.push_back(decoder.read(part, *type));
   if (one.parts.size() != count) decoder.refuse("with a vector of another size");
   one.to = address_of(decoder, instruction.operands[0], Space::shared);
   one.barrier = address_of(decoder, instruction.operands[2], Space::shared);

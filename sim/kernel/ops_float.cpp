@@ -73,8 +73,9 @@ void run_known(Warp& warp, const Op& op, Mask mask) {
 bool is_nan(Format format, uint64_t code) { return decode(info(format), code).number == NumberClass::nan; }
 
 /// The NaN of an f64 result on an H100, measured for pairs and triples of NaN, infinity and numbers: the last NaN
-/// operand, made quiet. A quotient returns its first NaN, and an fma prefers its second factor to its addend. The sign
-/// is that of the operand, even of a subtracted one. Without a NaN operand the result is 0xFFF8000000000000.
+/// operand in the order of ptxas (Decoder::comes_later), made quiet. A quotient returns its first NaN, and an fma
+/// prefers its second factor to its addend. The sign is that of the operand, even of a subtracted register. Without a
+/// NaN operand the result is 0xFFF8000000000000.
 uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c) {
   constexpr uint64_t quiet = uint64_t{1} << 51;
   const auto first_of = [&](std::initializer_list<uint64_t> operands) {
@@ -110,7 +111,9 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
       case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
       default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
     }
-    if (is_nan(Format::f64, d[lane])) d[lane] = nan_of_f64(one.operation, before[0], before[1], before[2]);
+    // op.flag: ptxas exchanges the first two operands.
+    if (is_nan(Format::f64, d[lane]))
+      d[lane] = nan_of_f64(one.operation, before[op.flag ? 1 : 0], before[op.flag ? 0 : 1], before[2]);
   });
 }
 
@@ -217,10 +220,11 @@ void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, T
   if (join.negate_product) a = negated(decoder, a, type);
   if (join.negate_addend) c = negated(decoder, c, type);
   if (!is_f64) return emit_math(decoder, one, type, d, a, b, c);
+  const bool is_exchanged = decoder.comes_later(product.operands[1], product.operands[2]);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
   Op& op = decoder.emit(run_f64);
   op.details = details;
-  op.d = d, op.a = a, op.b = b, op.c = c;
+  op.d = d, op.a = a, op.b = b, op.c = c, op.flag = is_exchanged;
 }
 
 struct Rounded64 {
@@ -254,14 +258,21 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
   uint32_t slots[3] = {};
   for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
   decoder.keep_factors(slots, Type::f64);
-  // ptxas moves a constant factor to second place, which decides which NaN is returned.
-  if (row->name == "fma" && instruction.operands[1].kind != Kind::reg && instruction.operands[2].kind == Kind::reg)
-    std::swap(slots[0], slots[1]);
+  const bool commutes = row->sources >= 2 && one.operation != MathOperation::div;
+  const bool is_exchanged = commutes && decoder.comes_later(instruction.operands[1], instruction.operands[2]);
+  // ptxas adds the negative of a number, also if that is a NaN.
+  if (const Operand* const number =
+          one.operation == MathOperation::sub ? decoder.constant_of(instruction.operands[2]) : nullptr) {
+    if (number->kind == Kind::integer || number->is_double) {
+      one.operation = MathOperation::add;
+      slots[1] = decoder.constant(number->value ^ uint64_t{1} << 63, 8);
+    }
+  }
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
   Op& op = decoder.emit(run_f64);
   op.details = details;
-  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.flag = is_exchanged;
   return true;
 }
 
@@ -280,6 +291,12 @@ int64_t order_of(Format format, uint64_t code) {
 }
 constexpr uint64_t nan_of(Format format) {
   return format == Format::f64 ? 0x7FFFFFFFFFFFFFFF : format == Format::f32 ? 0x7FFFFFFF : 0x7FFF;
+}
+
+/// neg and abs of a NaN: ptxas adds -0, and the adder returns its NaN; in f64 the operand made quiet, with its sign.
+/// Measured on an H100: data/kernels/instructions.py.
+uint64_t nan_after_sign_change(Format format, uint64_t operand) {
+  return format == Format::f64 ? operand | uint64_t{1} << 51 : nan_of(format);
 }
 
 struct SelectDetails {
@@ -307,6 +324,7 @@ uint64_t selected(const SelectDetails& one, uint64_t a, uint64_t b) {
   const uint64_t sign = info(one.format).sign_bit();
   if (one.copies_sign) return (a & sign) | (b & ~sign);
   if (one.absolute || one.negates) {
+    if (is_nan(one.format, a)) return nan_after_sign_change(one.format, a);
     if (one.ftz) a = flushed(one.format, a);
     return one.absolute ? a & ~sign : a ^ sign;
   }
@@ -331,12 +349,13 @@ void run_selected(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-constexpr uint32_t absolute_f32(uint32_t a) { return a & 0x7FFFFFFF; }
-constexpr uint32_t negated_f32(uint32_t a) { return a ^ 0x80000000; }
+constexpr bool is_nan_f32(uint32_t a) { return (a & 0x7FFFFFFF) > 0x7F800000; }
+constexpr uint32_t absolute_f32(uint32_t a) { return is_nan_f32(a) ? 0x7FFFFFFF : a & 0x7FFFFFFF; }
+constexpr uint32_t negated_f32(uint32_t a) { return is_nan_f32(a) ? 0x7FFFFFFF : a ^ 0x80000000; }
 /// max and min of f32 without modifiers.
 template <bool is_max>
 constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
-  const bool a_nan = (a & 0x7FFFFFFF) > 0x7F800000, b_nan = (b & 0x7FFFFFFF) > 0x7F800000;
+  const bool a_nan = is_nan_f32(a), b_nan = is_nan_f32(b);
   const auto order = [](uint32_t x) { return static_cast<int32_t>(x ^ ((0 - (x >> 31)) & 0x7FFFFFFF)); };
   const uint32_t number = (order(a) < order(b)) != is_max ? a : b;
   return a_nan ? (b_nan ? 0x7FFFFFFF : b) : b_nan ? a : number;
@@ -346,6 +365,8 @@ void decode_selection(Decoder& decoder, const Instruction& instruction, Words& w
   const std::string& name = words.name();
   SelectDetails one{.format = format_of(type), .pair = is_pair(type)};
   one.ftz = words.take("ftz");
+  const bool may_flush = type == Type::f32 || type == Type::f16 || type == Type::f16x2;
+  if (one.ftz && (!may_flush || name == "copysign")) decoder.refuse("with .ftz");
   one.is_max = name == "max";
   one.absolute = name == "abs";
   one.negates = name == "neg";
@@ -357,11 +378,17 @@ void decode_selection(Decoder& decoder, const Instruction& instruction, Words& w
       one.xor_sign = true;
     }
     one.three = instruction.operands.size() == 4 && type == Type::f32;
+    if (one.three && decoder.target() < Target::sm_100) decoder.refuse("of three numbers before sm_100");
+    if ((one.propagates_nan || one.xor_sign) && type == Type::f64) decoder.refuse("with these modifiers");
   }
   const size_t sources = one.absolute || one.negates ? 1 : one.three ? 3 : 2;
   decoder.require_operands(instruction, sources + 1, sources + 1);
   uint32_t slots[3] = {};
   for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
+  // min and max of two NaNs return the second.
+  if (type == Type::f64 && sources == 2 && !one.copies_sign &&
+      decoder.comes_later(instruction.operands[1], instruction.operands[2]))
+    std::swap(slots[0], slots[1]);
   const uint32_t d = decoder.write(instruction.operands[0], type);
   Run run = type == Type::f64 ? run_selected<uint64_t> : run_selected<uint32_t>;
   const bool plain =
@@ -571,19 +598,20 @@ void decode_named(Decoder& decoder, const Instruction& instruction, Words& words
   decode_float(decoder, instruction, words, *type);
 }
 
+using namespace type_sets;
 constexpr auto float_rows = std::to_array<Opcode>({
-    {"fma", decode_named},
-    {"rcp", decode_named},
-    {"sqrt", decode_named},
-    {"rsqrt", decode_named},
-    {"ex2", decode_named},
-    {"lg2", decode_named},
-    {"sin", decode_named},
-    {"cos", decode_named},
-    {"tanh", decode_named},
-    {"copysign", decode_named},
-    {"testp", decode_testp},
-    {"cvt", decode_cvt},
+    {.name = "fma", .decode = decode_named, .types = sums_of_floats},
+    {.name = "rcp", .decode = decode_named, .types = singles},
+    {.name = "sqrt", .decode = decode_named, .types = singles},
+    {.name = "rsqrt", .decode = decode_named, .types = singles},
+    {.name = "ex2", .decode = decode_named, .types = floats},
+    {.name = "lg2", .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = "sin", .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = "cos", .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = "tanh", .decode = decode_named, .types = floats},
+    {.name = "copysign", .decode = decode_named, .types = singles},
+    {.name = "testp", .decode = decode_testp},
+    {.name = "cvt", .decode = decode_cvt},
 });
 
 }  // namespace
@@ -638,7 +666,9 @@ void decode_float_compare(Decoder& decoder, const Instruction& instruction, Word
   decoder.require_operands(instruction, combine.empty() ? 3 : 4, combine.empty() ? 3 : 4);
   const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair;
-  if (one.pair != has_two && one.pair) decoder.refuse("of pairs with one result");
+  if (one.pair && !has_two) decoder.refuse("of pairs with one result");
+  if (has_two && !one.pair && (type == Type::f16 || type == Type::bf16))
+    decoder.refuse("of one number with two results");
   const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type);
   const uint32_t c = combine.empty() ? 0 : decoder.read_mask(instruction.operands[3]);
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),

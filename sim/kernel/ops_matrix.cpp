@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "../instruction/family.hpp"
+#include "bitmma/core/bits.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/prepared.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -54,9 +55,12 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   for (int lane = 0; lane < rows; ++lane) {
     row_of[lane] = locate(warp, op, lane, one.address, 16, one.move.store ? AccessKind::write : AccessKind::read,
                           one.move.store ? stored[static_cast<size_t>(lane)].data() : nullptr);
-    if (one.move.store) std::memcpy(row_of[lane], stored[static_cast<size_t>(lane)].data(), 16);
   }
-  if (one.move.store) return;
+  if (one.move.store) {
+    write_lanes(warp, op, static_cast<Mask>(low_mask(rows)), std::span<uint8_t* const, lanes>(row_of),
+                stored.front().data(), 16, 16);
+    return;
+  }
   size_t at = 0;
   for (const uint32_t slot : one.slots) {
     auto* words = warp.lanes_of<uint32_t>(slot);
@@ -322,16 +326,17 @@ void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words
   if (what.empty() || !words.take("sync") || !words.take("aligned")) decoder.refuse("not supported");
   const bool waits = what == "wait_group";
   decoder.require_operands(instruction, waits ? 1 : 0, waits ? 1 : 0);
-  if (waits && instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is not constant");
+  if (waits && (instruction.operands[0].kind != Kind::integer || instruction.operands[0].value > INT32_MAX))
+    decoder.refuse("with a number that is not constant, or negative");
   Op& op = decoder.emit(waits ? wait_group : what == "fence" ? nothing : commit_group);
   if (waits) op.immediate = static_cast<int64_t>(instruction.operands[0].value);
 }
 
 constexpr auto matrix_rows = std::to_array<Opcode>({
-    {"ldmatrix", decode_matrix_move},
-    {"stmatrix", decode_matrix_move},
-    {"mma", decode_mma},
-    {"wgmma", decode_wgmma},
+    {"ldmatrix", decode_matrix_move, acts},
+    {"stmatrix", decode_matrix_move, acts},
+    {"mma", decode_mma, acts},
+    {"wgmma", decode_wgmma, acts},
 });
 
 }  // namespace
@@ -349,9 +354,8 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
 
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
   std::vector<uint32_t> slots;
-  const std::vector<Operand> single{operand};
   const Type type = wide ? Type::b64 : Type::b32;
-  for (const Operand& reg : operand.kind == Kind::vector ? operand.elements : single)
+  for (const Operand& reg : parts_of(operand))
     slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
   return slots;
 }

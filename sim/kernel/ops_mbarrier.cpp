@@ -114,9 +114,14 @@ void run_pending_count(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void take_orders(Words& words) {
-  for (const std::string_view word : {"relaxed", "acquire", "release", "cta", "cluster", "noComplete"})
-    words.take(word);
+/// Orders and scopes, which change no value here; a scope follows an order. PTX ISA, mbarrier.
+void take_orders(const Decoder& decoder, Words& words, bool arrives, bool waits, bool counts_bytes) {
+  std::string_view order = words.take_one({"relaxed"});
+  if (order.empty() && arrives) order = words.take_one({"release"});
+  if (order.empty() && waits) order = words.take_one({"acquire"});
+  const bool has_scope = !words.take_one({"cta", "cluster"}).empty();
+  if (has_scope != !order.empty() || (!order.empty() && !arrives && !waits && !counts_bytes))
+    decoder.refuse("with an order without a scope, or a scope without an order");
 }
 
 Space space_of_mbarrier(Words& words) {
@@ -133,8 +138,10 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
       {"init", "inval", "arrive_drop", "arrive", "test_wait", "try_wait", "pending_count", "complete_tx", "expect_tx"});
   one.with_tx = words.take("expect_tx");
   one.parity = words.take("parity");
-  take_orders(words);
-  const Space space = space_of_mbarrier(words);
+  const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
+  const bool is_remote = std::ranges::find(instruction.words, "shared::cluster") != instruction.words.end();
+  const bool is_incomplete = arrives && words.take("noComplete");
+  take_orders(decoder, words, arrives, waits, what == "expect_tx" || what == "complete_tx");
   if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");
   if (what == "pending_count") {
     decoder.require_operands(instruction, 2, 2);
@@ -143,17 +150,22 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
     op.d = d, op.a = a;
     return;
   }
-  const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
+  const Space space = space_of_mbarrier(words);
+  if (waits && is_remote) decoder.refuse("of another block");
   // arrive may omit its result.
   const size_t at = waits || (arrives && !operands.empty() && operands[0].kind != Kind::address) ? 1 : 0;
-  decoder.require_operands(instruction, at + 1, at + (waits ? 3 : 2));
+  // PTX ISA, mbarrier: only try_wait has a time limit, inval has no number, and an arrival at another block no result.
+  decoder.require_operands(instruction, at + 1, at + (what == "try_wait" ? 3 : what == "inval" ? 1 : 2));
+  if (arrives && is_remote && at == 1 && operands[0].kind != Kind::sink)
+    decoder.refuse("with a result of another block");
   one.address = address_of(decoder, operands[at], space);
   uint32_t b = 0, d = Op::no_slot;
   if (operands.size() > at + 1) {
     one.has_count = true;
     b = decoder.read(operands[at + 1], waits && !one.parity ? Type::b64 : Type::b32);
   }
-  const bool needs_number = waits || one.with_tx || what == "init" || what == "expect_tx" || what == "complete_tx";
+  const bool needs_number =
+      waits || is_incomplete || one.with_tx || what == "init" || what == "expect_tx" || what == "complete_tx";
   if (needs_number && !one.has_count) decoder.refuse("without its number");
   if (waits) d = decoder.write_mask(operands[0]);
   else if (at == 1 && operands[0].kind != Kind::sink) d = decoder.write(operands[0], Type::b64);
@@ -180,7 +192,7 @@ void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
   if (op.flag) run_mbarrier(warp, op, mask);
 }
 
-constexpr auto mbarrier_rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier}});
+constexpr auto mbarrier_rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier, acts}});
 
 }  // namespace
 

@@ -2,12 +2,14 @@
 // Loads, stores, addresses, atomics, cp.async copies and fences.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/formats/ieee.hpp"
 #include "decode.hpp"
 #include "lanes.hpp"
+#include "matrix.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -48,12 +50,15 @@ void load(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+constexpr size_t most_bytes = 32;  // of one access
+
 void store(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MemoryDetails*>(op.details);
   const int total = one.bytes * static_cast<int>(one.parts.size());
+  std::array<std::array<uint8_t, most_bytes>, lanes> data;
+  std::array<uint8_t*, lanes> places;
   for_each_lane(mask, [&](int lane) {
-    std::array<uint8_t, 64> data;
-    uint8_t* to = data.data();
+    uint8_t* to = data[static_cast<size_t>(lane)].data();
     for (const Part& part : one.parts) {
       if (one.bytes == 16) {
         std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
@@ -64,9 +69,10 @@ void store(Warp& warp, const Op& op, Mask mask) {
       }
       to += one.bytes;
     }
-    std::memcpy(locate(warp, op, lane, one.address, total, AccessKind::write, data.data()), data.data(),
-                static_cast<size_t>(total));
+    places[static_cast<size_t>(lane)] =
+        locate(warp, op, lane, one.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
   });
+  write_lanes(warp, op, mask, places, data.front().data(), most_bytes, static_cast<size_t>(total));
 }
 
 Space space_of(Words& words) {
@@ -81,68 +87,68 @@ Space space_of(Words& words) {
   return Space::generic;
 }
 
-/// Hints and orders that change no value here: the warps of a block run one after another, and blocks share memory.
-void take_hints(Words& words) {
-  for (const std::string_view hint : {"weak",
-                                      "volatile",
-                                      "relaxed",
-                                      "acquire",
-                                      "release",
-                                      "acq_rel",
-                                      "mmio",
-                                      "cta",
-                                      "cluster",
-                                      "gpu",
-                                      "sys",
-                                      "ca",
-                                      "cg",
-                                      "cs",
-                                      "lu",
-                                      "cv",
-                                      "wb",
-                                      "wt",
-                                      "nc",
-                                      "L1::evict_normal",
-                                      "L1::evict_unchanged",
-                                      "L1::evict_first",
-                                      "L1::evict_last",
-                                      "L1::no_allocate",
-                                      "L2::evict_normal",
-                                      "L2::evict_first",
-                                      "L2::evict_last",
-                                      "L2::cache_hint",
-                                      "L2::64B",
-                                      "L2::128B",
-                                      "L2::256B"})
-    words.take(hint);
+/// Hints that change no value.
+void take_hints(Words& words, bool is_store) {
+  if (is_store) words.take_one({"wb", "cg", "cs", "wt"});
+  else words.take_one({"ca", "cg", "cs", "lu", "cv"});
+  words.take_one({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"});
+  words.take_one({"L2::evict_normal", "L2::evict_first", "L2::evict_last"});
+  words.take("L2::cache_hint");
+  if (!is_store) words.take_one({"L2::64B", "L2::128B", "L2::256B"});
+}
+
+/// Orders change no value here: the warps of a block run one after another, and blocks share memory. Refuses orders
+/// that PTX does not have (PTX ISA, ld and st).
+void take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
+  const std::string_view order = words.take_one({"weak", "volatile", "relaxed", is_store ? "release" : "acquire"});
+  words.take("mmio");
+  const bool has_scope = !words.take_one({"cta", "cluster", "gpu", "sys"}).empty();
+  const bool needs_scope = order == "relaxed" || order == "acquire" || order == "release";
+  if (has_scope != needs_scope) decoder.refuse("with a scope but no order, or without its scope");
+  const bool is_ordered = needs_scope || order == "volatile";
+  if (is_ordered && space != Space::generic && space != Space::global && space != Space::shared)
+    decoder.refuse(fmt::format("ordered in .{}", print(space)));
+}
+
+/// PTX ISA, ld: the types of memory; the packed and narrow floating-point types are those of registers alone.
+bool is_memory_type(Type type) {
+  return type == Type::f32 || type == Type::f64 || (info(type).kind != TypeClass::floating && type != Type::pred);
+}
+
+/// The number of elements: .v2, .v4 or .v8.
+size_t take_vector(Words& words) {
+  for (const size_t count : {2, 4, 8}) {
+    if (words.take(fmt::format("v{}", count))) return count;
+  }
+  return 1;
 }
 
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool is_store = words.name() == "st";
   if (is_store && words.take("async")) return decode_async_store(decoder, instruction, words);
-  const bool has_hint = [&] {
-    bool found = false;
-    for (const std::string& word : instruction.words) found = found || word == "L2::cache_hint";
-    return found;
-  }();
-  take_hints(words);
+  const bool has_hint = std::ranges::find(instruction.words, "L2::cache_hint") != instruction.words.end();
   MemoryDetails one;
   const Space space = space_of(words);
-  size_t count = 1;
-  if (words.take("v2")) count = 2;
-  else if (words.take("v4")) count = 4;
-  else if (words.take("v8")) count = 8;
+  take_order(decoder, words, is_store, space);
+  take_hints(words, is_store);
+  if (!is_store && words.take("nc") && space != Space::global) decoder.refuse("with .nc but without .global");
+  if (words.name() == "ldu" && space != Space::global && space != Space::generic) decoder.refuse("there");
+  const size_t count = take_vector(words);
   const auto type = words.take_type();
-  if (!type || *type == Type::pred) decoder.refuse("without a type");
+  if (!type || !is_memory_type(*type)) decoder.refuse("without a type that memory holds");
   one.type = *type;
   one.bytes = bytes_of(*type);
+  const size_t total = static_cast<size_t>(one.bytes) * count;
+  // PTX ISA, ld and st: vectors have up to 128 bits; since sm_100 256, of 32-bit or 64-bit elements in global memory.
+  const bool is_long = total == most_bytes && (one.bytes == 4 || one.bytes == 8) &&
+                       has_tensor_memory(decoder.target()) && (space == Space::global || space == Space::generic);
+  if (count > 1 && (one.bytes == 16 || (total > 16 && !is_long))) decoder.refuse("with a vector of this size");
   const size_t operands = has_hint ? 3 : 2;
   decoder.require_operands(instruction, operands, operands);
   const Operand& address = instruction.operands[is_store ? 0 : 1];
   const Operand& data = instruction.operands[is_store ? 1 : 0];
   one.address = address_of(decoder, address, space);
-  const std::vector<Operand> single{data};
-  const std::vector<Operand>& registers = data.kind == Kind::vector ? data.elements : single;
+  const std::span<const Operand> registers = parts_of(data);
   if (registers.size() != count) decoder.refuse("with a vector of another size");
   for (const Operand& reg : registers) {
     Part part;
@@ -159,17 +165,108 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   op.details = details;
 }
 
-void decode_nothing(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
-  decoder.emit(nothing);
+// --- instructions that change no value here, and fences
+
+/// The words that an opcode may have behind its first; alternatives by '|', an empty one where the word may be absent.
+using Grammar = std::initializer_list<std::string_view>;
+
+bool matches(std::span<const std::string> words, std::span<const std::string_view> grammar) {
+  if (grammar.empty()) return words.empty();
+  for (std::string_view rest = grammar.front();;) {
+    const size_t end = std::min(rest.find('|'), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    if (word.empty() && matches(words, grammar.subspan(1))) return true;
+    if (!word.empty() && !words.empty() && words.front() == word && matches(words.subspan(1), grammar.subspan(1)))
+      return true;
+    if (end == rest.size()) return false;
+    rest = rest.substr(end + 1);
+  }
 }
+
+/// An operand of an instruction that changes no value: an address, a number in a range, or any operand of a type.
+struct IgnoredOperand {
+  enum class Kind : uint8_t { address, number, word } kind = Kind::address;
+  uint64_t least = 0, most = 0, multiple = 1;
+};
+constexpr IgnoredOperand address_operand{};
+constexpr IgnoredOperand word_operand{.kind = IgnoredOperand::Kind::word};
+constexpr IgnoredOperand number_from(uint64_t least, uint64_t most, uint64_t multiple = 1) {
+  return {.kind = IgnoredOperand::Kind::number, .least = least, .most = most, .multiple = multiple};
+}
+
+struct IgnoredForm {
+  std::array<std::string_view, 6> words = {};  // the first is the name
+  std::array<IgnoredOperand, 2> operands = {};
+  size_t operand_count = 0;
+  bool fences_async = false;
+};
+
+constexpr std::string_view scopes = "cta|cluster|gpu|sys";
+// PTX ISA, sections of these instructions.
+constexpr auto ignored_forms = std::to_array<IgnoredForm>({
+    {.words = {"fence", "|sc|acq_rel|acquire|release", scopes}},
+    {.words = {"fence", "acquire", "sync_restrict::shared::cluster", "cluster"}},
+    {.words = {"fence", "release", "sync_restrict::shared::cta", "cluster"}},
+    {.words = {"fence", "mbarrier_init", "release", "cluster"}},
+    {.words = {"fence", "proxy", "alias"}},
+    {.words = {"fence", "proxy", "async", "|global|shared::cta|shared::cluster"}, .fences_async = true},
+    {.words = {"fence", "proxy", "async::generic", "acquire", "sync_restrict::shared::cluster", "cluster"},
+     .fences_async = true},
+    {.words = {"fence", "proxy", "async::generic", "release", "sync_restrict::shared::cta", "cluster"},
+     .fences_async = true},
+    {.words = {"fence", "proxy", "tensormap::generic", "release", scopes}},
+    {.words = {"fence", "proxy", "tensormap::generic", "acquire", scopes},
+     .operands = {address_operand, number_from(128, 128)},
+     .operand_count = 2},
+    {.words = {"membar", "cta|gl|sys"}},
+    {.words = {"membar", "proxy", "alias"}},
+    {.words = {"membar", "proxy", "async", "|global|shared::cta|shared::cluster"}, .fences_async = true},
+    {.words = {"prefetch", "|global|local", "L1|L2"}, .operands = {address_operand}, .operand_count = 1},
+    {.words = {"prefetch", "global", "L2::evict_last|L2::evict_normal"},
+     .operands = {address_operand},
+     .operand_count = 1},
+    {.words = {"prefetch", "|const|param", "tensormap"}, .operands = {address_operand}, .operand_count = 1},
+    {.words = {"prefetchu", "L1"}, .operands = {address_operand}, .operand_count = 1},
+    {.words = {"discard", "|global", "L2"}, .operands = {address_operand, number_from(128, 128)}, .operand_count = 2},
+    {.words = {"applypriority", "|global", "L2::evict_normal"},
+     .operands = {address_operand, number_from(128, 128)},
+     .operand_count = 2},
+    {.words = {"nanosleep", "u32"}, .operands = {word_operand}, .operand_count = 1},
+    {.words = {"griddepcontrol", "launch_dependents|wait"}},
+    {.words = {"setmaxnreg", "inc|dec", "sync", "aligned", "u32"},
+     .operands = {number_from(24, 256, 8)},
+     .operand_count = 1},
+    {.words = {"pmevent"}, .operands = {number_from(0, 15)}, .operand_count = 1},
+    {.words = {"pmevent", "mask"}, .operands = {number_from(0, 0xFFFF)}, .operand_count = 1},
+});
 
 void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
 
-void decode_fence(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const bool is_async = words.take("proxy") && (words.take("async") || words.take("async::generic"));
-  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
-  decoder.emit(is_async ? fence_proxy : nothing);
+void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const auto grammar_of = [](const IgnoredForm& form) {
+    return std::span(form.words).first(static_cast<size_t>(std::ranges::find(form.words, "") - form.words.begin()));
+  };
+  const auto form = std::ranges::find_if(
+      ignored_forms, [&](const IgnoredForm& row) { return matches(instruction.words, grammar_of(row)); });
+  if (form == ignored_forms.end()) decoder.refuse("not a form that PTX has");
+  decoder.require_operands(instruction, form->operand_count, form->operand_count);
+  for (size_t i = 0; i < form->operand_count; ++i) {
+    const IgnoredOperand& rule = form->operands[i];
+    const Operand& operand = instruction.operands[i];
+    switch (rule.kind) {
+      case IgnoredOperand::Kind::address:
+        if (operand.kind != Kind::address) decoder.refuse("without an address in brackets");
+        break;
+      case IgnoredOperand::Kind::number:
+        if (operand.kind != Kind::integer || operand.value < rule.least || operand.value > rule.most ||
+            operand.value % rule.multiple != 0)
+          decoder.refuse(fmt::format("without a number from {} to {}", rule.least, rule.most));
+        break;
+      case IgnoredOperand::Kind::word: decoder.read(operand, Type::u32); break;
+    }
+  }
+  for (const std::string& word : instruction.words) words.take(word);
+  decoder.emit(form->fences_async ? fence_proxy : nothing);
 }
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
@@ -179,6 +276,7 @@ void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words)
   const Space space = space_of(words);
   const auto type = words.take_type();
   if (type != Type::u64) decoder.refuse("of another type than .u64");
+  if (space == Space::generic) decoder.refuse("without a space");
   decoder.require_operands(instruction, 2, 2);
   uint64_t window = 0;
   switch (space) {
@@ -211,6 +309,7 @@ void isspacep(Warp& warp, const Op& op, Mask mask) {
 void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool in_cluster = words.take("shared::cluster");
   const Space space = in_cluster ? Space::shared : space_of(words);
+  if (space == Space::generic) decoder.refuse("without a space");
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::u64), d = decoder.write_mask(instruction.operands[0]);
   Op& op = decoder.emit(isspacep);
@@ -297,12 +396,28 @@ struct AtomicDetails {
   std::optional<Address> barrier = {};   // of red.async
 };
 
+/// atom.exch and atom.cas of 128 bits.
+void run_wide_atomic(Warp& warp, const Op& op, Mask mask) {
+  const auto& one = *static_cast<const AtomicDetails*>(op.details);
+  const auto word = [&](uint32_t slot, int lane) { return warp.lanes_of<uint64_t>(slot) + 2 * lane; };
+  for_each_lane(mask, [&](int lane) {
+    uint8_t* const at = locate(warp, op, lane, one.address, 16, AccessKind::atomic);
+    std::array<uint64_t, 2> old, next;
+    std::memcpy(old.data(), at, 16);
+    const bool stores = one.what == Atomic::exch || std::memcmp(old.data(), word(one.b.front(), lane), 16) == 0;
+    std::memcpy(next.data(), word(one.what == Atomic::exch ? one.b.front() : op.c, lane), 16);
+    if (stores) std::memcpy(at, next.data(), 16);
+    std::memcpy(word(one.d.front(), lane), old.data(), 16);
+  });
+}
+
 void run_atomic(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const AtomicDetails*>(op.details);
   const int bytes = bytes_of(one.type), total = bytes * static_cast<int>(one.b.size());
   const auto word = [&](uint32_t slot, int lane) -> uint64_t {
     return bytes == 8 ? warp.lanes_of<const uint64_t>(slot)[lane] : warp.lanes_of<const uint32_t>(slot)[lane];
   };
+  if (bytes == 16) return run_wide_atomic(warp, op, mask);
   for_each_lane(mask, [&](int lane) {
     const uint64_t address = one.address.of(warp, lane);
     const bool is_shared = one.address.space == Space::shared ||
@@ -327,6 +442,34 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+/// PTX ISA, atom, red and red.async: the types of each operation.
+bool is_atomic_type(Atomic what, Type type, bool returns, bool is_async) {
+  using enum Type;
+  const auto is = [&](std::initializer_list<Type> types) { return std::ranges::find(types, type) != types.end(); };
+  switch (what) {
+    case Atomic::add:
+      return is({u32, s32, u64}) || (!is_async && is({f32, f64, f16, bf16, f16x2, bf16x2})) ||
+             (is_async && type == s64);
+    case Atomic::min:
+    case Atomic::max: return is({u32, s32}) || (!is_async && is({u64, s64}));
+    case Atomic::inc:
+    case Atomic::dec: return type == u32;
+    case Atomic::and_:
+    case Atomic::or_:
+    case Atomic::xor_: return type == b32 || (!is_async && type == b64);
+    case Atomic::exch: return returns && is({b32, b64, b128});
+    default: return returns && is({b16, b32, b64, b128});
+  }
+}
+
+/// PTX ISA, atom and red: vectors of floating-point sums, and of min and max of 16-bit types, in global memory.
+bool is_vector_atomic(Atomic what, Type type, size_t count) {
+  const int bytes = bytes_of(type);
+  if (!is_floating(type) || type == Type::f64 || static_cast<size_t>(bytes) * count > 16 || (count == 8 && bytes != 2))
+    return false;
+  return what == Atomic::add || ((what == Atomic::min || what == Atomic::max) && type != Type::f32);
+}
+
 void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
   AtomicDetails one;
   one.returns = words.name() == "atom";
@@ -338,32 +481,29 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
     words.take(word);
   const Space space = space_of(words);
   if (space == Space::param || space == Space::constant || space == Space::local) decoder.refuse("there");
-  size_t count = 1;
-  if (words.take("v2")) count = 2;
-  else if (words.take("v4")) count = 4;
-  else if (words.take("v8")) count = 8;
+  const size_t count = take_vector(words);
   const auto type = words.take_type();
   if (!type) decoder.refuse("without a type");
   one.type = *type;
   const auto what = take_atomic(words);
   if (!what) decoder.refuse("without an operation");
   one.what = *what;
-  const bool floating = is_floating(*type);
-  if (floating && one.what != Atomic::add && one.what != Atomic::exch && one.what != Atomic::cas)
-    decoder.refuse("of this type");
-  words.take("noftz");
-  if (one.what == Atomic::cas && bytes_of(*type) == 16) decoder.refuse("of 128 bits");
+  const bool floating = is_floating(*type), has_noftz = words.take("noftz");
+  if (!is_atomic_type(one.what, *type, one.returns, is_async)) decoder.refuse("of this type");
+  // PTX ISA, atom: 16-bit floating-point sums need .noftz, others have none.
+  if (has_noftz != (floating && *type != Type::f32 && *type != Type::f64)) decoder.refuse("with or without .noftz");
+  if (count > 1 && (space != Space::global || !is_vector_atomic(one.what, *type, count)))
+    decoder.refuse("of this vector");
   const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1) + (is_async ? 1 : 0);
   decoder.require_operands(instruction, operands, operands);
   const size_t first = one.returns ? 1 : 0;
   one.address = address_of(decoder, instruction.operands[first], space);
   const auto slots = [&](const Operand& operand, bool writes) {
-    std::vector<uint32_t> found_slots;
-    const std::vector<Operand> single{operand};
-    for (const Operand& reg : operand.kind == Kind::vector ? operand.elements : single)
-      found_slots.push_back(writes ? decoder.write(reg, *type) : decoder.read(reg, *type));
-    if (found_slots.size() != count) decoder.refuse("with a vector of another size");
-    return found_slots;
+    std::vector<uint32_t> of_parts;
+    for (const Operand& reg : parts_of(operand))
+      of_parts.push_back(writes ? decoder.write(reg, *type) : decoder.read(reg, *type));
+    if (of_parts.size() != count) decoder.refuse("with a vector of another size");
+    return of_parts;
   };
   one.b = slots(instruction.operands[first + 1], false);
   const uint32_t c = one.what == Atomic::cas ? decoder.read(instruction.operands[first + 2], *type) : Op::no_slot;
@@ -446,15 +586,17 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take("bulk")) return decode_bulk_copy(decoder, instruction, words);
   if (words.take("mbarrier")) return decode_copy_arrives(decoder, instruction, words);
   if (words.take("commit_group")) {
+    decoder.require_operands(instruction, 0, 0);
     decoder.emit(commit_copies);
     return;
   }
   const bool all = words.take("wait_all");
   if (all || words.take("wait_group")) {
     int64_t left = 0;
+    decoder.require_operands(instruction, all ? 0 : 1, all ? 0 : 1);
     if (!all) {
-      decoder.require_operands(instruction, 1, 1);
-      if (instruction.operands[0].kind != Kind::integer) decoder.refuse("with a number that is not constant");
+      if (instruction.operands[0].kind != Kind::integer || instruction.operands[0].value > INT32_MAX)
+        decoder.refuse("with a number that is not constant, or negative");
       left = static_cast<int64_t>(instruction.operands[0].value);
     }
     Op& op = decoder.emit(wait_for_copies);
@@ -462,16 +604,19 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
     op.flag = all;
     return;
   }
-  if (words.take_one({"ca", "cg"}).empty()) decoder.refuse("not supported");
+  const std::string_view cache = words.take_one({"ca", "cg"});
+  if (cache.empty()) decoder.refuse("not supported");
   if (!words.take("shared") && !words.take("shared::cta")) decoder.refuse("with another destination");
-  words.take("global");
+  if (!words.take("global")) decoder.refuse("with another source");
   for (const std::string_view hint : {"L2::64B", "L2::128B", "L2::256B"}) words.take(hint);
   const bool has_policy = words.take("L2::cache_hint");
   const size_t count = instruction.operands.size() - (has_policy ? 1 : 0);
   decoder.require_operands(instruction, 3, 5);
   if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is not constant");
   CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
-  if (one.bytes != 4 && one.bytes != 8 && one.bytes != 16) decoder.refuse("of another size than 4, 8 and 16");
+  if (one.bytes != 16 && (cache == "cg" || (one.bytes != 4 && one.bytes != 8)))
+    decoder.refuse("of another size than 4, 8 and 16, and with .cg 16");
+  if (count > 4) decoder.refuse("with too many operands");
   one.to = address_of(decoder, instruction.operands[0], Space::shared);
   one.from = address_of(decoder, instruction.operands[1], Space::global);
   if (!one.from.wide) decoder.refuse("with a global address of 32 bits");
@@ -480,6 +625,8 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
     const Operand& last = instruction.operands[3];
     const bool is_mask = last.kind == Kind::reg && decoder.type_of(last) == Type::pred;
     one.has_predicate = is_mask, one.has_size = !is_mask;
+    if (last.kind == Kind::integer && last.value > static_cast<uint64_t>(one.bytes))
+      decoder.refuse("with a source that is longer than the copy");
     c = is_mask ? decoder.read_mask(last) : decoder.read(last, Type::u32);
   }
   const auto* details = decoder.keep(one);
@@ -488,35 +635,35 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   op.c = c;
 }
 
+/// A cache policy, which changes no value. PTX ISA, createpolicy.
 void decode_policy(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
-  decoder.require_operands(instruction, 1, 3);
+  constexpr std::string_view primary = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged",
+                             secondary = "|L2::evict_first|L2::evict_unchanged";
+  const std::span<const std::string> given(instruction.words);
+  const auto is_form = [&](Grammar grammar) { return matches(given.subspan(1), std::span(grammar)); };
+  const bool is_fractional = is_form({"fractional", primary, secondary, "b64"}),
+             is_range = is_form({"range", "|global", primary, secondary, "b64"}),
+             is_cvt = is_form({"cvt", "L2", "b64"});
+  if (!is_fractional && !is_range && !is_cvt) decoder.refuse("not a form that PTX has");
+  for (const std::string& word : instruction.words) words.take(word);
+  const size_t least = is_range ? 4 : is_cvt ? 2 : 1, most = is_range ? 4 : 2;
+  decoder.require_operands(instruction, least, most);
   const uint32_t d = decoder.write(instruction.operands[0], Type::b64), zero = decoder.constant(0, 8);
   Op& op = decoder.emit(map<add_64>);
   op.d = d, op.a = zero, op.b = zero;
 }
 
 constexpr auto memory_rows = std::to_array<Opcode>({
-    {"ld", decode_access},
-    {"ldu", decode_access},
-    {"st", decode_access},
-    {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},
-    {"atom", decode_atomic},
-    {"red", decode_atomic},
-    {"cp", decode_cp},
-    {"membar", decode_nothing},
-    {"fence", decode_fence},
-    {"prefetch", decode_nothing},
-    {"prefetchu", decode_nothing},
-    {"discard", decode_nothing},
-    {"applypriority", decode_nothing},
-    {"nanosleep", decode_nothing},
-    {"griddepcontrol", decode_nothing},
-    {"setmaxnreg", decode_nothing},
-    {"pmevent", decode_nothing},
-    {"createpolicy", decode_policy},
-    {"mapa", decode_mapa},
+    {"ld", decode_access, acts},          {"ldu", decode_access, acts},
+    {"st", decode_access, acts},          {"cvta", decode_cvta},
+    {"isspacep", decode_isspacep},        {"atom", decode_atomic, acts},
+    {"red", decode_atomic, acts},         {"cp", decode_cp, acts},
+    {"membar", decode_ignored, acts},     {"fence", decode_ignored, acts},
+    {"prefetch", decode_ignored, acts},   {"prefetchu", decode_ignored, acts},
+    {"discard", decode_ignored, acts},    {"applypriority", decode_ignored, acts},
+    {"nanosleep", decode_ignored, acts},  {"griddepcontrol", decode_ignored, acts},
+    {"setmaxnreg", decode_ignored, acts}, {"pmevent", decode_ignored, acts},
+    {"createpolicy", decode_policy},      {"mapa", decode_mapa},
     {"getctarank", decode_getctarank},
 });
 

@@ -325,7 +325,7 @@ void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& wor
   decoder.emit(nothing);
 }
 
-constexpr auto tcgen05_rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05}});
+constexpr auto tcgen05_rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05, acts}});
 
 }  // namespace
 

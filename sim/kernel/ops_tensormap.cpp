@@ -190,7 +190,7 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   op.b = b;
 }
 
-constexpr auto tensormap_rows = std::to_array<Opcode>({{"tensormap", decode_tensormap}});
+constexpr auto tensormap_rows = std::to_array<Opcode>({{"tensormap", decode_tensormap, acts}});
 
 }  // namespace
 

@@ -19,8 +19,9 @@ void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.target = instruction.operands[0].target;
 }
 
-void decode_leave(Decoder& decoder, const Instruction&, Words& words) {
-  words.take("uni");
+void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words) {
+  decoder.require_operands(instruction, 0, 0);
+  if (words.name() == "ret") words.take("uni");
   Op& op = decoder.emit(nullptr);
   op.control = Control::leave;
 }
@@ -28,7 +29,10 @@ void decode_leave(Decoder& decoder, const Instruction&, Words& words) {
 void run_trap(Warp&, const Op& op, Mask mask) {
   fault(ViolationCode::kernel_trap, __builtin_ctz(mask), op.flag ? "a failed assertion" : "trap", "a kernel that ends");
 }
-void decode_trap(Decoder& decoder, const Instruction&, Words&) { decoder.emit(run_trap); }
+void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
+  decoder.require_operands(instruction, 0, 0);
+  decoder.emit(run_trap);
+}
 
 /// Calls of functions that the module defines are inlined before decoding.
 void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
@@ -48,8 +52,9 @@ void decode_call(Decoder& decoder, const Instruction& instruction, Words& words)
 
 void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take("cta");
-  words.take("aligned");
-  if (words.take("warp")) {
+  // "bar" is aligned by itself; "barrier" may say so.
+  if (words.name() == "barrier") words.take("aligned");
+  if (words.name() == "bar" && words.take("warp")) {
     if (!words.take("sync")) decoder.refuse("without .sync");
     decoder.require_operands(instruction, 1, 1);
     const uint32_t members = decoder.read(instruction.operands[0], Type::b32);
@@ -58,9 +63,10 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     op.e = members;
     return;
   }
-  if (words.take("cluster")) {
+  if (words.name() == "barrier" && words.take("cluster")) {
     const std::string_view what = words.take_one({"arrive", "wait"});
-    for (const std::string_view order : {"release", "relaxed", "acquire"}) words.take(order);
+    if (what == "arrive") words.take_one({"release", "relaxed"});
+    if (what == "wait") words.take("acquire");
     if (what.empty()) decoder.refuse("without .arrive or .wait");
     decoder.require_operands(instruction, 0, 0);
     Op& op = decoder.emit(nullptr);
@@ -77,8 +83,7 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     const std::string_view what = words.take_one({"popc", "and", "or"});
     if (what.empty()) decoder.refuse("without .popc, .and or .or");
     one.reduction = what == "popc" ? 0 : what == "and" ? 1 : 2;
-    const auto type = words.take_type();
-    if (!type) decoder.refuse("without a type");
+    if (words.take_type() != (what == "popc" ? Type::u32 : Type::pred)) decoder.refuse("of another type");
     decoder.require_operands(instruction, 3, 4);
     d = what == "popc" ? decoder.write(operands[0], Type::u32) : decoder.write_mask(operands[0]);
     predicate = decoder.read_mask(operands.back());
@@ -92,8 +97,14 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     decoder.refuse("without .sync, .arrive or .red");
   }
   const size_t end = operands.size() - (one.kind == BarrierKind::reduce ? 1 : 0);
+  const auto require_number = [&](const Operand& operand, uint64_t most, uint64_t multiple) {
+    if (operand.kind == Kind::integer && (operand.value > most || operand.value % multiple != 0))
+      decoder.refuse(fmt::format("of {}", static_cast<int64_t>(operand.value)));
+  };
+  require_number(operands[next], 15, 1);
   one.id = decoder.read(operands[next], Type::u32);
   if (next + 1 < end) {
+    require_number(operands[next + 1], 1024, lanes);
     one.has_count = true;
     one.count = decoder.read(operands[next + 1], Type::u32);
   }
@@ -143,7 +154,7 @@ void decode_shfl(Decoder& decoder, const Instruction& instruction, Words& words)
   if (!words.take("sync")) decoder.refuse("without .sync");
   const std::string_view how = words.take_one({"up", "down", "bfly", "idx"});
   const auto type = words.take_type();
-  if (how.empty() || !type || bytes_of(*type) != 4) decoder.refuse("of another mode or type");
+  if (how.empty() || type != Type::b32) decoder.refuse("of another mode or type");
   decoder.require_operands(instruction, 5, 5);
   const auto& operands = instruction.operands;
   const bool has_two = operands[0].kind == Kind::pair;
@@ -201,7 +212,8 @@ void match(Warp& warp, const Op& op, Mask mask) {
 void decode_match(Decoder& decoder, const Instruction& instruction, Words& words) {
   const std::string_view how = words.take_one({"any", "all"});
   const auto type = words.take_type();
-  if (how.empty() || !words.take("sync") || !type || bytes_of(*type) < 4) decoder.refuse("of another mode or type");
+  if (how.empty() || !words.take("sync") || (type != Type::b32 && type != Type::b64))
+    decoder.refuse("of another mode or type");
   decoder.require_operands(instruction, 3, 3);
   const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair, wide = bytes_of(*type) == 8;
@@ -249,7 +261,8 @@ void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words
   const std::string_view how = words.take_one({"add", "min", "max", "and", "or", "xor"});
   const auto type = words.take_type();
   const bool of_f32 = type == Type::f32 && (how == "min" || how == "max");
-  if (how.empty() || !type || bytes_of(*type) != 4 || (is_floating(*type) && !of_f32))
+  const bool of_bits = how == "and" || how == "or" || how == "xor";
+  if (how.empty() || !type || !(of_f32 || (of_bits ? type == Type::b32 : type == Type::u32 || type == Type::s32)))
     decoder.refuse("of another operation or type");
   decoder.require_operands(instruction, 3, 3);
   if (of_f32) {
@@ -322,23 +335,26 @@ void decode_activemask(Decoder& decoder, const Instruction& instruction, Words& 
   decoder.emit(activemask).d = d;
 }
 
-void decode_brkpt(Decoder& decoder, const Instruction&, Words&) { decoder.emit(nothing); }
+void decode_brkpt(Decoder& decoder, const Instruction& instruction, Words&) {
+  decoder.require_operands(instruction, 0, 0);
+  decoder.emit(nothing);
+}
 
 constexpr auto warp_rows = std::to_array<Opcode>({
-    {"bra", decode_bra},
-    {"ret", decode_leave},
-    {"exit", decode_leave},
-    {"trap", decode_trap},
-    {"call", decode_call},
-    {"brkpt", decode_brkpt},
-    {"bar", decode_bar},
-    {"barrier", decode_bar},
-    {"shfl", decode_shfl},
-    {"vote", decode_vote},
-    {"match", decode_match},
-    {"redux", decode_redux},
-    {"elect", decode_elect},
-    {"activemask", decode_activemask},
+    {"bra", decode_bra, acts},
+    {"ret", decode_leave, acts},
+    {"exit", decode_leave, acts},
+    {"trap", decode_trap, acts},
+    {"call", decode_call, acts},
+    {"brkpt", decode_brkpt, acts},
+    {"bar", decode_bar, acts},
+    {"barrier", decode_bar, acts},
+    {"shfl", decode_shfl, acts},
+    {"vote", decode_vote, acts},
+    {"match", decode_match, acts},
+    {"redux", decode_redux, acts},
+    {"elect", decode_elect, acts},
+    {"activemask", decode_activemask, acts},
     {"movmatrix", decode_movmatrix},
 });
 

@@ -85,6 +85,7 @@ class Executor {
 
   /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault.
   void run(const std::array<int64_t, 3>& id, size_t index) {
+    cluster_.index = index;
     begin(id);
     try {
       run_warps();
@@ -99,7 +100,7 @@ class Executor {
   }
 
   uint64_t thread_instructions() const { return thread_instructions_; }
-  const std::optional<Violation>& early_read() const { return early_read_; }
+  const Warnings& warnings() const { return cluster_.warnings; }
 
  private:
   int instruction_of(const Warp& warp) const {
@@ -362,7 +363,7 @@ class Executor {
   /// Triton relies on it: the first such read is reported, and the kernel continues. Compilers copy, pack and unpack
   /// accumulators with mov before they wait: the destination of such a mov counts as an accumulator too.
   void check_registers(Warp& warp, const Op& op) {
-    if (op.instruction < 0 || !launch_.checks || early_read_) return;
+    if (op.instruction < 0 || !launch_.checks || cluster_.warnings.early_read) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
     const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
     const bool is_copy = one.words[0] == "mov";
@@ -371,22 +372,19 @@ class Executor {
       const uint32_t group = groups[static_cast<size_t>(reg)];
       newest = std::max(newest, group);
       if (is_copy || group <= warp.completed_groups) continue;
-      early_read_ = {.code = ViolationCode::undefined_by_ptx,
-                     .field = print_place(program_, op.instruction),
-                     .seen = fmt::format("{}, an accumulator of a wgmma that may not have finished",
-                                         program_.entry.registers[static_cast<size_t>(reg)].name),
-                     .expected = "wgmma.wait_group before it is read",
-                     .fix = "ptxas inserts a wait here, after each product",
-                     .severity = Severity::warning};
+      cluster_.warnings.early_read =
+          Violation{.code = ViolationCode::undefined_by_ptx,
+                    .field = print_place(program_, op.instruction),
+                    .seen = fmt::format("{}, an accumulator of a wgmma that may not have finished",
+                                        program_.entry.registers[static_cast<size_t>(reg)].name),
+                    .expected = "wgmma.wait_group before it is read",
+                    .fix = "ptxas inserts a wait here, after each product",
+                    .severity = Severity::warning};
       return;
     }
-    if (one.words[0] == "wgmma" || one.operands.empty()) return;
-    const auto set = [&](const Operand& written) {
-      if (written.kind == Operand::Kind::reg) groups[static_cast<size_t>(written.reg)] = is_copy ? newest : 0;
-    };
-    set(one.operands[0]);
-    if (one.operands[0].kind != Operand::Kind::address)
-      for (const Operand& element : one.operands[0].elements) set(element);
+    if (op.control == Control::warpgroup) return;  // run_mma notes its accumulators
+    for (const int reg : program_.writes[static_cast<size_t>(op.instruction)])
+      groups[static_cast<size_t>(reg)] = is_copy ? newest : 0;
   }
 
   /// False if the warp has to stop for now.
@@ -682,8 +680,17 @@ class Executor {
   Mask ran_ = 0;  // lanes that ran the last control Op
   Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
-  std::optional<Violation> early_read_ = {};  // a read of an accumulator before any wait
 };
+
+/// What an Executor takes, in bytes.
+int64_t executor_bytes(const Program& program, const Launch& launch) {
+  const std::array<int64_t, 3>& cluster = *launch.cluster;
+  const int64_t warps = (launch.block[0] * launch.block[1] * launch.block[2] + lanes - 1) / lanes,
+                shared = shared_begin + program.shared_bytes + launch.dynamic_shared_bytes;
+  const int64_t checks = launch.checks ? 1 + static_cast<int64_t>(sizeof(ByteUse)) + 4 * warps : 0,
+                local = warps * lanes * program.local_bytes * (launch.checks ? 2 : 1);
+  return cluster[0] * cluster[1] * cluster[2] * (warps * int64_t{program.file_bytes} + shared * (1 + checks) + local);
+}
 
 BITMMA_IN_ENVIRONMENT void run_cluster(Executor& executor, const std::array<int64_t, 3>& id, size_t index) {
   executor.run(id, index);
@@ -794,6 +801,9 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
              fmt::format("0..{}", argument.memory.size()));
   }
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
+  if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
+    refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
+           fmt::format("at most {}", launch.most_bytes), "a smaller block or cluster, or a higher limit");
   if (!found.empty()) throw Error(std::move(found));
 }
 
@@ -901,7 +911,15 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
   const int64_t clusters = grid[0] * grid[1] * grid[2];
-  const int threads = program.has_atomics || launch.trace ? 1 : launch.threads;
+  // Atomics order blocks: these run one after another.
+  std::vector<std::unique_ptr<BlockUses>> uses;
+  for (Region& region : regions) {
+    if (!launch.checks || clusters == 1 || program.has_atomics || region.size == 0) break;
+    region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
+  }
+  const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
+  const int threads =
+      program.has_atomics || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
@@ -930,9 +948,18 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     free.push_back(std::move(executor));
   });
   if (first) throw Error(first->violation);
+  Warnings first_warnings;
   for (const auto& executor : free) {
     report.thread_instructions += executor->thread_instructions();
-    if (executor->early_read() && report.warnings.empty()) report.warnings.push_back(*executor->early_read());
+    const Warnings& warnings = executor->warnings();
+    for (std::optional<Violation> Warnings::*const kind :
+         {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race}) {
+      if (!(first_warnings.*kind)) first_warnings.*kind = warnings.*kind;
+    }
+  }
+  for (const std::optional<Violation>& warning :
+       {first_warnings.early_read, first_warnings.same_address, first_warnings.block_race}) {
+    if (warning) report.warnings.push_back(*warning);
   }
   return report;
 }

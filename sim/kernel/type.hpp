@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -63,6 +64,32 @@ constexpr std::optional<Type> type_named(std::string_view name) {
   }
   return std::nullopt;
 }
+
+/// A set of types, one bit each.
+class TypeSet {
+ public:
+  constexpr TypeSet() = default;
+  constexpr TypeSet(std::initializer_list<Type> of_types) {
+    for (const Type type : of_types) bits_ |= uint32_t{1} << static_cast<int>(type);
+  }
+  constexpr bool contains(Type type) const { return (bits_ >> static_cast<int>(type) & 1) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  friend constexpr TypeSet operator|(TypeSet a, TypeSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+namespace type_sets {
+using enum Type;
+inline constexpr TypeSet integers{u16, s16, u32, s32, u64, s64}, wide_integers{u32, s32, u64, s64},
+    signed_integers{s16, s32, s64}, bits_16_to_64{b16, b32, b64}, bits_32_and_64{b32, b64},
+    floats{f16, bf16, f16x2, bf16x2, f32, f64}, sums_of_floats = floats | TypeSet{f32x2}, singles{f32, f64},
+                                                words = bits_16_to_64 | integers | singles;
+}  // namespace type_sets
 
 enum class Space : uint8_t { generic, param, constant, global, shared, local };
 inline constexpr std::array<std::string_view, 6> space_names{"generic", "param", "const", "global", "shared", "local"};

@@ -136,13 +136,18 @@ struct Launch {
   int threads = 1;
   bool checks = true;  // check reads of unwritten memory and races; bounds and alignment are always checked
   uint64_t most_steps = uint64_t{1} << 36;  // limit of instructions per block, after which the launch counts as hanging
-  const ThreadTrace* trace = nullptr;       // traces one thread
+  /// Limit of the memory that bitmma takes for the blocks of one cluster: registers, shared and local memory and their
+  /// checks. Host threads that would need more are not started.
+  int64_t most_bytes = int64_t{4} << 30;
+  const ThreadTrace* trace = nullptr;  // traces one thread
 };
 
 struct [[nodiscard]] LaunchReport {
   uint64_t thread_instructions = 0;
   bool was_stopped = false;  // by ThreadTrace::step
-  /// Undefined PTX that ptxas repairs: the first read of an accumulator before wgmma.wait_group.
+  /// What PTX leaves undefined and the launch did, the first occurrence of each: a read of an accumulator before
+  /// wgmma.wait_group; lanes of a warp that store different values to one address; blocks that use the same global
+  /// memory, so that their order decides bits.
   std::vector<Violation> warnings = {};
 };
 
