@@ -8,6 +8,7 @@
 #include "binding.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
@@ -188,7 +189,8 @@ void bind_instruction(nb::module_& module) {
       [](BoundInstruction* self, const nb::args& positional, const nb::kwargs& fields) {
         const OnlyArgument given = only_argument("Instruction", "text", positional, fields);
         const std::string text = text_in(given.value, "instruction", "a PTX mnemonic or a statement");
-        const Instruction of_text = text.find_first_of(" \t\n{[;@") == std::string_view::npos
+        const Instruction of_text = looks_like_cutlass_atom(text) ? parse_cutlass_atom(text)
+                                    : text.find_first_of(" \t\n{[;@") == std::string_view::npos
                                         ? parse_instruction(text)
                                         : parse_statement(text).instruction;
         new (self)

@@ -28,7 +28,7 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
     """The fields of a descriptor, or the description of an instruction, as a dictionary.
 
     what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
-             instruction descriptor, or PTX text
+             instruction descriptor, or PTX text, or the name of a CUTLASS atom
     target   default: sm_90a for descriptors, the instruction's own for instructions
     kind     f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16: the word is an instruction descriptor
     major    "k" or "mn", for better warnings

@@ -73,7 +73,7 @@ atexit.register(_with_fields.cache_clear)
 
 @public(text=stated)
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:
-    """The instruction of a PTX mnemonic or of a whole statement.
+    """The instruction of a PTX mnemonic, of a whole statement or of a CUTLASS atom ("SM90_64x128x16_F32F16F16_SS").
 
     `immediates` are numbers that the mnemonic does not contain, by their names in vector files: imm_scale_a=-1, scale_d=0,
     idesc=0x08100010, sparsity_selector=1.
@@ -228,7 +228,7 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         return_target: bool = False) -> Any:
     """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
 
-    instruction   a PTX mnemonic or an Instruction. For the mnemonic of a tcgen05.mma, M, N, K and types come from the
+    instruction   a PTX mnemonic, the name of a CUTLASS atom or an Instruction. For the mnemonic of a tcgen05.mma, M, N, K and types come from the
                   arrays.
     a             [..., M, K]. A sparse A has at most the allowed number of nonzero codes in each chunk.
     b             [..., K, N]
@@ -260,7 +260,7 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         a, b = to_numpy(a, "a"), to_numpy(b, "b")
     if isinstance(instruction, str):
         one = _parsed(instruction.strip())
-        if one.family == "tcgen05":
+        if one.family == "tcgen05" and "<" not in instruction:  # template arguments of an atom say them
             one = _shaped(one, a, b, c, scale_a, metadata is not None)
     else:
         one = instruction

@@ -501,52 +501,87 @@ std::string a_source_of(const Instruction& instruction) {
                                                     : "A and B in shared memory";
 }
 
-/// Describes the template arguments of an atom in their order: types, M and N, major-ness; other arguments are skipped.
-/// Wgmma has only the major-ness: GMMA::Major of A and of B.
-std::string template_arguments_of(std::string_view text, const Instruction& instruction) {
-  const size_t begin = text.find('<'), end = text.rfind('>');
-  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return "";
-  std::vector<std::string> types, numbers, majors;
-  std::string word;
-  for (const char c : std::string(text.substr(begin + 1, end - begin - 1)) + ",") {
-    if (c == ' ') continue;
-    if (c != ',') {
-      word += c;
-      continue;
-    }
-    const bool is_number = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
-    if (word.find("Major::") != std::string::npos) majors.push_back(word.substr(word.rfind(':') + 1));
-    else if (is_number) numbers.push_back(word);
-    else if (!word.empty()) types.push_back(word);
-    word.clear();
+/// The effect of an atom's template arguments: types, shape and scales as written, majors and signs in words.
+std::string print_arguments(const CutlassAtom& atom) {
+  const Mma mma = mma_of(atom.instruction);
+  const auto text_of_parameter = [&](std::string_view name) {
+    const auto row = std::ranges::find(atom.arguments, name, &CutlassArgument::parameter);
+    return row == atom.arguments.end() ? std::string() : row->text;
+  };
+  const auto has = [&](std::string_view name) { return !text_of_parameter(name).empty(); };
+  std::vector<std::string> parts;
+  if (has("c_type"))
+    parts.push_back(fmt::format("A {}, B {}, D {}", text_of_parameter("a_type"), text_of_parameter("b_type"),
+                                text_of_parameter("c_type")));
+  if (has("sf_type")) parts.push_back(fmt::format("scales {}", text_of_parameter("sf_type")));
+  if (has("VS")) parts.push_back(fmt::format("a scale for {} elements", text_of_parameter("VS")));
+  if (has("N")) parts.push_back(fmt::format("M = {}, N = {}", mma.m, mma.n));
+  if (has("b_major"))
+    parts.push_back(fmt::format("A {}-major, B {}-major", mma.a_major == Major::k ? "K" : "MN",
+                                mma.b_major == Major::k ? "K" : "MN"));
+  if (mma.negate_a) parts.emplace_back("-A");
+  if (mma.negate_b) parts.emplace_back("-B");
+  if (has("c_sat") && mma.saturate) parts.emplace_back("D saturates");
+  if (has("ScaleC")) parts.push_back(fmt::format("D * 2^-{} is added", mma.scale_input_d));
+  if (has("spsel")) parts.push_back(fmt::format("sparsity selector {}", mma.sparsity_selector));
+  return printable(fmt::format("{}", fmt::join(parts, "; ")));
+}
+
+/// What the mnemonic of an atom's instruction does not contain: the numbers of wgmma's immediates, tcgen05's
+/// instruction descriptor. Only template arguments set them.
+Report describe_settings(const CutlassAtom& atom) {
+  Report report = Report::object();
+  if (const auto* tcgen05 = std::get_if<Tcgen05Mma>(&atom.instruction)) {
+    const uint32_t idesc = idesc_of(*tcgen05);
+    const InstructionDescriptor descriptor = decode_instruction_descriptor(tcgen05->kind, idesc);
+    report.add("idesc", idesc);
+    report.add_text(fmt::format("instruction descriptor {:#010x}: {}", idesc, print_shape_and_types(descriptor)));
+    return report;
   }
-  std::vector<std::string> said;
-  if (has_instruction_descriptor(instruction)) {
-    if (types.size() >= 3) said.push_back(fmt::format("A {}, B {}, D {}", types[0], types[1], types[2]));
-    if (numbers.size() >= 2) said.push_back(fmt::format("M = {}, N = {}", numbers[0], numbers[1]));
+  if (!std::holds_alternative<Wgmma>(atom.instruction)) return report;
+  std::vector<std::string> parts;
+  for (const ImmediateInfo& immediate : immediates_of(atom.instruction)) {
+    if (immediate.by_case) continue;
+    const int64_t value = immediate_of(atom.instruction, immediate.name);
+    report.add(std::string(immediate.name), value);
+    parts.push_back(fmt::format("{} = {}", immediate.name, value));
   }
-  if (majors.size() >= 2) said.push_back(fmt::format("A {}-major, B {}-major", majors[0], majors[1]));
-  return printable(fmt::format("{}", fmt::join(said, "; ")));
+  if (!parts.empty()) report.add_text(fmt::format("immediates: {}", fmt::join(parts, ", ")));
+  return report;
+}
+
+/// Describes an atom: its instruction, legal on the architecture of the name unless a target is asked for.
+Report describe_atom(std::string_view text, std::optional<Target> target) {
+  const CutlassAtom atom = read_cutlass_atom(text);
+  const Target chosen = target ? *target : atom.target.value_or(default_target(atom.instruction));
+  require_legal(atom.instruction, chosen);
+  const std::string mnemonic = print(atom.instruction), operands = a_source_of(atom.instruction);
+  Report all = Report::list();
+  all.add_text(fmt::format("{}: {}", shortened(text), operands));
+  Report report{{"instruction", mnemonic}, {"target", print(chosen)}};
+  report.add_text(fmt::format("{}\ntarget: {}", mnemonic, print(chosen)));
+  report.update(std::visit(Describer(chosen, nullptr), atom.instruction));
+  report.add("atom", shortened(text)).add("operands_from", operands);
+  if (!atom.arguments.empty()) {
+    const std::string arguments = print_arguments(atom);
+    report.add("template_arguments", arguments);
+    all.add_text("its template arguments: " + arguments);
+    report.update(describe_settings(atom));
+  } else if (has_instruction_descriptor(atom.instruction) && info(mma_of(atom.instruction).kind.value()).is_fp4) {
+    report.add_text(
+        "without template arguments VS is unknown, and with it the kind: kind::mxf4nvf4 has a scale for 16 "
+        "elements, kind::mxf4 one for 32");
+  }
+  all.append(std::move(report));
+  return all;
 }
 
 }  // namespace
 
 Report describe_ptx(std::string_view text, std::optional<Target> target) {
+  if (looks_like_cutlass_atom(text)) return describe_atom(text, target);
   std::vector<std::string> statements;
-  Report atom = Report::object(), all = Report::list();
-  if (looks_like_cutlass_atom(text)) {
-    const Instruction instruction = parse_cutlass_atom(text);
-    statements.push_back(print(instruction));
-    const std::optional<Target> named = target_of_cutlass_atom(text);
-    if (!target && named && targets_of(instruction).contains(*named)) target = named;
-    const std::string arguments = template_arguments_of(text, instruction);
-    atom = {{"atom", shortened(text)}, {"operands_from", a_source_of(instruction)}};
-    all.add_text(fmt::format("{}: {}", shortened(text), a_source_of(instruction)));
-    if (!arguments.empty()) {
-      atom.add("template_arguments", arguments);
-      all.add_text("its template arguments: " + arguments);
-    }
-  }
+  Report all = Report::list();
   for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
   if (statements.empty()) statements.emplace_back(text);  // reading it then fails with an error that names the text
   const bool has_semicolon = text.find(';') != std::string_view::npos;
@@ -555,7 +590,7 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
     if (!decoded.violations.empty()) throw Error(decoded.violations);
     Report report = report_of(decoded);
     report.add_text(fmt::format("{}\ntarget: {}", with_guard(decoded), print(decoded.target)));
-    report.update(decoded.report).update(atom);
+    report.update(decoded.report);
     all.append(std::move(report));
   }
   return all;

@@ -8,6 +8,7 @@
 
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/batch.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -32,12 +33,13 @@ using namespace bitmma::c_api;
 
 namespace {
 
-/// A mnemonic is one word; a statement has operands or a guard.
+/// A mnemonic is one word; a statement has operands or a guard. CUTLASS's names begin with SM and a number.
 Instruction parse_either(std::string_view text) {
   constexpr std::string_view white = " \t\r\n\v\f";
   const size_t first = text.find_first_not_of(white), last = text.find_last_not_of(white);
   if (first == std::string_view::npos) return parse_instruction("");
   const std::string_view trimmed = text.substr(first, last - first + 1);
+  if (looks_like_cutlass_atom(trimmed)) return parse_cutlass_atom(trimmed);
   if (trimmed.find_first_of(white) == std::string_view::npos && !trimmed.ends_with(';'))
     return parse_instruction(trimmed);
   return parse_statement(trimmed).instruction;
