@@ -143,11 +143,12 @@ void bind_layout(nb::module_& module) {
       .def("arrays", arrays_of)
       .def("extent", [](const Map& map, std::string_view axis) { return map.axes[map.axis(axis)].extent; })
       .def("width", [](const Map& map, std::string_view axis) { return map.axes[map.axis(axis)].width; })
+      .def("step", [](const Map& map, std::string_view axis) { return map.axes[map.axis(axis)].step(); })
       .def("svg", svg_of, "lines"_a.none() = nb::none(), "columns"_a.none() = nb::none());
-  module.def("smem_map",
-             [](uint64_t word, int rows, int cols, int element_bits, std::string_view major, std::string_view target) {
-               return map_of(smem_matrix(word, rows, cols, element_bits, major, target));
-             });
+  module.def("smem_map", [](uint64_t word, int rows, int cols, int element_bits, std::string_view major,
+                            std::string_view target, int code_bits) {
+    return map_of(smem_matrix(word, rows, cols, element_bits, major, target), code_bits);
+  });
   module.def("register_map", [](const BoundInstruction& instruction, std::string_view operand) {
     return register_map(instruction.value, default_target(instruction.value), operand);
   });
@@ -156,13 +157,14 @@ void bind_layout(nb::module_& module) {
         .layout = find_tmem_layout(m, cta_group, ws, sparse), .n = n, .address = decode_tmem_address(address)};
     return nb::make_tuple(map_of(d), std::string(1, d.layout.name));
   });
-  module.def("tmem_a_map", [](int m, int k, int element_bits, int cta_group, bool ws, bool sparse, uint32_t address) {
-    require_element_bits(element_bits);
-    return map_of(TmemA{.layout = find_tmem_layout(m, cta_group, ws, sparse),
-                        .element_bits = element_bits,
-                        .address = decode_tmem_address(address)},
-                  k);
-  });
+  module.def("tmem_a_map",
+             [](int m, int k, int element_bits, int cta_group, bool ws, bool sparse, uint32_t address, int code_bits) {
+               require_element_bits(element_bits);
+               return map_of(TmemA{.layout = find_tmem_layout(m, cta_group, ws, sparse),
+                                   .element_bits = element_bits,
+                                   .address = decode_tmem_address(address)},
+                             k, code_bits_in_container(code_bits, element_bits));
+             });
   module.def("ldst_map",
              [](std::string_view shape, int num, bool pack_16b) { return map_of(ldst_of(shape, num, pack_16b)); });
   module.def("ldmatrix_map", [](int count, bool transposed, bool store) {

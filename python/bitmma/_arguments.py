@@ -111,7 +111,7 @@ checks: dict[str, Check] = {
     "path": path_of, "ptx": path_of, "out": path_of, "descriptor": word_of, "seed": seed_of, "text": text,
     "first_case": cases_of, "first": cases_of, "count": cases_of, "max_cases": at_least_one, "cases": unchecked,
     **{name: count_of for name in (
-        "row", "col", "m", "n", "k", "rows", "cols", "blocks", "num", "copy", "address", "element_bits", "cta_group",
+        "row", "col", "m", "n", "k", "rows", "cols", "blocks", "num", "copy", "address", "element_bits", "code_bits", "cta_group",
         "max_findings", "max_lines", "max_cols", "max_nearest", "device", "jobs", "split_k")},
     **{name: cases_of for name in ("start_address", "leading_byte_offset", "stride_byte_offset", "base_offset",
                                    "start", "lbo", "sbo")},

@@ -95,14 +95,16 @@ def _register_map(instruction: Any, operand: str) -> Any:
 
 
 @public
-def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
+def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, code_bits: int = 0, major: str = "k",
          target: Target = "sm_90a") -> Places:
-    """A matrix in shared memory, M or N by K, in the layout of a descriptor.
+    """A matrix in shared memory, M or N by K, in the layout of a descriptor. `code_bits`: 4 of e2m1, 6 of e2m3 and e3m2,
+    whose `element_bits` are 8 in kinds that mix types: the codes of 16 bytes follow each other from its start (b4x16_p64,
+    b6x16_p32).
 
     >>> smem(0x4000004000010000, 64, 16).byte[9, 8]
     np.int64(1152)
     """
-    one = _core.smem_map(descriptor, rows, cols, element_bits, major, target)
+    one = _core.smem_map(descriptor, rows, cols, element_bits, major, target, code_bits)
     return Places(one.cute, one.arrays(), _BYTE)._of(one)
 
 
@@ -110,7 +112,7 @@ def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16,
 def smem_svg(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
              target: Target = "sm_90a", max_lines: int = 32) -> str:
     """The same as a picture: lines of 128 bytes, coloured by the place before the swizzle."""
-    return _core.smem_map(descriptor, rows, cols, element_bits, major, target).svg(lines=max_lines)
+    return _core.smem_map(descriptor, rows, cols, element_bits, major, target, 0).svg(lines=max_lines)
 
 
 @public(instruction=instruction_of)
@@ -119,7 +121,7 @@ def fragment(instruction: str | Instruction, operand: str) -> Places:
     sparse instruction, "scale_a" and "scale_b" of a block-scaled mma.sync."""
     one = _register_map(instruction, operand)
     return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"),
-                         one.width("bit"))._of(one)
+                         one.step("bit"))._of(one)
 
 
 @public(instruction=instruction_of)
@@ -136,11 +138,11 @@ def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool =
 
 
 @public
-def tmem_a(m: int, k: int, *, element_bits: int = 16, cta_group: int = 1, ws: bool = False, sparse: bool = False,
-           address: int = 0, copy: int = 0) -> Places:
-    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `copy` selects one of the
-    copies that some layouts need."""
-    arrays = _core.tmem_a_map(m, k, element_bits, cta_group, ws, sparse, address).arrays()
+def tmem_a(m: int, k: int, *, element_bits: int = 16, code_bits: int = 0, cta_group: int = 1, ws: bool = False,
+           sparse: bool = False, address: int = 0, copy: int = 0) -> Places:
+    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `code_bits` as in `smem`: an e2m1
+    is in bits 5:2 of its byte. `copy` selects one of the copies that some layouts need."""
+    arrays = _core.tmem_a_map(m, k, element_bits, cta_group, ws, sparse, address, code_bits).arrays()
     copies = arrays["lane"].shape[2] if arrays["lane"].ndim == 3 else 1
     if not 0 <= copy < copies:
         raise refuse("copy", str(copy), f"0..{copies - 1}")

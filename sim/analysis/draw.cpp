@@ -60,7 +60,7 @@ View view_of_registers(const Map& map) {
   const size_t row = own[own.size() - 2], col = own.back(), thread = map.axis("thread");
   const int64_t rows = map.axes[row].extent, across = map.columns_per_cell;
   const bool has_matrices = own.size() == 3, has_registers = map.axes[thread + 1].extent > 1;
-  const bool has_bits = map.axes[thread + 2].width * across < 32;
+  const bool has_bits = map.axes[thread + 2].step() * across < 32;
   const std::string outer(map.axes[row].name), inner(map.axes[col].name);
   return {.corner = has_matrices ? fmt::format("{} {}", map.axes[own[0]].name, outer) : outer,
           .cell_of = [=](const MapEntry& e) -> std::array<int64_t, 2> {
@@ -130,7 +130,7 @@ std::string unit_text(Entries cell, int64_t element_bits) {
 
 View view_of_memory(const Map& map) {
   const int64_t bits = map.axes[2].width > 1 ? 8 * map.axes[2].width : map.axes[3].width;
-  const int64_t per_unit = std::max<int64_t>(1, 128 / bits);
+  const int64_t per_unit = std::max<int64_t>(1, 128 / (map.axes[2].width > 1 ? bits : map.axes[3].step()));
   // A 16-byte unit holds part of a row (K-major) or of a column (MN-major).
   const auto is_along_k = [](const Entries& cell) { return extent_of(cell, 0).is_one(); };
   return {.corner = "byte",

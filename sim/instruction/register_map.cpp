@@ -49,7 +49,11 @@ Map map_in(MmaSync one, Target target, std::string_view operand, const RegisterS
     require_legal(Instruction(one), target);
     return map_of_mma_scales(is_a, is_a ? mma.m : mma.n, mma.scale_count, selectors.byte_id, selectors.thread_id);
   }
-  if (operand != "metadata") return map_of(fragment_of(one, operand), operand == "b");
+  if (operand == "a" || operand == "b") {
+    const Format format = operand == "a" ? mma.a : mma.b;
+    return map_of(fragment_of(one, operand), operand == "b", code_bits_of(format, one.container_bits(format)));
+  }
+  if (operand != "metadata") return map_of(fragment_of(one, operand));
   require_sparse(one.sparse, "a, b, c or d");
   return map_of(metadata_layout(mma.a_container_bits, mma.stored_k()), fragment_of(one, "a"),
                 selectors.sparsity_selector);
@@ -64,6 +68,16 @@ Map map_in(const Other& one, Target, std::string_view, const RegisterSelectors&)
 }
 
 }  // namespace
+
+CodeBits code_bits_in_container(int code_bits, int container_bits) {
+  if (code_bits == 0 || code_bits == container_bits) return {};
+  if (container_bits == 8 && (code_bits == 4 || code_bits == 6))
+    return code_bits_of(code_bits == 4 ? Format::e2m1 : Format::e2m3, container_bits);
+  throw Error({.field = "code bits",
+               .seen = std::to_string(code_bits),
+               .expected = container_bits == 8 ? "4, 6 or 8" : std::to_string(container_bits),
+               .fix = "4- and 6-bit codes have containers of 8 bits"});
+}
 
 Map register_map(const Instruction& instruction, Target target, std::string_view operand,
                  const RegisterSelectors& selectors) {

@@ -42,7 +42,7 @@ std::vector<MatrixBankUse> matrix_bank_use(const Map& map) {
   const size_t row = map.axis("row"), col = map.axis("col"), byte = map.axis("byte");
   const int64_t rows = map.axes[row].extent, cols = map.axes[col].extent;
   const std::optional<size_t> bit = map.find("bit");
-  const int64_t element_bits = map.axes[byte].width > 1 || !bit ? 8 * map.axes[byte].width : map.axes[*bit].width;
+  const int64_t element_bits = map.axes[byte].width > 1 || !bit ? 8 * map.axes[byte].width : map.axes[*bit].step();
   const auto byte_at = [&](int64_t r, int64_t c) { return map.place_of({r, c})[byte]; };
   const auto refuse = [&](std::string seen) {
     throw Error({.field = "layout",

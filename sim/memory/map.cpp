@@ -16,11 +16,23 @@ MapAxis place(std::string_view name, int64_t extent, int64_t width = 1) {
   return {name, AxisKind::place, extent, width};
 }
 
+/// The axis of the bits of a word of 32 in containers of `container_bits`.
+MapAxis bits_of_container(int container_bits, CodeBits code = {}) {
+  if (code.bits == 0) return place("bit", register_bits, container_bits);
+  return {"bit", AxisKind::place, register_bits, code.bits, container_bits};
+}
+
+/// Throws Error for a code that does not fit its container.
+void require_fits(CodeBits code, int container_bits) {
+  if (code.first >= 0 && code.bits >= 0 && code.first + code.bits <= container_bits) return;
+  throw Error({.field = "bits of a code",
+               .seen = fmt::format("{} from bit {}", code.bits, code.first),
+               .expected = fmt::format("at most the {} of its container", container_bits)});
+}
+
 /// Adds the three axes of a place in registers, and their values.
-void add_register_axes(Map& map, int threads, int registers, int width_bits) {
-  for (const MapAxis& axis :
-       {place("thread", threads), place("register", registers), place("bit", register_bits, width_bits)})
-    map.axes.push_back(axis);
+void add_register_axes(Map& map, int threads, int registers, const MapAxis& bit) {
+  for (const MapAxis& axis : {place("thread", threads), place("register", registers), bit}) map.axes.push_back(axis);
 }
 void put(MapEntry& entry, size_t first_axis, const RegisterPlace& place) {
   entry[first_axis] = place.thread, entry[first_axis + 1] = place.reg, entry[first_axis + 2] = place.bit;
@@ -103,9 +115,11 @@ void Map::for_each(const MapQuestion& question, const std::function<void(const M
   MapEntry entry{};
   const auto fits = [&] {
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      if (question[i] && (*question[i] < entry[i] || *question[i] >= entry[i] + axes[i].width)) return false;
+      const bool is_decided = holds && axes[i].kind == AxisKind::place;
+      if (question[i] && !is_decided && (*question[i] < entry[i] || *question[i] >= entry[i] + axes[i].width))
+        return false;
     }
-    return true;
+    return !holds || holds(entry, question);
   };
   const auto visit_from = [&](const auto& self, std::size_t level) -> void {
     if (level == own.size()) {
@@ -129,7 +143,8 @@ std::vector<MapEntry> Map::elements_at(const MapQuestion& question) const {
   return found;
 }
 
-Map map_of(const Fragment& fragment, bool is_b) {
+Map map_of(const Fragment& fragment, bool is_b, CodeBits code) {
+  require_fits(code, fragment.element_bits);
   const int per_register = fragment.elements_per_register(), registers = fragment.registers();
   const RegisterPlace first = place_of(fragment, 0, 0), last = place_of(fragment, 0, per_register - 1);
   Map map{.cute = print_cute(fragment),
@@ -141,11 +156,12 @@ Map map_of(const Fragment& fragment, bool is_b) {
   }
   map.axes.push_back({"element", AxisKind::json_only, int64_t{per_register} * registers});
   const size_t at = map.axes.size();
-  add_register_axes(map, fragment.threads, registers, fragment.element_bits);
-  map.locate = [fragment, per_register, at](MapEntry& entry) {
-    const RegisterPlace found = place_of(fragment, index(entry[0]), index(entry[1]));
+  add_register_axes(map, fragment.threads, registers, bits_of_container(fragment.element_bits, code));
+  map.locate = [fragment, per_register, at, code](MapEntry& entry) {
+    RegisterPlace found = place_of(fragment, index(entry[0]), index(entry[1]));
     if (at == 5) entry[2] = entry[0], entry[3] = entry[1];
     entry[at - 1] = found.reg * per_register + (fragment.is_wide() ? 0 : found.bit / fragment.element_bits);
+    found.bit += code.first;
     put(entry, at, found);
   };
   map.notes.push_back(fmt::format("CuTe (thread, value) -> row + {} * col: {}", fragment.rows, map.cute));
@@ -157,7 +173,7 @@ Map map_of(const Fragment& fragment, bool is_b) {
 Map map_of(const MetadataLayout& layout, const Fragment& a, int selector) {
   Map map;
   map.axes = {element("row", a.rows), element("col", a.cols)};
-  add_register_axes(map, a.threads, 1, layout.field_bits);
+  add_register_axes(map, a.threads, 1, bits_of_container(layout.field_bits));
   map.locate = [layout, selector](MapEntry& entry) {
     put(entry, 2, metadata_place_of(layout, index(entry[0]), index(entry[1]), selector));
   };
@@ -169,7 +185,7 @@ Map map_of(const MetadataLayout& layout, const Fragment& a, int selector) {
 Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_id) {
   Map map;
   map.axes = {element(is_a ? "row" : "col", rows), element("scale", scales)};
-  add_register_axes(map, 32, 1, 8);
+  add_register_axes(map, 32, 1, bits_of_container(8));
   map.locate = [is_a, byte_id, thread_id](MapEntry& entry) {
     const auto place = is_a ? mma_scale_a_place : mma_scale_b_place;
     put(entry, 2, place(index(entry[0]), index(entry[1]), byte_id, thread_id));
@@ -182,7 +198,7 @@ Map map_of(const LdMatrix& move) {
   require_legal(move);
   Map map{.title = print(move), .columns_per_cell = move.transposed ? 1 : 2};
   map.axes = {element("matrix", move.count), element("row", 8), element("col", 8)};
-  add_register_axes(map, 32, move.count, 16);
+  add_register_axes(map, 32, move.count, bits_of_container(16));
   map.locate = [move](MapEntry& entry) {
     put(entry, 3, bitmma::place_of(move, {.matrix = index(entry[0]), .row = index(entry[1]), .col = index(entry[2])}));
   };
@@ -195,15 +211,37 @@ Map map_of(const LdMatrix& move) {
   return map;
 }
 
-Map map_of(const SmemMatrix& matrix) {
+Map map_of(const SmemMatrix& matrix, int code_bits) {
+  const bool is_packed = code_bits != 0 && code_bits != matrix.element_bits;
+  if (is_packed && (matrix.element_bits != 8 || (code_bits != 4 && code_bits != 6))) {
+    throw Error({.field = "code bits",
+                 .seen = std::to_string(code_bits),
+                 .expected = matrix.element_bits == 8 ? "4, 6 or 8" : std::to_string(matrix.element_bits),
+                 .fix = "4- and 6-bit codes have containers of 8 bits"});
+  }
   const auto places = std::make_shared<const SmemMap>(matrix);
   Map map{.title = fmt::format("{}, {} x {} elements of {} bits", print(matrix.major), matrix.rows, matrix.cols,
                                matrix.element_bits),
           .cute = print_cute(matrix)};
   add_byte_axes(map, matrix.rows, matrix.cols, matrix.element_bits);
   map.axes.push_back({"unswizzled", AxisKind::array_only});
-  map.locate = [places](MapEntry& entry) {
-    const SmemPlace found = places->place_of(index(entry[0]), index(entry[1]));
+  if (is_packed) {
+    map.title += fmt::format(", codes of {}", code_bits);
+    map.axes[3].width = code_bits, map.axes[3].spacing = 8;
+    map.holds = [code_bits](const MapEntry& entry, const MapQuestion& question) {
+      const int64_t first = 8 * entry[2] + entry[3], last = first + code_bits - 1;
+      if (!question[2]) return !question[3] || (*question[3] - first % 8 + 8) % 8 < code_bits;
+      const int64_t asked = 8 * *question[2] + question[3].value_or(0), end = question[3] ? asked : asked + 7;
+      return asked <= last && end >= first;
+    };
+    map.notes.push_back(
+        fmt::format("the 16 codes of every 16 bytes follow each other from bit 0 of its first byte; "
+                    "its last {} bytes are padding",
+                    16 - 2 * code_bits));
+  }
+  map.locate = [places, is_packed, code_bits](MapEntry& entry) {
+    SmemPlace found = places->place_of(index(entry[0]), index(entry[1]));
+    if (is_packed) found = code_place(found, 8, code_bits);
     entry[2] = found.byte, entry[3] = found.bit;
     entry[4] = places->linear_of(index(entry[0]), index(entry[1]));
   };
@@ -258,18 +296,21 @@ Map map_of(const TmemD& d) {
   return map;
 }
 
-Map map_of(const TmemA& a, int k) {
+Map map_of(const TmemA& a, int k, CodeBits code) {
   require_fits(a, k);
+  require_fits(code, a.element_bits);
   Map map{.picture = MapPicture::tensor_memory};
   map.axes = {element("row", a.layout.m), element("col", k)};
   const bool has_copies = a.copies() > 1;
   if (has_copies) map.axes.push_back(element("copy", a.copies()));
   const size_t at = map.axes.size();
   for (const MapAxis& axis : {place("cta", a.layout.cta_group), place("lane", tmem_lanes),
-                              place("column", tmem_columns), place("bit", 32, a.element_bits)})
+                              place("column", tmem_columns), bits_of_container(a.element_bits, code)})
     map.axes.push_back(axis);
-  map.locate = [a, at, has_copies](MapEntry& entry) {
-    put(entry, at, a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0));
+  map.locate = [a, at, has_copies, code](MapEntry& entry) {
+    TmemPlace found = a.place_of(index(entry[0]), index(entry[1]), has_copies ? index(entry[2]) : 0);
+    found.bit += code.first;
+    put(entry, at, found);
   };
   if (has_copies) map.notes.emplace_back("copy p of A is for the p-th part of N; all copies must be written");
   return map;

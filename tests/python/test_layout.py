@@ -92,6 +92,28 @@ def test_metadata_scales_and_reprs():
         layout.tmem_a(64, 16, ws=True, copy=2)
 
 
+def test_bits_of_codes_that_are_narrower_than_their_containers():
+    mixed = "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{}.{}.f32"
+    for format, first, bits in (("e2m1", 2, 4), ("e2m3", 0, 6), ("e3m2", 0, 6), ("e4m3", 0, 8)):
+        one = bitmma.golden(mixed.format(format, format), cases=1, seed=3)
+        for name in ("a", "b"):
+            places = layout.fragment(mixed.format(format, format), name)
+            assert (places.bit % 8 == first).all() and places.element_bits == 8
+            words, codes = one.tensors[name + "_regs"][0], one.tensors[name][0].view(np.uint8)
+            read = words[places.thread, places.register] >> places.bit.astype(np.uint32) & (1 << bits) - 1
+            assert (read == (codes if name == "a" else codes.T)).all()
+            assert goes_back(places, (places.thread, places.register, places.bit // 8))
+    packed = layout.smem(0x4000004000010000, 8, 32, element_bits=8, code_bits=6)
+    assert (packed.byte[0, 5], packed.bit[0, 5]) == (3, 6)
+    assert layout.smem(0x4000004000010000, 8, 32, element_bits=8, code_bits=4).byte[0].tolist() == [i // 2 for i in range(16)] + [16 + i // 2 for i in range(16)]
+    assert layout.tmem_a(128, 16, element_bits=8, code_bits=4).bit[1, 1] == 10
+    for wrong in (lambda: layout.smem(0, 8, 8, element_bits=8, code_bits=5), lambda: layout.smem(0, 8, 8, code_bits=4),
+                  lambda: layout.tmem_a(128, 16, code_bits=6)):
+        with pytest.raises(bitmma.Error) as error:
+            wrong()
+        assert error.value.violations[0].field == "code bits"
+
+
 def test_layout_algebra_is_cutes():
     assert layout.algebra("composition", "(6,2):(8,2)", "(4,3):(3,1)") == "((2,2),3):((24,2),8)"
     assert layout.algebra("right_inverse", "(4,8):(8,1)") == "(8,4):(4,1)"

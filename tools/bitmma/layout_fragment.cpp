@@ -36,11 +36,13 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
          .seen = *flags.element + (has_thread ? "" : " without --thread"),
          .expected = fmt::format("{0}0..{0}{1} of a --thread", *flags.operand, std::max<int64_t>(0, elements - 1))});
   }
-  const MapAxis& bit = map.axes[map.axis("bit")];
-  const int64_t per_register = std::max<int64_t>(1, bit.extent / bit.width), value = static_cast<int64_t>(*index);
+  MapQuestion question{};
+  question[map.axis("thread")] = asked.value_of("--thread");
+  question[*axis] = static_cast<int64_t>(*index);
+  const std::vector<MapEntry> entries = map.elements_at(question);
   for (AskFlag& one : asked.asks) {
-    if (one.axis == "register") one.value = value / per_register;
-    if (one.axis == "bit") one.value = value % per_register * bit.width;
+    if (!entries.empty() && (one.axis == "register" || one.axis == "bit"))
+      one.value = entries.front()[map.axis(one.axis)];
   }
   return asked;
 }

@@ -23,6 +23,7 @@ struct SmemFlags {
   Flag<std::string> box, conflicts;
   TargetFlag target;
   Flag<int> element_bits = 16, rows = 8, cols = 16;
+  Flag<std::optional<int>> code_bits;
   MapFlags map;
 };
 
@@ -173,7 +174,8 @@ void run_smem(Context& context, const SmemFlags& flags) {
                                    : show_conflicts(context, flags, written);
   }
   const SmemMatrix matrix = require_matrix(flags);
-  const Map map = map_of(matrix);
+  const Map map =
+      naming_flag("code bits", "--code-bits", [&] { return map_of(matrix, flags.code_bits.get().value_or(0)); });
   if (!flags.conflicts.empty()) return show_conflicts(context, flags, map);
   const std::vector<Violation> doubtful = smem_warnings(matrix);
   flags.map.show(context, map,
@@ -210,6 +212,9 @@ void add_smem_layout(Command& layout, Context& context) {
   smem->add_option("--major", flags->major, "k, or mn (also m, n) for transposed operands")->capture_default_str();
   one_of(smem->get_option("--major"), {"k", "mn", "m", "n"});
   smem->add_option("--element-bits", flags->element_bits, "bits of an element in memory")->capture_default_str();
+  smem->add_option("--code-bits", flags->code_bits,
+                   "bits of a code that does not fill its --element-bits 8: 4 of e2m1, 6 of e2m3 and e3m2, as in kinds "
+                   "that mix types (b4x16_p64, b6x16_p32)");
   smem->add_option("--rows", flags->rows, "extent along M or N")->capture_default_str();
   smem->add_option("--cols", flags->cols, "extent along K")->capture_default_str();
   flags->map.ask(*smem, {.flag = "--byte", .is_place = true, .axis = "byte"}, "show the elements at this byte");

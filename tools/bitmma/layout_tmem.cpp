@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include "arguments.hpp"
+#include "bitmma/instruction/register_map.hpp"
+#include "bitmma/memory/map.hpp"
 #include "bitmma/memory/tmem.hpp"
+#include "flags.hpp"
 #include "layout.hpp"
 #include "output.hpp"
 
@@ -12,6 +15,7 @@ namespace {
 struct TmemFlags {
   Flag<std::string> operand = "d";
   Flag<int> m = 128, n = 64, cta_group = 1, cols = 16, element_bits = 16;
+  Flag<std::optional<int>> code_bits;
   Flag<bool> ws = false, sparse = false;
   Flag<uint32_t> address = 0;
   MapFlags map;
@@ -27,7 +31,10 @@ Map tmem_map(const TmemFlags& flags, const TmemLayoutInfo& layout) {
                  .seen = fmt::format("{}, {}", flags.element_bits, flags.cols),
                  .expected = "4, 8, 16 or 32 bits; 1..128 columns"});
   }
-  return map_of(TmemA{.layout = layout, .element_bits = flags.element_bits, .address = address}, flags.cols);
+  const CodeBits code = naming_flag("code bits", "--code-bits", [&] {
+    return code_bits_in_container(flags.code_bits.get().value_or(0), flags.element_bits);
+  });
+  return map_of(TmemA{.layout = layout, .element_bits = flags.element_bits, .address = address}, flags.cols, code);
 }
 
 void run_tmem(Context& context, const TmemFlags& flags) {
@@ -58,6 +65,8 @@ void add_tmem_layout(Command& layout, Context& context) {
   tmem->add_option("--cols", flags->cols, "A: stored k")->capture_default_str();
   tmem->add_option("--element-bits", flags->element_bits, "A: bits of an element's container: 4, 8, 16 or 32")
       ->capture_default_str();
+  tmem->add_option("--code-bits", flags->code_bits,
+                   "A: bits of a code that does not fill its --element-bits 8: 4 of e2m1, 6 of e2m3 and e3m2");
   tmem->add_option("--address", flags->address, "Tensor Memory address, lane << 16 | column");
   for (const auto& [flag, help] : {std::pair("--cta", "show the elements at a place: CTA of the pair; default 0"),
                                    std::pair("--lane", "... lane ..."), std::pair("--column", "column of the place")}) {

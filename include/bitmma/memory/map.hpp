@@ -39,9 +39,11 @@ enum class AxisKind : uint8_t {
 struct MapAxis {
   std::string_view name = {};
   AxisKind kind = AxisKind::place;
-  int64_t extent = 0;  // values are 0 .. extent - 1; for places 0: the map sets no limit
-  int64_t width = 1;   // values that an element occupies, from its own on: 2 bytes, 16 bits
+  int64_t extent = 0;   // values are 0 .. extent - 1; for places 0: the map sets no limit
+  int64_t width = 1;    // values that an element occupies, from its own on: 2 bytes, 16 bits
+  int64_t spacing = 0;  // from one element to the next, if that is more: a 4-bit code in its byte has 4 of 8 bits
 
+  int64_t step() const { return spacing > 0 ? spacing : width; }
   bool operator==(const MapAxis&) const = default;
 };
 
@@ -74,7 +76,9 @@ struct [[nodiscard]] Map {
   MapPicture picture = MapPicture::registers;
   std::vector<MapAxis> axes = {};
   std::function<void(MapEntry&)> locate = {};  // sets all values but those of the element's own axes
-  int64_t columns_per_cell = 1;                // for MapPicture::registers: adjacent columns in one register
+  /// Whether an element holds a place that the widths of the axes do not decide: a 6-bit code that crosses bytes.
+  std::function<bool(const MapEntry&, const MapQuestion&)> holds = {};
+  int64_t columns_per_cell = 1;  // for MapPicture::registers: adjacent columns in one register
   std::vector<MapArrow> arrows = {};
 
   /// The index of an axis; nothing if the map has no axis with this name.
@@ -93,8 +97,16 @@ struct [[nodiscard]] Map {
   void for_each(const MapQuestion& question, const std::function<void(const MapEntry&)>& visit) const;
 };
 
+/// The bits of a code in its container, from `first` on: bits 5:2 of the byte of an e2m1. Without bits the code fills
+/// its container.
+struct CodeBits {
+  int first = 0, bits = 0;
+
+  bool operator==(const CodeBits&) const = default;
+};
+
 /// row, col -> thread, register, bit. `is_b`: n and k instead, for B of mma.sync.
-Map map_of(const Fragment& fragment, bool is_b = false);
+Map map_of(const Fragment& fragment, bool is_b = false, CodeBits code = {});
 /// Sparse metadata in the registers of wgmma.sp and mma.sp: row and stored column of A. `a` is A's fragment.
 Map map_of(const MetadataLayout& layout, const Fragment& a, int selector);
 /// Block scales in the registers of mma.sync: a row of A or a column of B, and the number of the scale.
@@ -102,12 +114,13 @@ Map map_of_mma_scales(bool is_a, int rows, int scales, int byte_id, int thread_i
 /// matrix, row, col -> thread, register, bit.
 Map map_of(const LdMatrix& move);
 /// row, col -> byte, bit, with LBO and SBO as arrows; arrays also have the byte before the swizzle.
-Map map_of(const SmemMatrix& matrix);
+/// `code_bits`: of codes that are narrower than their bytes, which follow each other in every 16 bytes.
+Map map_of(const SmemMatrix& matrix, int code_bits = 0);
 /// The same for a layout in CuTe's notation. Throws Error unless elements have 1..128 bits.
 Map map_of(const CuteLayout& cute);
 /// row, col -> cta, lane, column, bit. Throws Error if D, or A, does not fit.
 Map map_of(const TmemD& d);
-Map map_of(const TmemA& a, int k);
+Map map_of(const TmemA& a, int k, CodeBits code = {});
 /// thread, register, half -> lane, column.
 Map map_of(const LdSt& move);
 /// row, block, replica -> byte of the image in shared memory; lane, column and byte of the cell.
