@@ -142,9 +142,9 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
     }
   }
   // For fp8, mma.sync and wgmma add differently; 16-bit accumulators are the caller's choice.
-  const std::array<Instruction, 3> others{MmaSync{.d = Format::f32, .a = a, .b = b},
-                                          Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
-                                          MmaSync{.d = Format::f16, .a = a, .b = b}};
+  const std::array<Instruction, 3> others{
+      MmaSync{.d = Format::f32, .a = a, .b = b}, Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
+      mma_sync_for(target, Format::f16, a, b).value_or(MmaSync{.d = Format::f16, .a = a, .b = b})};
   for (const Instruction& one : others) {
     const bool of_f32 = mma_of(one).d == Format::f32;
     if (of_f32 && info(a).bits != 8) continue;
@@ -160,7 +160,7 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
 /// Ways to step through a slice: whole and half instructions, the tile remainder first, warps that share tiles.
 std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
   std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.tensor().instruction).k;
+  const int k_i = step_of(plain.tensor().instruction).k;
   for (const int step : {0, k_i / 2}) {
     for (const int64_t tile : leftover_tiles) {
       if (tile < k_i || tile >= k) continue;
@@ -176,7 +176,7 @@ std::vector<GemmPlan> steppings(const GemmPlan& plain, int64_t k) {
 
 std::vector<GemmPlan> slicings(const GemmPlan& plain) {
   std::vector<GemmPlan> plans;
-  const int k_i = mma_of(plain.tensor().instruction).k;
+  const int k_i = step_of(plain.tensor().instruction).k;
   for (const int step : {0, k_i / 2}) {
     for (const int warps : sliced_warps) {
       for (const int tile : sliced_tiles) {
@@ -337,7 +337,7 @@ void add_combined(Candidates& candidates, const GemmPlan& flat, const GemmInputs
     for (const GemmPlan& plan : slicings(flat)) bodies.push_back(plan);
   }
   for (const GemmPlan& plan : bodies) candidates.add(plan);
-  const int step = mma_of(flat.tensor().instruction).k;
+  const int step = step_of(flat.tensor().instruction).k;
   for (GemmPlan plan : bodies) {
     const bool is_simple = plan.tensor().k_step == 0 && plan.tensor().k_tile == 0;
     for (int64_t cut = step; cut < k && k / step <= (is_simple ? most_cuts : most_stepped_cuts); cut += step) {

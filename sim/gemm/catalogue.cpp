@@ -134,11 +134,10 @@ int unit_of(const OpenSplit& split, Format a, int64_t k) {
 
 /// The instruction with f16 accumulators.
 Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
-  for (const Instruction& one :
-       {Instruction(Wgmma{.n = 256, .d = Format::f16, .a = inputs.a.format(), .b = inputs.b.format()}),
-        Instruction(MmaSync{.d = Format::f16, .a = inputs.a.format(), .b = inputs.b.format()})}) {
-    if (violations_of(one, target).empty()) return one;
-  }
+  const Format a = inputs.a.format(), b = inputs.b.format();
+  if (const Instruction one = Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b}; violations_of(one, target).empty())
+    return one;
+  if (const std::optional<MmaSync> one = mma_sync_for(target, Format::f16, a, b)) return *one;
   throw Error({.field = "accumulator",
                .seen = fmt::format("f16 for {}", info(inputs.a.format()).name),
                .expected = "types that an instruction of the target multiplies into f16"});
@@ -302,7 +301,7 @@ GemmPlan chain_of(const Recipe& recipe, Target target, const GemmInputs& inputs,
   GemmPlan flat = flat_plan(target, inputs, output);
   Instruction& instruction = flat.tensor().instruction;
   if (recipe.f16_accumulators) instruction = with_f16_accumulators(target, inputs);
-  const Mma mma = mma_of(instruction);
+  const Mma mma = step_of(instruction);
   GemmPlan plan = recipe.plan;
   plan.target = target, plan.output = flat.output;
   if (mma.d == Format::s32 || mma.d == Format::f64) plan.chain = TensorCoreChain{}, plan.reduction = {};

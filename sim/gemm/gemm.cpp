@@ -81,7 +81,7 @@ uint32_t widened(Format format, uint32_t code) {
 
 /// The types that the plan multiplies: its instruction's types, or on CUDA cores the inputs' types.
 Mma mma_for(const GemmPlan& plan, const GemmInputs& inputs) {
-  if (const TensorCoreChain* const chain = plan.tensor_cores()) return mma_of(chain->instruction);
+  if (const TensorCoreChain* const chain = plan.tensor_cores()) return step_of(chain->instruction);
   return {.a = inputs.a.format(), .b = inputs.b.format()};
 }
 
@@ -846,6 +846,15 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known) {
   return Product(plan, inputs, ChainBy::loops, nullptr, &known).block(0, m, 0, n);
 }
 
+std::optional<MmaSync> mma_sync_for(Target target, Format d, Format a, Format b) {
+  const MmaSync whole{.d = d, .a = a, .b = b};
+  for (const MmaSync& one :
+       {whole, MmaSync{.d = d, .a = a, .b = b, .k = whole.k / 2}, MmaSync{.m = 8, .d = d, .a = a, .b = b}}) {
+    if (violations_of(Instruction(one), target).empty()) return one;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 /// The target's largest instruction for these types; nothing if it has none.
@@ -856,10 +865,11 @@ std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
                        : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
                        : is_integer                            ? MmaKind::i8
                                                                : MmaKind::f8f6f4;
-  for (const Instruction& one : {Instruction(Wgmma{.n = 256, .d = accumulator, .a = a, .b = b}),
-                                 Instruction(Tcgen05Mma{.kind = kind, .d = accumulator, .a = a, .b = b}),
-                                 Instruction(MmaSync{.d = accumulator, .a = a, .b = b}),
-                                 Instruction(MmaSync{.kind = MmaKind::f8f6f4, .d = accumulator, .a = a, .b = b})}) {
+  for (const Instruction& one :
+       {Instruction(Wgmma{.n = 256, .d = accumulator, .a = a, .b = b}),
+        Instruction(Tcgen05Mma{.kind = kind, .d = accumulator, .a = a, .b = b}),
+        Instruction(mma_sync_for(target, accumulator, a, b).value_or(MmaSync{.d = accumulator, .a = a, .b = b})),
+        Instruction(MmaSync{.kind = MmaKind::f8f6f4, .d = accumulator, .a = a, .b = b})}) {
     if (violations_of(one, target).empty()) return one;
   }
   return std::nullopt;

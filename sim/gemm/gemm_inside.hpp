@@ -45,6 +45,13 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known);
 /// The inputs after this input rounding; a plan on them needs no rounding.
 GemmInputs rounded_inputs(const GemmInputs& inputs, InputRounding rounding);
 
+/// One of the products of an instruction, as a step of a chain: of m8n8k4 of f16 the one of a quad pair, 8 x 8 x 4.
+Mma step_of(const Instruction& instruction);
+
+/// The target's largest dense mma.sync without a kind for these types; nothing if it has none. Turing and Volta, and
+/// f64 before Hopper, have only parts of the shapes of Ampere.
+std::optional<MmaSync> mma_sync_for(Target target, Format d, Format a, Format b);
+
 /// True if one chain of a target instruction can multiply these types and block scales.
 bool multiplies(Target target, const GemmInputs& inputs);
 

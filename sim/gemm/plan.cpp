@@ -15,6 +15,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "gemm_inside.hpp"
 #include "plan_json.hpp"
 
 namespace bitmma {
@@ -584,9 +585,8 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
   }
   for (Violation& violation : violations_of(chain.instruction, plan.target)) found.push_back(std::move(violation));
   if (!found.empty()) return found;
-  const Mma mma = mma_of(chain.instruction);
-  require(!mma.sparse && mma.products == 1, "instruction", print(chain.instruction),
-          "dense, with one product per warp");
+  const Mma mma = step_of(chain.instruction);
+  require(!mma.sparse, "instruction", print(chain.instruction), "dense");
   require(chain.k_step <= mma.k, "k_step", std::to_string(chain.k_step),
           fmt::format("at most K of the instruction, {}", mma.k));
   require(mma.scaling == Scaling::none || chain.k_step == 0, "k_step", std::to_string(chain.k_step),
@@ -619,6 +619,12 @@ std::vector<Violation> violations_of(const GemmPlan& plan) {
 bool scales_blocks(const GemmPlan& plan) {
   const TensorCoreChain* const chain = plan.tensor_cores();
   return chain && chain->promotion && chain->promotion->scale != PromotionScale::none;
+}
+
+Mma step_of(const Instruction& instruction) {
+  Mma mma = mma_of(instruction);
+  mma.m /= mma.products, mma.k /= mma.products, mma.products = 1;
+  return mma;
 }
 
 bool multiplies(const GemmPlan& plan, Format a, Format b) {

@@ -244,6 +244,40 @@ TEST_CASE("integers, f64 and other targets chain as well") {
         gemm(flat_plan(Target::sm_90a, Format::f16, Format::f16, Format::f32), inputs));
 }
 
+TEST_CASE("a target with smaller instructions than Ampere's chains those that it has") {
+  RandomStream random(54, 0);
+  const Matrix a = random_matrix(Format::f16, 8, 64, random), b = random_matrix(Format::f16, 64, 8, random);
+  struct Row {
+    Target target;
+    Format a, d;
+    std::string_view instruction;
+  };
+  for (const Row& row : {
+           Row{Target::sm_75, Format::f16, Format::f32, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"},
+           Row{Target::sm_75, Format::s8, Format::s32, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"},
+           Row{Target::sm_70, Format::f16, Format::f32, "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"},
+           Row{Target::sm_80, Format::f64, Format::f64, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"},
+       }) {
+    const GemmPlan plan = flat_plan(row.target, row.a, row.a, row.d);
+    CHECK(print(plan.tensor().instruction) == row.instruction);
+    CHECK(violations_of(plan).empty());
+  }
+  // m8n8k4 is four products of 8 x 8 x 4: one of them, step by step, gives the same bits.
+  const Matrix d = gemm(flat_plan(Target::sm_70, Format::f16, Format::f16, Format::f32), {.a = a, .b = b});
+  Matrix c(Format::f32, 8, 8);
+  for (int k = 0; k < 64; k += 4) {
+    Matrix of_a(Format::f16, 8, 4), of_b(Format::f16, 4, 8);
+    for (int i = 0; i < 8; ++i) {
+      for (int j = 0; j < 4; ++j) of_a(i, j) = a(i, k + j), of_b(j, i) = b(k + j, i);
+    }
+    c = multiply_accumulate(model_for(MmaSync{.m = 8}, Target::sm_70),
+                            {.a = std::move(of_a), .b = std::move(of_b), .c = std::move(c)});
+  }
+  for (int i = 0; i < 8; ++i) {
+    for (int j = 0; j < 8; ++j) CHECK(d(i, j) == c(i, j));
+  }
+}
+
 TEST_CASE("what a product lacks is refused by name, all at once") {
   const GemmPlan plan = parse_plan(wgmma_of("e4m3.e4m3", 32) + R"(, "promotion": {"every": 128, "scale": "fma"},
       "epilogue": [{"op": "bias"}, {"op": "alpha_beta", "beta": 1}]})");
