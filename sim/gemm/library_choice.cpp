@@ -214,6 +214,25 @@ std::pair<int64_t, size_t> recorded_shape(const Recorded& recorded, const Librar
   throw Error(std::move(violation));
 }
 
+/// Throws Error for a bias or scales of types that PyTorch refuses: it converts none of them.
+void require_types_of_pytorch(const GemmInputs& inputs, Format d) {
+  std::vector<Violation> found;
+  const auto require = [&](std::string_view name, const std::optional<Matrix>& operand, Format type,
+                           std::string_view reason) {
+    if (!operand || operand->format() == type || (operand->format() == Format::tf32 && type == Format::f32)) return;
+    found.push_back({.field = std::string(name),
+                     .seen = std::string(info(operand->format()).name),
+                     .expected = fmt::format("{}, {}", info(type).name, reason),
+                     .fix = "PyTorch refuses other types; convert the values"});
+  };
+  const Format a = inputs.a.format() == Format::tf32 ? Format::f32 : inputs.a.format();
+  if (info(a).bits >= 16) require("bias", inputs.bias, a, "the type of a and b");
+  else require("bias", inputs.bias, d == Format::f16 ? Format::f16 : Format::bf16, "which this output takes");
+  require("scale_a", inputs.scale_a, Format::f32, "as torch._scaled_mm takes them");
+  require("scale_b", inputs.scale_b, Format::f32, "as torch._scaled_mm takes them");
+  if (!found.empty()) throw Error(std::move(found));
+}
+
 }  // namespace
 
 LibraryChoice library_choice(const LibraryCall& call) {
@@ -294,6 +313,7 @@ LibraryCall call_of(const GemmInputs& inputs) {
 }
 
 GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
+  require_types_of_pytorch(inputs, choice.d);
   const bool has_segments = choice.kernel.find("segment_k_on") != std::string::npos;  // slices of the last tiles
   const auto refused = [&](std::string why) {
     return Error({.code = ViolationCode::unknown_kernel,

@@ -121,6 +121,19 @@ TEST_CASE("the plan of a library's choice has its slices, and a kernel without a
   CHECK(refusal([&] { call_of(with_c); }).field == "c");
 }
 
+TEST_CASE("PyTorch converts neither a bias nor scales, so other types are refused") {
+  GemmInputs inputs{.a = drawn(Format::f16, 8, 4096), .b = drawn(Format::f16, 4096, 64)};
+  const LibraryChoice choice{.kernel = "nvjet_sm90_hsh_*", .d = Format::f16, .library = "cublas 13.1"};
+  for (const Format bias : {Format::f32, Format::bf16}) {
+    inputs.bias = drawn(bias, 1, 64);
+    CHECK(refusal([&] { plan_of_choice(choice, inputs); }).field == "bias");
+  }
+  inputs.bias.reset();
+  inputs.a = drawn(Format::e4m3, 8, 4096), inputs.b = drawn(Format::e4m3, 4096, 64);
+  inputs.scale_a = drawn(Format::f16, 1, 1), inputs.scale_b = drawn(Format::f32, 1, 1);
+  CHECK(refusal([&] { plan_of_choice(choice, inputs); }).field == "scale_a");
+}
+
 TEST_CASE("a star in a name of CUTLASS leaves the tile of K and the types readable") {
   const GemmInputs inputs{.a = drawn(Format::tf32, 8, 264), .b = drawn(Format::tf32, 264, 8)};
   const std::vector<GemmPlan> starred =

@@ -93,6 +93,26 @@ def test_wrong_requests_name_the_argument(change, field):
     assert error.value.violations[0].field == field
 
 
+def test_types_that_pytorch_refuses_are_refused():
+    a, w = np.ones((16, 4096), np.float16), np.ones((4096, 4096), np.float16)
+    e4m3 = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
+    one = np.ones((1, 1), np.float32)
+    for call, field in [
+        (lambda: bitmma.matmul(a, w.T, np.ones(4096, np.float32), gpu="H100"), "bias"),
+        (lambda: bitmma.matmul(a, w.T, np.ones(4096, ml_dtypes.bfloat16), gpu="H100"), "bias"),
+        (lambda: bitmma.matmul(a, w.T, 1.0, gpu="H100"), "bias"),
+        (lambda: bitmma.matmul(a.astype(np.float32), w.T.astype(np.float32), np.ones(4096, np.float16), gpu="H100", allow_tf32=True), "bias"),
+        (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), gpu="H100"), "types"),
+        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one.astype(np.float16), scale_b=one), "scale_a"),
+        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one.astype(np.float64)), "scale_b"),
+        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=np.ones((16, 1), np.float32), scale_b=one), "scale_a, scale_b"),
+        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one, out_dtype=np.float32), "types"),
+    ]:
+        with pytest.raises(bitmma.Error) as error:
+            call()
+        assert error.value.violations[0].field == field
+
+
 def test_batches_and_shapes_are_refused():
     a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
     for wrong, field in [((np.stack([a, a]), w), "a"), ((a, w[:32]), "b")]:
