@@ -123,12 +123,29 @@ def _hint(dtype: np.dtype) -> str:
     """A hint for an array without a format."""
     if not dtype.isnative:
         return "big-endian: array.astype(array.dtype.newbyteorder('=')) changes the order of bytes"
-    if dtype.kind == "V" and dtype.itemsize in (1, 2):
+    if str(dtype) in _other_float8:
+        return _remedy_of_float8(str(dtype))
+    if dtype.type is np.void and dtype.itemsize in (1, 2):
         kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
         return f"np.save loses these types: use array.view(ml_dtypes.{kind}), or the original type"
-    if "fnuz" in str(dtype) or str(dtype) in ("float8_e4m3", "float8_e4m3b11fnuz", "float8_e3m4"):
-        return "NVIDIA's e4m3 is float8_e4m3fn, e5m2 is float8_e5m2"
     return "name the format of raw codes: bitmma.codes(array, \"bf16\")"
+
+
+# Types of 8 bits that NVIDIA's tensor cores lack: the nearest one that they have, and why a view would be wrong.
+_other_float8 = {
+    "float8_e4m3fnuz": ("float8_e4m3fn", "its exponents have the bias 8, not 7"),
+    "float8_e5m2fnuz": ("float8_e5m2", "its exponents have the bias 16, not 15"),
+    "float8_e4m3b11fnuz": ("float8_e4m3fn", "its exponents have the bias 11, not 7"),
+    "float8_e4m3": ("float8_e4m3fn", "its largest codes are infinities and NaN, not 256 to 448"),
+    "float8_e3m4": ("float8_e4m3fn", "its codes have 3 bits of exponent and 4 of mantissa"),
+}
+
+
+def _remedy_of_float8(name: str) -> str:
+    """How to convert an array: by values, as the same codes mean other numbers."""
+    nearest, reason = _other_float8[name]
+    return (f"the codes mean other numbers ({reason}): array.astype(ml_dtypes.{nearest}) converts the values and rounds those that it lacks, "
+            "array.astype(np.float16) keeps all")
 
 
 class Codes(NamedTuple):
@@ -175,9 +192,10 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
         return _unpacked(array, format)
     size = code_bytes[format]
     if array.dtype.kind not in "iubV" or array.dtype.itemsize != size or array.dtype.names:
-        raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}")
-    if array.dtype.kind == "V" and array.dtype in _dtypes.values() and array.dtype != _dtypes.get(format):
-        raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}")
+        raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}", _hint(array.dtype) if str(array.dtype) in _other_float8 else "")
+    if array.dtype.kind == "V" and array.dtype.type is not np.void and array.dtype != _dtypes.get(format):
+        raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}",
+                     _hint(array.dtype) if str(array.dtype) in _other_float8 else "")
     if format in _below_a_byte and array.dtype.kind in "iu" and (array.view(np.uint8) >> _below_a_byte[format]).any():
         raise refuse("codes", "bits above those of the format", f"codes of {_below_a_byte[format]} bits, one per byte",
                      "use packed=True for two codes per byte" if format == "e2m1" else "")
@@ -307,6 +325,15 @@ def _is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def _torch_remedy(name: str) -> str:
+    """How to convert a tensor of a type that no format has."""
+    if name not in _other_float8:
+        return ""
+    nearest, reason = _other_float8[name]
+    return (f"the codes mean other numbers ({reason}): tensor.float().to(torch.{nearest}) converts the values and rounds those that it lacks, "
+            "tensor.half() keeps all")
+
+
 def _torch_to_numpy(tensor: Any) -> np.ndarray:
     """The same memory, if it is on the CPU. Types that NumPy lacks become codes."""
     torch = sys.modules["torch"]
@@ -327,7 +354,7 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
     format = _torch_formats.get(name)
     if format is None:
-        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)))
+        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)), _torch_remedy(name))
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(_dtypes[format])
     return tensor.numpy()

@@ -107,6 +107,16 @@ def test_arrays_that_lost_their_type(tmp_path):
     assert "codes(array" in refusal(lambda: bitmma.mma(MMA, A.view(np.int16), B))
     assert "masked" in refusal(lambda: bitmma.mma(MMA, np.ma.masked_equal(A, 1), B))
     assert "float8_e4m3fn" in refusal(lambda: bitmma.gemm(X.astype(ml_dtypes.float8_e4m3fnuz), W.T))
+    for name, nearest in (("float8_e4m3fnuz", "float8_e4m3fn"), ("float8_e5m2fnuz", "float8_e5m2"), ("float8_e4m3b11fnuz", "float8_e4m3fn"),
+                          ("float8_e4m3", "float8_e4m3fn"), ("float8_e3m4", "float8_e4m3fn")):
+        other = np.ones((16, 32), np.float32).astype(getattr(ml_dtypes, name))
+        for call in (lambda: bitmma.gemm(other, other.T), lambda: bitmma.codes(other, "e4m3"), lambda: bitmma.codes(other, "e5m2"),
+                     lambda: bitmma.mma("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", other, other[:8].T)):
+            with pytest.raises(bitmma.Error) as error:
+                call()
+            fix = error.value.violations[0].fix
+            assert "view" not in fix and f"astype(ml_dtypes.{nearest})" in fix
+        assert (other.astype(getattr(ml_dtypes, nearest)).astype(np.float32) == 1).all()  # the advice keeps the values
 
 
 def test_results_saved_as_float32_are_recognised():
