@@ -2,6 +2,7 @@
 """Quantisers of libraries: how they round a matrix before they multiply it."""
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from typing import Any, NamedTuple, cast
@@ -10,7 +11,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import public, threads_of
-from ._arrays import Codes, dtype_of, format_of, like, matrix, tile
+from ._arrays import Codes, _is_torch, dtype_of, format_of, like, matrix, tile, to_numpy
 from ._errors import refuse
 from ._core import Plan
 from ._gemm import gemm
@@ -20,7 +21,8 @@ class Quantized(NamedTuple):
     """A quantised matrix: element = code * scale of its block * tensor_scale."""
 
     codes: Any
-    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element."""
+    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. Of torch tensors: uint8 for types
+    that torch lacks."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
     tensor_scale: Any
@@ -35,9 +37,10 @@ class Quantized(NamedTuple):
     @property
     def packed(self) -> Any:
         """Two e2m1 codes per byte, the first in the lower half: [rows, cols / 2]."""
-        if format_of(self.codes) != "e2m1":
-            raise refuse("codes", format_of(self.codes), "e2m1, which has two codes per byte")
-        raw = np.asarray(self.codes).view(np.uint8)
+        codes = self._codes()
+        if codes.format != "e2m1":
+            raise refuse("codes", codes.format, "e2m1, which has two codes per byte")
+        raw = np.asarray(codes.array).view(np.uint8)
         if raw.shape[1] % 2:
             raise refuse("columns", raw.shape[1], "an even number, because each byte has two codes")
         return like(self.scales, raw[:, ::2] | raw[:, 1::2] << 4)
@@ -46,6 +49,13 @@ class Quantized(NamedTuple):
     def tiled(self) -> Any:
         """One-byte scales in cuBLAS' tiles of 128 x 4, with a row of scales for every row of codes."""
         return like(self.scales, tile(self._scales_by_row()))
+
+    def _codes(self) -> Codes:
+        """The codes with the recipe's format, which the type of a torch tensor may not show."""
+        if not isinstance(self.codes, Codes) and _is_torch(self.codes) and format_of(self.codes) == "u8":
+            return Codes(to_numpy(self.codes, "codes"), _elements()[self.recipe])
+        format, raw = matrix(self.codes, "codes")
+        return Codes(raw, format)
 
     def _scales_by_row(self) -> Codes:
         scales = _as_codes(self.scales, "ue4m3")
@@ -62,6 +72,18 @@ class Quantized(NamedTuple):
             raise refuse("blocks", f"{self.block[1]} of {self.codes.shape[1]} columns", f"multiples of {most}")
         repeated = np.repeat(scales.array, self.block[1] // most, 1)
         return Codes(repeated[:, :self.codes.shape[1] // most], scales.format)
+
+
+@functools.cache
+def _elements() -> dict[str, str]:
+    """The element format of each recipe."""
+    return {row["name"]: row["element"] for row in cast(Any, _core.quantize_recipes())}
+
+
+def _codes_like(x: Any, codes: np.ndarray, element: str) -> Any:
+    """Codes as the type of `x`: bytes of one code where torch lacks the type."""
+    made = like(x, codes.view(dtype_of(element)))
+    return like(x, codes.view(np.uint8)) if _is_torch(x) and not _is_torch(made) else made
 
 
 def _reads_f32_scales(plan: Any) -> bool:
@@ -110,7 +132,7 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
         tensor_scale = number[()] if (made := like(x, number)) is number else made
-    return Quantized(like(x, codes.view(dtype_of(element))), like(x, scales.view(dtype_of(scale))), tensor_scale, recipe,
+    return Quantized(_codes_like(x, codes, element), like(x, scales.view(dtype_of(scale))), tensor_scale, recipe,
                      (block[0], block[1]))
 
 
@@ -162,4 +184,8 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
         else:
             value = one._scales_by_k()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
-    return gemm(a.codes, b.codes.T, plan, **scales, **keywords)
+    left, right = (one._codes() if _is_torch(one.codes) else one.codes for one in (a, b))
+    made = gemm(left, right.T, plan, **scales, **keywords)
+    if not _is_torch(a.codes):
+        return made
+    return (like(a.codes, made[0]), *made[1:]) if isinstance(made, tuple) else like(a.codes, made)

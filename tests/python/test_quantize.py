@@ -131,5 +131,13 @@ def test_torch_goes_in_and_comes_out():
     e4m3 = bitmma.quantize(torch.from_numpy(x), "ocp_mxfp8_e4m3")
     assert e4m3.codes.dtype == torch.float8_e4m3fn and e4m3.scales.dtype == torch.float8_e8m0fnu
     assert isinstance(bitmma.quantized_gemm(e4m3, e4m3, target="sm_100a"), torch.Tensor)
+    for row in bitmma.quantize_recipes():
+        x = random(128, 128)
+        dtype, of_torch = (ml_dtypes.bfloat16, torch.bfloat16) if "bf16" in row["inputs"] else (np.float32, torch.float32)
+        q, of_numpy = bitmma.quantize(torch.from_numpy(x).to(of_torch), row["name"]), bitmma.quantize(x.astype(dtype), row["name"])
+        assert isinstance(q.codes, torch.Tensor) and isinstance(q.scales, torch.Tensor)
+        assert np.array_equal(q.codes.view(torch.uint8).numpy(), of_numpy.codes.view(np.uint8))
+        assert q.codes.shape == of_numpy.codes.shape and repr(q) == repr(of_numpy)
+    assert isinstance(d, torch.Tensor)
     with pytest.raises(bitmma.Error, match="meta"):
         bitmma.quantize(torch.ones((4, 64), device="meta"), "te_nvfp4")
