@@ -168,7 +168,7 @@ def llama(call, seed, tensors, kernels):
     last = f"x{call['layers']}"
     found["final"] = bitmma.layers.llama_norm(found[last], whole_tensor(call, 1, [hidden], seed, 0.25), threads=0)
     found["logits"] = bitmma.gemm(found["final"], whole_tensor(call, 2, [1000, hidden], seed, gain).T, kernel=kernels["logits"][-1], output="bf16", threads=0)
-    found["token"] = operators.argmax(found["logits"])[None]
+    found["token"] = operators.argmax(found["logits"], -1)[None]
     return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
 
 

@@ -433,7 +433,7 @@ def _reduction(name: str) -> _Rule:
         if dims is None or dims == []:
             return Value(np.asarray(getattr(operators, name)(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)).reshape(to.shape))
         _last(x, dims)
-        made = _by_rows(call, x, lambda rows, at, whole: [getattr(operators, name)(rows, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)])
+        made = _by_rows(call, x, lambda rows, at, whole: [getattr(operators, name)(rows, -1, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)])
         return _shaped(made[0], to)
 
     return rule
@@ -446,7 +446,7 @@ of_rows |= {"aten.mean.dim": _reduction("mean"), "aten.sum.dim_IntList": _reduct
 @_rule(of_rows, "aten.amax.default")
 def _amax(call: Call, x: Value, dims: Any, keepdim: bool = False) -> Value:
     _last(x, dims)
-    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, threads=call.threads)])[0], call.outputs[0])
+    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1, threads=call.threads)])[0], call.outputs[0])
 
 
 @_rule(of_rows, "aten.argmax.default")
@@ -455,13 +455,13 @@ def _argmax(call: Call, x: Value, dim: int | None = None, keepdim: bool = False)
         x = Value(x.whole("its input").reshape(1, -1))
     else:
         _last(x, dim)
-    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.argmax(rows, threads=call.threads).astype(np.int64)])[0], call.outputs[0])
+    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.argmax(rows, -1, threads=call.threads)])[0], call.outputs[0])
 
 
 @_rule(of_rows, "aten.max.dim")
 def _max(call: Call, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     _last(x, dim)
-    made = _by_rows(call, x, lambda rows, at, whole: [operators.amax(rows), operators.argmax(rows).astype(np.int64)])
+    made = _by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1), operators.argmax(rows, -1)])
     return [_shaped(one, to) for one, to in zip(made, call.outputs)]
 
 

@@ -40,7 +40,7 @@ def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> A
     array = _bf16(given, "x", (None,) * given.ndim)
     scale = _bf16(weight, "weight", (array.shape[-1],))
     wide = array.astype(np.float32)
-    squares = mean(elementwise("square", wide), keepdim=True, threads=threads)
+    squares = mean(elementwise("square", wide), -1, keepdim=True, threads=threads)
     inverse = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, number_of(eps, "eps"))))
     scaled = elementwise("mul", wide, np.broadcast_to(inverse, wide.shape)).astype(array.dtype)
     return like(x, elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))

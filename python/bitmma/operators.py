@@ -2,11 +2,13 @@
 """Operators as PyTorch 2.11 computes them eagerly on an H100 or H200, bit for bit.
 
     out = bitmma.operators.attention(q, k, v, is_causal=True)      scaled_dot_product_attention, FlashAttention-2
-    p = bitmma.operators.softmax(x)                                over the last dimension
+    p = bitmma.operators.softmax(x, -1)                            over the last dimension
+    s = bitmma.operators.sum(x), bitmma.operators.sum(x, -1)       of all elements, of each row
     y = bitmma.operators.elementwise("silu", x)                    functions of single elements
     print(bitmma.operators.explain("softmax", x, output=(0, 5)))   one output, step by step
 
-Arrays are NumPy's or torch's, of float32, float16 or bfloat16. Names and arguments are torch's where torch has the operator.
+Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of the same kind. Names, arguments and defaults are torch's
+where torch has the operator. Every array is read as its contiguous copy.
 docs/operators.md tells what was compared with a GPU.
 """
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import public, unchecked
-from ._arrays import codes_as, dtype_of, format_of, like, to_numpy
+from ._arrays import _is_torch, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
 __all__ = ["OperatorTrace", "amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "explain", "layer_norm",
@@ -160,8 +162,15 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
     return _attention(q, k, v, is_causal, scale, window, splits, backend, return_lse, threads)
 
 
-def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool, output: Place | None = None) -> Any:
+def _last(dim: Any, dimensions: int) -> None:
+    """Raises Error unless `dim` is the last dimension."""
+    if type(dim) is not int or dim not in (-1, dimensions - 1):
+        raise refuse("dim", shown(dim), f"-1 or {dimensions - 1}, the last dimension", "other dimensions are not measured")
+
+
+def _softmax(x: Any, dim: int, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool, output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
+    _last(dim, array.ndim)
     to = _format_of_result(dtype, format)
     made = _core.softmax((format, words), to, logarithm, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads),
                          _place(output, array.shape, 1))
@@ -169,9 +178,10 @@ def _softmax(x: Any, dtype: Any, rows: Any, whole: int, threads: int, logarithm:
 
 
 @public(rows=unchecked)
-def softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
-    """torch.softmax(x, -1).
+def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.softmax.
 
+    dim      -1, the last one
     dtype    of the result: that of x, or float32, NumPy's or torch's
     rows     where x has some rows of a larger matrix: the number of each there. Where rows begin in memory decides bits of
              rows whose bytes are no multiple of 16
@@ -181,17 +191,43 @@ def softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, thre
     >>> softmax(np.zeros((1, 4), np.float32))
     array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
     """
-    return _softmax(x, dtype, rows, whole, threads, False)
+    return _softmax(x, dim, dtype, rows, whole, threads, False)
 
 
 @public(rows=unchecked)
-def log_softmax(x: Any, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
-    """torch.log_softmax(x, -1); arguments as `softmax`.
+def log_softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+    """torch.log_softmax; arguments as `softmax`.
 
     >>> log_softmax(np.zeros((1, 1), np.float32))
     array([[0.]], dtype=float32)
     """
-    return _softmax(x, dtype, rows, whole, threads, True)
+    return _softmax(x, dim, dtype, rows, whole, threads, True)
+
+
+def _is_shape(value: Any) -> bool:
+    """True for what torch takes as `normalized_shape`: (n,), [n] or torch.Size([n])."""
+    return isinstance(value, (tuple, list)) and all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value)
+
+
+def _operands_of_norm(function: str, operands: tuple[Any, ...], names: tuple[str, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The operands of a norm by name: positional ones follow x, with or without torch's normalized_shape before them."""
+    places = ("normalized_shape", *names) if operands and (_is_shape(operands[0]) or type(operands[0]) is int) else names
+    if len(operands) > len(places):
+        raise refuse(function, f"{len(operands) + 1} positional arguments", f"{function}(x, normalized_shape, {', '.join(names)})")
+    by_name = dict(named)
+    for name, value in zip(places, operands):
+        if named[name] is not None:
+            raise refuse(name, "given twice", "one value")
+        by_name[name] = value
+    shape = by_name.pop("normalized_shape")
+    if shape is not None:
+        if not _is_shape(shape):
+            raise refuse("normalized_shape", shown(shape), "a tuple with the size of the last dimension of x")
+        array = to_numpy(by_name["x"], "x")
+        if len(shape) != 1 or array.ndim == 0 or int(shape[0]) != array.shape[-1]:
+            raise refuse("normalized_shape", shown(tuple(shape)), f"{tuple(array.shape[-1:])}, the last dimension of x",
+                         "norms over several dimensions are not measured" if len(shape) > 1 else "")
+    return by_name
 
 
 def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, output: Place | None = None) -> Any:
@@ -212,36 +248,78 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
 
 
 @public
-def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, return_moments: bool = False, threads: int = 1) -> Any:
+def layer_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float | None = None,
+               return_moments: bool = False, threads: int = 1) -> Any:
     """torch.nn.functional.layer_norm over the last dimension.
 
-    weight, bias    one number a column, of the type of x
-    return_moments  True: (out, mean, rstd), float32 [..., 1]
+    operands          by position as in torch: normalized_shape, weight, bias, eps; normalized_shape may be left out
+    normalized_shape  (n,), the last dimension of x
+    weight, bias      one number a column, of the type of x
+    eps               default 1e-5
+    return_moments    True: (out, mean, rstd), float32 [..., 1]
 
-    >>> layer_norm(np.array([[1, 3]], np.float32), eps=0)
+    >>> layer_norm(np.array([[1, 3]], np.float32), (2,), eps=0)
     array([[-1.,  1.]], dtype=float32)
     """
-    result = _norm(x, weight, bias, eps, False, threads)
+    result = _layer_norm(x, operands, normalized_shape, weight, bias, eps, return_moments, threads)
     return result if flag_of(return_moments, "return_moments") else result[0]
 
 
-@public
-def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5, *, threads: int = 1) -> Any:
-    """torch.nn.functional.rms_norm over the last dimension; `weight` as in `layer_norm`. torch's default of eps is the
-    epsilon of the type; here it is given.
+def _layer_norm(x: Any, operands: tuple[Any, ...], normalized_shape: Any, weight: Any, bias: Any, eps: float | None,
+                return_moments: bool, threads: int, output: Place | None = None) -> Any:
+    by_name = _operands_of_norm("layer_norm", operands, ("weight", "bias", "eps"),
+                                {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps})
+    eps = by_name.pop("eps")
+    return _norm(**by_name, eps=1e-5 if eps is None else eps, rms=False, threads=threads, output=output)
 
-    >>> rms_norm(np.array([[2, 2, 2, 2]], np.float32), eps=0)
+
+@public
+def rms_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = None, threads: int = 1) -> Any:
+    """torch.nn.functional.rms_norm over the last dimension.
+
+    operands          by position as in torch: normalized_shape, weight, eps; normalized_shape may be left out
+    normalized_shape  (n,), the last dimension of x
+    weight            one number a column, of the type of x
+    eps               default: the epsilon of float32, 2^-23, for 16-bit types too: PyTorch takes that of the type in which it adds
+
+    >>> rms_norm(np.array([[2, 2, 2, 2]], np.float32), (4,), eps=0)
     array([[1., 1., 1., 1.]], dtype=float32)
     """
-    return _norm(x, weight, None, eps, True, threads)[0]
+    return _rms_norm(x, operands, normalized_shape, weight, eps, threads)[0]
 
 
-def _reduced(x: Any, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int, what: str,
+def _rms_norm(x: Any, operands: tuple[Any, ...], normalized_shape: Any, weight: Any, eps: float | None, threads: int,
+              output: Place | None = None) -> Any:
+    by_name = _operands_of_norm("rms_norm", operands, ("weight", "eps"),
+                                {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps})
+    eps = by_name.pop("eps")
+    return _norm(**by_name, bias=None, eps=float(np.finfo(np.float32).eps) if eps is None else eps, rms=True, threads=threads, output=output)
+
+
+Dims = int | tuple[int, ...] | list[int] | None
+
+
+def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
+    """The dimension that a reduction goes over; None for all."""
+    given = dim
+    if isinstance(dim, (tuple, list)) and has_lists:
+        if not all(type(one) is int and -dimensions <= one < dimensions for one in dim):
+            raise refuse("dim", shown(given), f"whole numbers from {-dimensions} to {dimensions - 1}")
+        axes = {one % dimensions for one in dim}
+        if len(axes) != len(dim):
+            raise refuse("dim", shown(given), "each dimension once")
+        dim = None if len(axes) in (0, dimensions) and dimensions > 1 or not axes else axes.pop() if len(axes) == 1 else given
+    is_known = dim is None or type(dim) is int and (dim in (-1, dimensions - 1) or dimensions == 2 and dim in (0, -2))
+    if not is_known:
+        raise refuse("dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured")
+    assert dim is None or isinstance(dim, int)
+    return dim
+
+
+def _reduced(x: Any, dim: Dims, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int, what: str,
              output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
-    is_whole = dim is None or type(dim) is int
-    if not is_whole or dim not in (None, -1, array.ndim - 1) and not (dim in (0, -2) and array.ndim == 2):
-        raise refuse("dim", repr(dim), "-1, None for all elements, or 0 of a matrix", "other dimensions are not measured")
+    dim, whole = _dimension(dim, array.ndim, what != "argmax"), count_of(whole, "whole")
     to = _format_of_result(dtype, format)
     over_rows = array.ndim == 2 and dim in (0, -2)
     if (dim is None or over_rows) and (rows is not None or whole):
@@ -252,63 +330,84 @@ def _reduced(x: Any, dim: int | None, keepdim: bool, dtype: Any, rows: Any, whol
     if flag_of(keepdim, "keepdim"):
         shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
     place = _place(output, shape, 0)
-    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads),
+    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), whole, threads_of(threads),
                         place[0] if place else None)
-    return made if output is not None else _result(x, made, "s32" if what == "argmax" else to, shape)
+    if output is not None:
+        return made
+    if what == "argmax":  # torch's type of an index
+        return like(x, made.view(np.int32).astype(np.int64).reshape(shape))
+    return _result(x, made, to, shape)
 
 
-def _largest(x: Any, dim: int | None, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
+def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
     return _reduced(x, dim, keepdim, None, None, 0, threads, what, output)
 
 
 @public(rows=unchecked)
-def sum(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.sum.
 
-    dim      -1, the last one; None: all elements; 0 of a matrix
+    dim      None: all elements, in the order of one row of so many; -1, the last one; 0 of a matrix. Also a tuple of one of these, or of
+             all dimensions
+    keepdim  True: the result has a dimension of 1 for each one that is gone
     dtype    of the result: that of x, or float32
     rows, whole, threads: as in `softmax`
 
-    >>> sum(np.array([[1, 2, 4, 8]], np.float32))
-    array([15.], dtype=float32)
+    >>> sum(np.array([[1, 2], [4, 8]], np.float32))
+    array(15., dtype=float32)
+    >>> sum(np.array([[1, 2], [4, 8]], np.float32), -1)
+    array([ 3., 12.], dtype=float32)
     """
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "sum")
 
 
 @public(rows=unchecked)
-def mean(x: Any, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+def mean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.mean; arguments as `sum`.
 
-    >>> mean(np.array([[1, 2, 4, 9]], np.float32))
+    >>> mean(np.array([[1, 2, 4, 9]], np.float32), -1)
     array([4.], dtype=float32)
     """
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "mean")
 
 
 @public
-def amax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int = 1) -> Any:
+def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -> Any:
     """torch.amax; arguments as `sum`. A NaN wins, and of equal numbers the second: of -0 and +0 that is the last.
 
-    >>> amax(np.array([[1, 8, 4]], np.float32))
+    >>> amax(np.array([[1, 8, 4]], np.float32), -1)
     array([8.], dtype=float32)
     """
     return _largest(x, dim, keepdim, threads, "amax")
 
 
 @public
-def argmax(x: Any, dim: int | None = -1, *, keepdim: bool = False, threads: int = 1) -> Any:
-    """torch.argmax, int32: the first of equal numbers, and the first NaN.
+def argmax(x: Any, dim: int | None = None, keepdim: bool = False, *, threads: int = 1) -> Any:
+    """torch.argmax, int64: the first of equal numbers, and the first NaN. `dim` as in `sum`, without tuples; None: the index in the
+    flattened x.
 
-    >>> argmax(np.array([[1, 8, 8]], np.float32))
-    array([1], dtype=int32)
+    >>> argmax(np.array([[1, 8, 8]], np.float32), -1)
+    array([1])
     """
     return _largest(x, dim, keepdim, threads, "argmax")
+
+
+def _class_indices(target: Any) -> np.ndarray:
+    """Whole numbers: of torch tensors int64 and uint8, as torch requires; of other arrays any type."""
+    if not _is_torch(target):
+        return to_numpy(target, "target")
+    name = str(target.dtype).removeprefix("torch.")
+    if name not in ("int64", "uint8"):
+        raise refuse("target", f"torch.{name}", "int64 or uint8, which torch takes as indices of classes", "target.long()")
+    indices: np.ndarray = target.detach().cpu().numpy()
+    return indices
 
 
 @public(target=unchecked)
 def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
     """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
 
+    target     torch tensors of int64 or uint8, as in torch; other arrays of any whole numbers. No index is ignored
     reduction  "mean", "sum", or "none": one loss a row
 
     >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
@@ -318,7 +417,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     if given.ndim != 2:
         raise refuse("x", f"shape {given.shape}", "[rows, classes]")
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
-    classes = to_numpy(target, "target")
+    classes = _class_indices(target)
     if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
         raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one per row")
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
@@ -404,8 +503,8 @@ _explained: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "attention": (attention, _attention),
     "softmax": (softmax, functools.partial(_softmax, logarithm=False)),
     "log_softmax": (log_softmax, functools.partial(_softmax, logarithm=True)),
-    "layer_norm": (layer_norm, lambda x, weight, bias, eps, _, threads, output: _norm(x, weight, bias, eps, False, threads, output)),
-    "rms_norm": (rms_norm, lambda x, weight, eps, threads, output: _norm(x, weight, None, eps, True, threads, output)),
+    "layer_norm": (layer_norm, _layer_norm),
+    "rms_norm": (rms_norm, _rms_norm),
     "sum": (sum, functools.partial(_reduced, what="sum")),
     "mean": (mean, functools.partial(_reduced, what="mean")),
     "amax": (amax, functools.partial(_largest, what="amax")),
@@ -422,7 +521,7 @@ def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments:
     operands   and arguments: those of the function
     output     the place of the output in the function's result, a tuple
 
-    >>> trace = explain("sum", np.array([[1, 2, 4, 8]], np.float32), output=(0,))
+    >>> trace = explain("sum", np.array([[1, 2, 4, 8]], np.float32), -1, output=(0,))
     >>> trace.steps[-1]["values"], trace.steps[-1]["rounding"]
     (['15'], 'exact')
     """

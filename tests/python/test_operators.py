@@ -86,6 +86,76 @@ def test_threads_and_torch_change_no_bit():
     assert made.dtype == torch.float16 and np.array_equal(made.numpy().view(np.uint16), operators.softmax(q).view(np.uint16))
 
 
+X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("call, value", [
+    (lambda: operators.sum(X), 21), (lambda: operators.mean(X), 3.5), (lambda: operators.amax(X), 6), (lambda: operators.argmax(X), 5),
+    (lambda: operators.sum(X, 1), [6, 15]), (lambda: operators.sum(X, [1]), [6, 15]), (lambda: operators.sum(X, dim=-1), [6, 15]),
+    (lambda: operators.sum(X, 0), [5, 7, 9]), (lambda: operators.sum(X, (0, 1)), 21), (lambda: operators.sum(X, dim=()), 21),
+    (lambda: operators.sum(X, 1, True), [[6], [15]]), (lambda: operators.sum(X, None, True), [[21]]), (lambda: operators.amax(X, (1,), True), [[3], [6]]),
+    (lambda: operators.argmax(X, keepdim=True), [[5]]), (lambda: operators.argmax(X, 1), [2, 2]), (lambda: operators.sum(X[0], (0,)), 6),
+])  # fmt: skip
+def test_dimensions_are_torchs(call, value):
+    made = call()
+    assert np.shape(made) == np.shape(value) and np.array_equal(made, value)
+
+
+def test_indices_are_of_torchs_type():
+    assert operators.argmax(X).dtype == operators.argmax(X, 0).dtype == np.int64
+
+
+def test_a_sum_of_all_elements_has_the_order_of_one_row():
+    x = np.random.default_rng(3).standard_normal((37, 411)).astype(np.float32)
+    for f in (operators.sum, operators.mean):
+        assert f(x).view(np.uint32) == f(x.reshape(1, -1), -1).view(np.uint32)[0]
+
+
+def test_norms_take_torchs_arguments():
+    x = np.random.default_rng(4).standard_normal((3, 8)).astype(np.float32)
+    w, b = x[0], x[1]
+
+    def same(one, other):
+        return np.array_equal(one.view(np.uint32), other.view(np.uint32))
+
+    assert same(operators.layer_norm(x, (8,), w, b, 1e-3), operators.layer_norm(x, weight=w, bias=b, eps=1e-3))
+    assert same(operators.layer_norm(x, [8], w), operators.layer_norm(x, w))
+    assert same(operators.layer_norm(x, normalized_shape=(8,), bias=b), operators.layer_norm(x, None, b))
+    assert same(operators.layer_norm(x, (8,)), operators.layer_norm(x, eps=1e-5))
+    assert same(operators.rms_norm(x, (8,), w, 0.5), operators.rms_norm(x, w, 0.5))
+    assert same(operators.softmax(x, -1), operators.softmax(x, dim=1)) and same(operators.log_softmax(x, 1), operators.log_softmax(x))
+    assert operators.softmax(x.astype(np.float16), -1, np.float32).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_the_default_eps_of_rms_norm_is_the_epsilon_of_float32(dtype):
+    """PyTorch takes the epsilon of the type in which it adds: float32 for 16-bit types too."""
+    x = (X * 1e-4).astype(dtype)
+    made = operators.rms_norm(x, (3,))
+    assert np.array_equal(made, operators.rms_norm(x, eps=2.0**-23))
+    assert np.allclose(made[0].astype(np.float32), [0.2455, 0.4911, 0.7366], atol=3e-3)  # torch 2.15 on a CPU
+
+
+def test_torchs_types_of_class_indices():
+    torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
+    x = torch.from_numpy(X)
+    of_numpy = operators.cross_entropy(X, np.array([0, 1]))
+    for dtype in (torch.int64, torch.uint8):
+        made = operators.cross_entropy(x, torch.tensor([0, 1], dtype=dtype))
+        assert isinstance(made, torch.Tensor) and made.numpy().view(np.uint32) == of_numpy.view(np.uint32)
+    for dtype in (torch.int32, torch.int16, torch.int8, torch.bool):
+        with pytest.raises(bitmma.Error) as error:
+            operators.cross_entropy(x, torch.tensor([0, 1], dtype=dtype))
+        assert error.value.violations[0].field == "target"
+    assert operators.argmax(x, -1).dtype == torch.int64 and operators.sum(x).shape == torch.Size([])
+    assert isinstance(operators.layer_norm(x, x.shape[-1:], torch.ones(3)), torch.Tensor)
+    for function in (torch.sum, torch.mean, torch.amax, torch.argmax):
+        mine = getattr(operators, function.__name__)
+        for dim in (None, -1, 0):
+            made, theirs = (f(x) if dim is None else f(x, dim) for f in (mine, function))
+            assert made.dtype == theirs.dtype and made.shape == theirs.shape and torch.equal(made, theirs)
+
+
 def test_explain_ends_with_the_bits_of_the_operator():
     rng = np.random.default_rng(2)
     x, y = (rng.standard_normal((2, 3, 60)).astype(np.float32) for _ in range(2))
@@ -94,7 +164,8 @@ def test_explain_ends_with_the_bits_of_the_operator():
         ("softmax", (x,), {}), ("softmax", (x.astype(np.float16),), {"dtype": np.float32}), ("log_softmax", (x,), {}),
         ("softmax", (x[0],), {"rows": [4, 1, 2], "whole": 9}), ("layer_norm", (x, weight, bias), {"eps": 1e-3}),
         ("layer_norm", (x, None, bias), {}), ("rms_norm", (x,), {}),
-        ("sum", (x,), {}), ("sum", (x, None), {}), ("mean", (x[0], 0), {"keepdim": True}), ("amax", (x,), {"keepdim": True}),
+        ("sum", (x, -1), {}), ("sum", (x, None), {}), ("sum", (x,), {}), ("layer_norm", (x, (60,), weight, bias), {}),
+        ("rms_norm", (x, (60,)), {"weight": weight}), ("softmax", (x, 2), {}), ("argmax", (x, -1), {}), ("mean", (x[0], 0), {"keepdim": True}), ("amax", (x,), {"keepdim": True}),
         ("argmax", (x,), {}), ("silu", (x,), {}), ("add", (x, y), {}), ("mul", (x,), {"y": y}), ("softmax", (x[0, 0],), {}),
     ]  # fmt: skip
     q, k = (rng.standard_normal((2, heads, n, 16)).astype(ml_dtypes.bfloat16) for heads, n in ((4, 20), (2, 300)))
@@ -129,6 +200,7 @@ def test_explain_ends_with_the_bits_of_the_operator():
     (dict(operator="add", output=(0, 0)), "y"),
     (dict(operator="attention", output=(0, 0)), "operands"),
     (dict(operator="softmax", output=(0, 0), dtype=np.float64), "dtype"),
+    (dict(operator="softmax", output=(0, 0), dim=0), "dim"),
 ])  # fmt: skip
 def test_explain_refuses_what_does_not_fit(arguments, field):
     given = dict(arguments)
@@ -152,6 +224,18 @@ def test_explain_refuses_what_does_not_fit(arguments, field):
     (lambda x: operators.layer_norm(x, x[0, 0]), "weight"),
     (lambda x: operators.layer_norm(np.zeros((1, 4), np.float32), None, np.zeros(5, np.float32)), "bias"),
     (lambda x: operators.sum(x, dim=0), "dim"),
+    (lambda x: operators.sum(x, (0, 1)), "dim"),
+    (lambda x: operators.sum(x, (0, 0)), "dim"),
+    (lambda x: operators.sum(x, (4,)), "dim"),
+    (lambda x: operators.argmax(x, (3,)), "dim"),
+    (lambda x: operators.softmax(x, 0), "dim"),
+    (lambda x: operators.softmax(x, True), "dim"),
+    (lambda x: operators.layer_norm(x, (7,)), "normalized_shape"),
+    (lambda x: operators.layer_norm(x, (3, 8)), "normalized_shape"),
+    (lambda x: operators.layer_norm(x, 8), "normalized_shape"),
+    (lambda x: operators.rms_norm(x, ()), "normalized_shape"),
+    (lambda x: operators.rms_norm(x, (8,), x[0, 0, 0], weight=x[0, 0, 0]), "weight"),
+    (lambda x: operators.rms_norm(x, (8,), None, 1e-6, 3), "rms_norm"),
     (lambda x: operators.elementwise("slu", x), "function"),
     (lambda x: operators.elementwise("add", x), "y"),
     (lambda x: operators.elementwise("exp", x, x), "y"),
