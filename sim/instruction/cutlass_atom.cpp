@@ -436,8 +436,11 @@ std::string_view name_of(Issues issues) {
 void require_consistent(std::string_view name, const std::vector<std::string_view>& words, const Atom& atom) {
   const Issues issues = atom.issues();
   if (atom.architecture && (atom.architecture->issues & issues) == 0) {
-    refuse(atom.architecture->word, fmt::format("an architecture whose atoms issue {}", name_of(issues)),
-           fmt::format("{} names no atom of {}", syntax::shown(name), atom.architecture->word));
+    std::vector<std::string_view> able;
+    for (const ArchitectureWord& row : architecture_words) {
+      if ((row.issues & issues) != 0) able.push_back(row.word);
+    }
+    refuse(atom.architecture->word, fmt::format("{}, whose atoms issue {}", fmt::join(able, ", "), name_of(issues)));
   }
   std::vector<const OptionWord*> options;
   for (const std::string_view word : words) {
