@@ -76,6 +76,8 @@ TEST_CASE("operator writes what the library computes, from a file for each opera
     CHECK(written(out, "mean", Format::f32, 6, 1) == *norm.mean);
     CHECK(written(out, "rstd", Format::f32, 6, 1) == norm.rstd);
   }
+  REQUIRE(given.run({"rms_norm", given.path("x"), "-o", out}).code == 0);  // PyTorch's eps: float32's epsilon
+  CHECK(written(out, "out", Format::f16, 6, 50) == rms_norm(x, nullptr, 0x1p-23F).out);
   REQUIRE(given.run({"mul", given.path("x"), given.path("x"), "-o", out}).code == 0);
   CHECK(written(out, "out", Format::f16, 6, 50) == elementwise("mul", x, &x));
   REQUIRE(given.run({"sum", given.path("x"), "--dim", "all", "-o", out}).code == 0);

@@ -20,9 +20,8 @@ namespace {
 struct OperatorFlags {
   Flag<std::string> name, tensor, type, output_type, window, dim = "-1", backend = "flash", out, against, explain;
   Flag<std::vector<std::string>> files;
-  Flag<std::optional<float>> scale;
+  Flag<std::optional<float>> scale, eps;
   Flag<std::optional<int>> splits;
-  Flag<float> eps = 1e-5F;
   Flag<bool> causal = false, json = false;
   Flag<int> threads = 1;
 };
@@ -136,10 +135,16 @@ SoftmaxOptions softmax_options(const OperatorCall& call) {
           .threads = call.flags.threads};
 }
 
+/// --eps, or PyTorch's default: rms_norm takes the epsilon of the type in which it adds, float32.
+float eps_of(const OperatorCall& call) {
+  const float usual = call.name == "rms_norm" ? std::numeric_limits<float>::epsilon() : 1e-5F;
+  return call.flags.eps.get().value_or(usual);
+}
+
 Norm norm_of(const OperatorCall& call) {
-  const OperatorFlags& flags = call.flags;
-  return call.name == "rms_norm" ? rms_norm(call.x(), call.operand(1), flags.eps, flags.threads)
-                                 : layer_norm(call.x(), call.operand(1), call.operand(2), flags.eps, flags.threads);
+  const int threads = call.flags.threads;
+  return call.name == "rms_norm" ? rms_norm(call.x(), call.operand(1), eps_of(call), threads)
+                                 : layer_norm(call.x(), call.operand(1), call.operand(2), eps_of(call), threads);
 }
 
 Results normalise(const OperatorCall& call) {
@@ -218,7 +223,7 @@ std::vector<OperatorRow> operator_rows() {
                   normalise,
                   shape_of_x,
                   [](const OperatorCall& call, const PlaceInRows& at) {
-                    return trace_layer_norm(call.x(), call.operand(1), call.operand(2), call.flags.eps, at[0], at[1]);
+                    return trace_layer_norm(call.x(), call.operand(1), call.operand(2), eps_of(call), at[0], at[1]);
                   }});
   rows.push_back({"rms_norm",
                   {"x", "weight"},
@@ -227,7 +232,7 @@ std::vector<OperatorRow> operator_rows() {
                   normalise,
                   shape_of_x,
                   [](const OperatorCall& call, const PlaceInRows& at) {
-                    return trace_rms_norm(call.x(), call.operand(1), call.flags.eps, at[0], at[1]);
+                    return trace_rms_norm(call.x(), call.operand(1), eps_of(call), at[0], at[1]);
                   }});
   for (const char* name : {"sum", "mean", "amax", "argmax"})
     rows.push_back({name,
@@ -336,7 +341,7 @@ void add_operator(Command& app, Context& context) {
   command->add_option("--tensor", flags->tensor, "another name of the first operand in its file");
   command->add_option("--type", flags->type, "f16, bf16 or f32, of tensors of raw codes");
   command->add_option("--output-type", flags->output_type, "f32, or the type of x, the default");
-  command->add_option("--eps", flags->eps, "epsilon of a norm")->capture_default_str();
+  command->add_option("--eps", flags->eps, "epsilon of a norm; default 1e-5, of rms_norm 2^-23, float32's");
   command->add_option("--dim", flags->dim, "-1, the last axis; all; or 0 of a matrix")->capture_default_str();
   command->add_flag("--causal", flags->causal,
                     "query i sees the keys up to i + keys - queries; efficient, cudnn: up to i");
