@@ -188,46 +188,49 @@ struct ParameterList {
   bool (*matches)(const Atom&);
   std::array<std::optional<Parameter>, 12> parameters;
 };
-using enum Parameter;
 bool is_tcgen05(const Atom& atom) { return atom.issues() == tcgen05_atom; }
 bool is_from_tmem(const Atom& atom) { return atom.a_source == OperandSource::tmem; }
 bool is_wgmma_of(const Atom& atom, NumberKind kind, bool has_majors) {
   return atom.issues() == wgmma_atom && info(atom.types[1]).kind == kind &&
          (bits_of(atom.types[1]) == 16) == has_majors;
 }
-constexpr auto parameter_lists = std::to_array<ParameterList>({
-    // wgmma; the selector ends the list of sparse atoms.
-    {[](const Atom& atom) { return is_wgmma_of(atom, NumberKind::floating, true); },
-     {a_major, b_major, a_sign, b_sign, selector}},
-    {[](const Atom& atom) { return is_wgmma_of(atom, NumberKind::floating, false); }, {a_sign, b_sign, selector}},
-    {[](const Atom& atom) { return atom.issues() == wgmma_atom; }, {selector}},
-    // mma.sync: types are arguments only of SM120's.
-    {[](const Atom& atom) { return atom.issues() == mma_sync_atom && !atom.types.empty(); }, {}},
-    {[](const Atom& atom) { return atom.issues() == mma_sync_atom && !atom.has_vector_size; },
-     {a_type, b_type, d_type}},
-    {[](const Atom& atom) { return atom.issues() == mma_sync_atom; },
-     {a_type, b_type, d_type, scale_type, vector_size}},
-    // tcgen05.mma
-    {[](const Atom& atom) { return atom.is_complex; }, {rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
-    {[](const Atom& atom) { return atom.kind == MmaKind::i8 && !is_from_tmem(atom); },
-     {a_type, b_type, d_type, rows, cols, a_major, b_major, saturate}},
-    {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).is_fp4; },
-     {a_type, b_type, d_type, scale_type, rows, cols, vector_size, a_major, b_major, a_sign, b_sign}},
-    {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).has_block_scales; },
-     {a_type, b_type, d_type, scale_type, rows, cols, a_major, b_major, a_sign, b_sign}},
-    {[](const Atom& atom) { return atom.takes_scale_d && is_from_tmem(atom); },
-     {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign, saturate}},
-    {[](const Atom& atom) { return atom.takes_scale_d; },
-     {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign}},
-    {is_from_tmem, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
-    {is_tcgen05, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign}},
-});
+const auto& parameter_lists() {
+  using enum Parameter;
+  static constexpr auto lists = std::to_array<ParameterList>({
+      // wgmma; the selector ends the list of sparse atoms.
+      {[](const Atom& atom) { return is_wgmma_of(atom, NumberKind::floating, true); },
+       {a_major, b_major, a_sign, b_sign, selector}},
+      {[](const Atom& atom) { return is_wgmma_of(atom, NumberKind::floating, false); }, {a_sign, b_sign, selector}},
+      {[](const Atom& atom) { return atom.issues() == wgmma_atom; }, {selector}},
+      // mma.sync: types are arguments only of SM120's.
+      {[](const Atom& atom) { return atom.issues() == mma_sync_atom && !atom.types.empty(); }, {}},
+      {[](const Atom& atom) { return atom.issues() == mma_sync_atom && !atom.has_vector_size; },
+       {a_type, b_type, d_type}},
+      {[](const Atom& atom) { return atom.issues() == mma_sync_atom; },
+       {a_type, b_type, d_type, scale_type, vector_size}},
+      // tcgen05.mma
+      {[](const Atom& atom) { return atom.is_complex; }, {rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
+      {[](const Atom& atom) { return atom.kind == MmaKind::i8 && !is_from_tmem(atom); },
+       {a_type, b_type, d_type, rows, cols, a_major, b_major, saturate}},
+      {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).is_fp4; },
+       {a_type, b_type, d_type, scale_type, rows, cols, vector_size, a_major, b_major, a_sign, b_sign}},
+      {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).has_block_scales; },
+       {a_type, b_type, d_type, scale_type, rows, cols, a_major, b_major, a_sign, b_sign}},
+      {[](const Atom& atom) { return atom.takes_scale_d && is_from_tmem(atom); },
+       {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign, saturate}},
+      {[](const Atom& atom) { return atom.takes_scale_d; },
+       {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign}},
+      {is_from_tmem, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
+      {is_tcgen05, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign}},
+  });
+  return lists;
+}
 
 std::vector<Parameter> parameters_of(const Atom& atom) {
   std::vector<Parameter> list;
-  const auto row = std::ranges::find_if(parameter_lists, [&](const ParameterList& one) { return one.matches(atom); });
+  const auto row = std::ranges::find_if(parameter_lists(), [&](const ParameterList& one) { return one.matches(atom); });
   for (const std::optional<Parameter>& parameter : row->parameters) {
-    if (parameter && (*parameter != selector || atom.sparse)) list.push_back(*parameter);
+    if (parameter && (*parameter != Parameter::selector || atom.sparse)) list.push_back(*parameter);
   }
   return list;
 }
@@ -565,6 +568,7 @@ struct Values {
 void read_argument(Parameter parameter, std::string_view text, std::string_view space, Values& values) {
   const auto field = [&] { return fmt::format("template argument {}", parameters[size_t(parameter)].name); };
   const auto enumerator = [&](std::string_view type) { return enumerator_in(field(), text, space, type); };
+  using enum Parameter;
   switch (parameter) {
     case a_type: values.a = type_in(field(), text); return;
     case b_type: values.b = type_in(field(), text); return;
@@ -693,14 +697,14 @@ Instruction tcgen05_of(std::string_view name, const Atom& atom, const Values& va
                  .sparse = atom.sparse,
                  .saturate = values.saturate,
                  .a_source = atom.a_source,
-                 .scale_input_d = number(scale_d, values.scale_d),
+                 .scale_input_d = number(Parameter::scale_d, values.scale_d),
                  .negate_a = values.negate_a,
                  .negate_b = values.negate_b,
                  .transpose_a = values.transpose_a,
                  .transpose_b = values.transpose_b,
                  .scale_vec = scale_vec};
-  if (values.m) mma.m = number(rows, *values.m);
-  if (values.n) mma.n = number(cols, *values.n);
+  if (values.m) mma.m = number(Parameter::rows, *values.m);
+  if (values.n) mma.n = number(Parameter::cols, *values.n);
   mma.d = values.d.value_or(mma.d);
   mma.a = values.a.value_or(mma.a);
   mma.b = values.b.value_or(values.a.value_or(mma.b));
