@@ -289,7 +289,7 @@ struct Window {
     } else {
       keys.assign(used.begin(), used.end());
     }
-    count = std::min(most, std::ssize(keys));
+    count = std::min<int64_t>(most, std::ssize(keys));
   }
   /// The drawn index of a key, if it is visible.
   std::optional<size_t> index_of(int64_t key) const {
@@ -302,7 +302,7 @@ struct Window {
     const int64_t index = std::ranges::lower_bound(keys, key) - keys.begin();
     if (most < 1) return;
     first = index / most * most;
-    count = std::min(most, std::ssize(keys) - first);
+    count = std::min<int64_t>(most, std::ssize(keys) - first);
   }
   int64_t key(size_t index) const { return keys[static_cast<size_t>(first) + index]; }
   std::string note(const std::string& unit, const std::function<std::string(int64_t)>& head) const {

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +27,13 @@
 /// Keeps the last instruction that bitmma_mma found legal, without and with C, for the next call.
 struct bitmma_instruction {
   bitmma::Instruction value;
-  mutable std::array<std::atomic<std::shared_ptr<const bitmma::PreparedMma>>, 2> prepared = {};
+  mutable std::mutex mutex = {};  // guards `prepared`: not every library has std::atomic<std::shared_ptr>
+  mutable std::array<std::shared_ptr<const bitmma::PreparedMma>, 2> prepared = {};
 
   /// No other thread may use an instruction while it changes.
   void change(const bitmma::Instruction& to) {
     value = to;
-    for (auto& one : prepared) one.store(nullptr);
+    prepared = {};
   }
 };
 struct bitmma_state {

@@ -25,12 +25,17 @@ BatchView batch_view(const bitmma_view& view, const Shape& shape, std::string_vi
 
 /// The checked instruction for the target; usually the call before has already prepared it.
 std::shared_ptr<const PreparedMma> prepared_for(const bitmma_instruction& instruction, const char* target, bool has_c) {
-  std::atomic<std::shared_ptr<const PreparedMma>>& place = instruction.prepared[has_c];
-  std::shared_ptr<const PreparedMma> kept = place.load();
+  std::shared_ptr<const PreparedMma>& place = instruction.prepared[has_c];
+  const auto load = [&] {
+    const std::lock_guard lock(instruction.mutex);
+    return place;
+  };
+  std::shared_ptr<const PreparedMma> kept = load();
   const Target on = target ? target_from(target) : default_target(instruction.value);
   if (kept && kept->target() == on) return kept;
   kept = std::make_shared<PreparedMma>(instruction.value, on, has_c);
-  place.store(kept);
+  const std::lock_guard lock(instruction.mutex);
+  place = kept;
   return kept;
 }
 

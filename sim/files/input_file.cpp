@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <new>
 #include <thread>
 
 #include "bitmma/files/file.hpp"
@@ -16,9 +18,15 @@ namespace {
 constexpr const char* legal = "a regular file or a pipe";
 
 /// Holds up to this many bytes from a pipe in memory.
-constexpr size_t most_of_a_pipe = size_t{4} << 30;
+constexpr uint64_t most_of_a_pipe = uint64_t{4} << 30;
 /// Time-out for a FIFO without a writer.
 constexpr std::chrono::seconds patience{10};
+
+/// A size as one in memory. Throws std::bad_alloc if addresses are too short for it.
+size_t memory_size(uint64_t size) {
+  if (size > std::numeric_limits<size_t>::max()) throw std::bad_alloc();
+  return static_cast<size_t>(size);
+}
 
 std::string print_kind(mode_t mode) {
   return S_ISDIR(mode)    ? "a directory"
@@ -111,10 +119,11 @@ InputFile::InputFile(std::string path, uint64_t most_in_memory) : path_(std::mov
     file_ = std::move(file);
     return;
   }
-  const std::shared_ptr<uint8_t[]> memory(new uint8_t[size_]);
-  read_at(file->number(), path_, 0, {memory.get(), size_});
+  const size_t size = memory_size(size_);
+  const std::shared_ptr<uint8_t[]> memory(new uint8_t[size]);
+  read_at(file->number(), path_, 0, {memory.get(), size});
   require_same(file->number(), path_, size_, modified_nanoseconds(status));
-  memory_ = {memory.get(), size_};
+  memory_ = {memory.get(), size};
   owner_ = memory;
 }
 
@@ -134,7 +143,7 @@ void InputFile::read(uint64_t offset, std::span<uint8_t> to) const {
     refuse_file(path_, std::to_string(to.size()) + " bytes from byte " + std::to_string(offset) + " on",
                 "bytes of the " + std::to_string(size_) + " that it has");
   if (file_) read_at(file_->number(), path_, offset, to);
-  else std::ranges::copy(memory_.subspan(offset, to.size()), to.begin());
+  else std::ranges::copy(memory_.subspan(memory_size(offset), to.size()), to.begin());
 }
 
 void InputFile::require_unchanged() const {
@@ -143,7 +152,7 @@ void InputFile::require_unchanged() const {
 
 std::string read_whole(const std::string& path) {
   const InputFile file(path);
-  std::string text(file.size(), '\0');
+  std::string text(memory_size(file.size()), '\0');
   file.read(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
   file.require_unchanged();
   return text;

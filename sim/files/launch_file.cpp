@@ -140,7 +140,7 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
       call.arguments.push_back(memory_argument(scratch.emplace_back(static_cast<size_t>(*one.scratch))));
     } else if (one.memory) {
       const std::span<uint8_t> whole = memory[static_cast<size_t>(*one.memory)];
-      const auto offset = static_cast<size_t>(std::min(one.offset_bytes, std::ssize(whole)));
+      const auto offset = static_cast<size_t>(std::min<int64_t>(one.offset_bytes, std::ssize(whole)));
       call.arguments.push_back(one.map ? tensor_map_argument(whole.subspan(offset), *one.map)
                                        : memory_argument(whole, false, one.offset_bytes));
     } else {

@@ -251,7 +251,9 @@ class TensorReader {
                      "JSON, followed by spaces");
     }
     HeaderReader reader(source_, file);
-    nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+    // Of char: a library need not have char_traits of any other type.
+    const auto* const text = reinterpret_cast<const char*>(header.data());
+    nlohmann::json::sax_parse(text, text + header.size(), &reader);
   }
 
   /// If two tensors or keys had the same name, two readers might see different contents.
@@ -479,7 +481,7 @@ std::string header_of(const std::string& path, std::vector<std::pair<std::string
                     fmt::format("at most {}, the limit of the safetensors library", largest_header));
   }
   std::string length;
-  for (size_t i = 0; i < length_bytes; ++i) length.push_back(static_cast<char>(text.size() >> 8 * i));
+  for (size_t i = 0; i < length_bytes; ++i) length.push_back(static_cast<char>(uint64_t{text.size()} >> 8 * i));
   return length + text;
 }
 
