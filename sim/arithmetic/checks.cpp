@@ -122,6 +122,8 @@ class Agreement {
       refuse("C", extents(*operands_.c), fmt::format("{} x {}", a.rows(), b.cols()));
     if (model_.arithmetic == Arithmetic::fma_pairs && a.cols() != 4)
       refuse("A", extents(a), "4 columns: the model's row is that of m8n8k4");
+    if (model_.step_order == StepOrder::byte_pairs && a.cols() % 4 != 0)
+      refuse("A", extents(a), "a multiple of 4 columns: steps take two of every four", "pad it with zeros");
     if (is_grouped() && has_group() && a.cols() % model_.group_terms != 0)
       refuse("A", extents(a), fmt::format("a multiple of {} columns", model_.group_terms), "pad it with zeros");
     if (model_.arithmetic == Arithmetic::integer && a.cols() > kernels::most_integer_terms)

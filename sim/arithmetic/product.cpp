@@ -127,7 +127,8 @@ Operands swapped(const Operands& operands) {
 }
 
 Operands step_of(const AccumulatorModel& model, const Operands& operands, std::span<const int> columns) {
-  const bool dense = operands.selected_k.empty();
+  // A step without columns selects nothing from B, and `selected_k` could not say so.
+  const bool dense = operands.selected_k.empty() || columns.empty();
   Operands step{
       .a = widened(picked_cols(operands.a, columns), step_input(model, operands.a.format())),
       .b = widened(dense ? picked_rows(operands.b, columns) : operands.b, step_input(model, operands.b.format())),

@@ -8,6 +8,7 @@
 
 #include "../../sim/arithmetic/fused_sum.hpp"
 #include "../../sim/arithmetic/product.hpp"
+#include "../../sim/arithmetic/slow_path.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/instruction/form.hpp"
@@ -108,6 +109,7 @@ void for_each_product(const std::function<void(const AccumulatorModel&, const Op
 
           Shape fitting = shape;
           if (grouped) fitting.terms = (shape.terms + 15) / 16 * 16;
+          else if (row.step_order == StepOrder::byte_pairs) fitting.terms = (shape.terms + 3) / 4 * 4;
           const Operands operands = random_product(row, a.id, b.id, fitting, random);
           INFO(print(row.family) << " " << a.name << " " << b.name << ", m " << shape.m << " n " << shape.n << " terms "
                                  << fitting.terms << (shape.sparse ? " sparse" : ""));
@@ -417,6 +419,40 @@ TEST_CASE("multiply_accumulate refuses what does not agree, with everything that
         "format of A = e4m3: must be f16\nB = 16 x 8: must be 8 rows, the number of columns of A; or given with "
         "selected_k, if A "
         "is sparse\nscale_input_d = -1: must be 0..15");
+}
+
+TEST_CASE("sparse operands add up as the rule of their row, and a K that two steps cannot share is refused") {
+  RandomStream random(31, 0);
+  int compared = 0, refused = 0;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none || row.family != Family::mma_sync)
+      continue;
+    const auto input =
+        std::ranges::find_if(formats, [&](const auto& format) { return row.inputs.contains(format.id); });
+    for (const int terms : {1, 2, 3, 4, 5, 6, 8, 16, 32}) {
+      for (const bool sparse : {false, true}) {
+        const Operands operands =
+            random_product(row, input->id, input->id, {.m = 4, .n = 8, .terms = terms, .sparse = sparse}, random);
+        INFO(print_rule(row) << ", " << input->name << (sparse ? ", sparse" : "") << ", K = " << terms);
+        if (row.step_order == StepOrder::byte_pairs && terms % 4 != 0) {
+          try {
+            multiply_accumulate(row, operands);
+            FAIL("not refused");
+          } catch (const Error& error) {
+            REQUIRE(error.violations().size() == 1);
+            CHECK(error.violations()[0].field == "A");
+          }
+          ++refused;
+          continue;
+        }
+        const auto by_rule = [&](const Operands& step, const KStep&) { return slow_product(step_model(row), step); };
+        REQUIRE(multiply_accumulate(row, operands) == product_by_steps(row, operands, by_rule));
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 200);
+  CHECK(refused > 20);
 }
 
 TEST_CASE("sparse tf32 is refused when a mixed term lies outside") {
