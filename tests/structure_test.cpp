@@ -181,6 +181,68 @@ TEST_CASE("the library is a guest: each header of POSIX has its files, and no ca
   CHECK(found == users);
 }
 
+TEST_CASE("every file that computes with the host's floats sets their environment, or a file that calls it does",
+          "[unsanitized]") {
+  // A file with float operations but no environment, and the file whose environment its callers are in.
+  const std::map<std::string, std::string> callers{
+      {"sim/arithmetic/kernels/fma_chain.hpp", "sim/arithmetic/kernels/dispatch.cpp"},
+      {"sim/arithmetic/kernels/vector.hpp", "sim/arithmetic/kernels/dispatch.cpp"},
+      {"sim/arithmetic/kernels/warp.hpp", "sim/arithmetic/kernels/dispatch.cpp"},
+      {"sim/arithmetic/what_if.cpp", "sim/analysis/explain.cpp"},
+      {"sim/arithmetic/what_if.hpp", "sim/analysis/explain.cpp"},
+      {"sim/core/fmt.cpp", "sim/formats/format.cpp"},
+      {"sim/core/json_reader.hpp", "sim/core/json_reader.cpp"},
+      {"sim/formats/sixteen_bits.hpp", "sim/arithmetic/warp_product.cpp"},
+      {"sim/gemm/cuda_core.cpp", "sim/gemm/gemm.cpp"},
+      {"sim/gemm/exact_sum.hpp", "sim/gemm/accuracy.cpp"},
+      {"sim/gemm/f32.hpp", "sim/gemm/gemm.cpp"},
+      {"sim/hardware/child.cpp", "sim/core/seconds.hpp"},
+      {"sim/hardware/child.hpp", "sim/core/seconds.hpp"},
+      {"sim/hardware/describe.cpp", "sim/core/seconds.hpp"},
+      {"sim/hardware/word_campaign.cpp", "sim/core/seconds.hpp"},
+      {"sim/kernel/ops_float.cpp", "sim/kernel/run.cpp"},
+      {"sim/math/c_function_code.hpp", "sim/math/c_function.cpp"},
+      {"sim/math/math_instruction.cpp", "sim/kernel/fold.cpp"},
+      {"sim/operators/norms.cpp", "sim/operators/row_lanes.cpp"},
+      {"sim/operators/reduce.cpp", "sim/operators/row_lanes.cpp"},
+      {"sim/operators/softmax.cpp", "sim/operators/row_lanes.cpp"},
+      {"sim/survey/process.cpp", "sim/core/seconds.hpp"},
+      {"sim/survey/process.hpp", "sim/core/seconds.hpp"},
+  };
+  const std::regex host_float(R"(\b(float|double)\b|std::(ldexp|nearbyint|log2|exp2|sqrt|ilogb|fma|frexp|pow)\()"),
+      environment(R"(IeeeEnvironment|in_ieee_environment|BITMMA_IN_ENVIRONMENT|guarded\()"),
+      not_code(R"re(//[^\n]*|"(\\.|[^"\\\n])*")re");
+  std::set<std::string> without;
+  for (const std::string& path : sources_below("sim")) {
+    const std::string text = test::read_text(test::source_path(path));
+    const std::string code = std::regex_replace(text, not_code, "");
+    if (std::regex_search(code, host_float) && !std::regex_search(text, environment)) without.insert(path);
+  }
+  std::set<std::string> known;
+  for (const auto& [path, caller] : callers) {
+    known.insert(path);
+    INFO(path << " is called by " << caller);
+    CHECK(std::regex_search(test::read_text(test::source_path(caller)), environment));
+  }
+  CHECK(without == known);
+}
+
+TEST_CASE("every function of the C API that returns a status runs in the environment of IEEE 754", "[unsanitized]") {
+  const std::regex declared(R"(bitmma_status (bitmma_\w+)\()"),
+      guarded(R"(bitmma_status (bitmma_\w+)\([^{]*\) \{\s*return guarded\()");
+  const auto names = [](const std::string& text, const std::regex& pattern) {
+    std::set<std::string> found;
+    for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) found.insert((*at)[1]);
+    return found;
+  };
+  std::set<std::string> without = names(test::read_text(test::source_path("include/bitmma.h")), declared);
+  REQUIRE(without.size() > 50);
+  for (const std::string& path : sources_below("sim/c_api")) {
+    for (const std::string& name : names(test::read_text(test::source_path(path)), guarded)) without.erase(name);
+  }
+  CHECK(without == std::set<std::string>{"bitmma_error_at"});  // returns a recorded error
+}
+
 TEST_CASE("code decides by codes and values, never by the sentences of messages", "[unsanitized]") {
   const std::regex compares_sentence(R"re(\.(seen|expected|fix|legal|text|what)\s*[!=]= ")re"
                                      R"re(|\.(seen|expected|fix|what)\.(find|contains|starts_with|ends_with)\()re"

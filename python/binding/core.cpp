@@ -2,8 +2,10 @@
 // The module bitmma._core.
 #include <fmt/format.h>
 
+#include <cstring>
 #include <thread>
 
+#include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
 #include "bitmma/core/text.hpp"
 
@@ -181,7 +183,9 @@ nb::object array_of(const Matrix& matrix) {
   return array;
 }
 
-nb::object from_json(const std::string& text) { return nb::module_::import_("json").attr("loads")(text); }
+nb::object from_json(const std::string& text) {
+  return in_ieee_environment([&]() -> nb::object { return nb::module_::import_("json").attr("loads")(text); });
+}
 
 nb::object from_report(const Report& report) { return from_json(to_json(report)); }
 
@@ -216,6 +220,20 @@ NB_MODULE(_core, module) {
   module.def("set_leak_warnings", nanobind::set_leak_warnings);
   module.doc() = "The C++ library; use the functions of bitmma.";
   module.attr("version") = BITMMA_VERSION;
+  // The environment of the calling thread, as one number that restore_environment takes.
+  using bitmma::HostSettings;
+  static_assert(sizeof(HostSettings) <= sizeof(uint64_t));
+  module.def("set_ieee_environment", [] {
+    const HostSettings before = bitmma::set_ieee_environment();
+    uint64_t number = 0;
+    std::memcpy(&number, &before, sizeof before);
+    return number;
+  });
+  module.def("restore_environment", [](uint64_t number) {
+    HostSettings before;
+    std::memcpy(&before, &number, sizeof before);
+    bitmma::restore_environment(before);
+  });
   bind_instruction(module);
   bind_gemm(module);
   bind_quantize(module);

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
 #include "bitmma/analysis/describe_product.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -319,7 +320,8 @@ void bind_gemm(nb::module_& module) {
             const nb::object text = [&] {
               if (!nb::isinstance<nb::dict>(fields)) return nb::borrow(fields);
               try {
-                return nb::object(nb::module_::import_("json").attr("dumps")(fields));
+                return in_ieee_environment(
+                    [&] { return nb::object(nb::module_::import_("json").attr("dumps")(fields)); });
               } catch (const nb::python_error& error) {  // a dictionary that contains itself, or a type that JSON lacks
                 throw Error({.field = "plan",
                              .seen = shown(error.value()),

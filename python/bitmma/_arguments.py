@@ -21,6 +21,8 @@ from ._errors import Error, count_of, flag_of, near, no_such_argument, number_of
 core: Any = _core
 """The library, for checked arguments: the public argument types are wider than the library's."""
 
+set_ieee_environment, restore_environment = core.set_ieee_environment, core.restore_environment
+
 Check = Callable[[Any, str], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -133,7 +135,8 @@ def public(**own: Check) -> Callable[[Function], Function]: ...
 
 
 def public(function: Any = None, **own: Check) -> Any:
-    """Decorates a function: the table checks its arguments, or `own` those with another meaning in this function."""
+    """Decorates a function: the table checks its arguments, or `own` those with another meaning in this function. It
+    runs in the environment of IEEE 754, whatever flush-to-zero, rounding and traps the caller has set."""
     if function is None:
         return functools.partial(public, **own)
     signature = inspect.signature(function)
@@ -148,6 +151,7 @@ def public(function: Any = None, **own: Check) -> Any:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
+        environment = set_ieee_environment()
         try:
             given = [checked(name, check, value) for (name, check), value in zip(by_place, args)]
             given += args[len(given):]
@@ -160,7 +164,21 @@ def public(function: Any = None, **own: Check) -> Any:
         except (TypeError, AttributeError, OverflowError, UnicodeError, RecursionError, ValueError, KeyError,
                 IndexError) as error:
             raise misuse(called.__module__, function.__qualname__, signature, args, kwargs, error) from error
+        finally:
+            restore_environment(environment)
     return called
+
+
+def in_ieee_environment(function: Function) -> Function:
+    """Decorates a method that is called directly and computes with the host's floats."""
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        environment = set_ieee_environment()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            restore_environment(environment)
+    return called  # type: ignore[return-value]
 
 
 # Words of PTX and of libraries that other functions have, or another argument says.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arguments import public, text
+from ._arguments import in_ieee_environment, public, text
 from ._errors import count_of, flag_of, refuse, shown, threads_of
 from ._state import Case
 
@@ -269,6 +269,7 @@ class Launcher:
             warnings.warn(one, stacklevel=2)
         return int(instructions)
 
+    @in_ieee_environment
     def _launch(self, arguments: Any, cluster: Any, threads: int, checks: bool, trace: Any) -> tuple[int, list[str], bool, list[Any]]:
         parameters = self.kernel.parameters
         if len(arguments) != len(parameters):

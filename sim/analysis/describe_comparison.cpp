@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
 
@@ -32,14 +33,16 @@ bool looks_like_a_swizzle(const MismatchMap& map) {
 /// "0.02 %" for 1 in 4096: one decimal, or as many as needed so that a non-zero share does not read as 0 and an
 /// incomplete one does not read as 100.
 std::string print_share(int64_t part, int64_t whole) {
-  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
-  constexpr int most_digits = 17;
-  for (int digits = 1;; ++digits) {
-    const std::string text = fmt::format("{:.{}f}", percent, digits);
-    const double read = std::stod(text);
-    const bool reads_wrong = (read == 0 && part != 0) || (read == 100 && part != whole);
-    if (!reads_wrong || digits == most_digits) return text + " %";
-  }
+  return in_ieee_environment([&]() -> std::string {
+    const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
+    constexpr int most_digits = 17;
+    for (int digits = 1;; ++digits) {
+      const std::string text = fmt::format("{:.{}f}", percent, digits);
+      const double read = std::stod(text);
+      const bool reads_wrong = (read == 0 && part != 0) || (read == 100 && part != whole);
+      if (!reads_wrong || digits == most_digits) return text + " %";
+    }
+  });
 }
 
 std::string what_of(const Finding& finding) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "../core/ieee_environment.hpp"
 #include "../core/json.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/text.hpp"
@@ -31,7 +32,7 @@ Report report_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned()) return json.get<uint64_t>();
   if (json.is_number_integer()) return json.get<int64_t>();
-  if (json.is_number()) return json.get<double>();
+  if (json.is_number()) return in_ieee_environment([&] { return json.get<double>(); });
   return json.is_string() ? Report(json.get<std::string>()) : Report();
 }
 
@@ -133,7 +134,9 @@ std::string evidence_of_sums(const GemmPlan& plan) {
   return plan.cuda_cores() ? "IEEE f32" : print(evidence_of(plan.tensor().instruction, plan.target), plan.target);
 }
 
-Report describe(const ProductResult& result, int rows, int cols) {
+namespace {
+
+Report described(const ProductResult& result, int rows, int cols) {
   const GemmPlan& plan = result.plan;
   const Matrix& d = result.d;
   const int64_t added = k_added(plan, result.k);
@@ -198,6 +201,12 @@ Report describe(const ProductResult& result, int rows, int cols) {
   return report;
 }
 
+}  // namespace
+
+Report describe(const ProductResult& result, int rows, int cols) {
+  return in_ieee_environment([&] { return described(result, rows, cols); });
+}
+
 Report describe(const PlanSearch& search, const GemmInputs& inputs) {
   Report families = Report::list(), all_bits = Report::list(), nearest = Report::list();
   for (const PlanFamily& family : search.families)
@@ -257,7 +266,9 @@ Report describe(const PlanSearch& search, const GemmInputs& inputs) {
   return report;
 }
 
-Report describe(const ProductTrace& trace, int most_steps) {
+namespace {
+
+Report described(const ProductTrace& trace, int most_steps) {
   const FormatInfo& format = info(trace.format);
   Report steps = Report::list(), ks = Report::list(), errors = Report::list();
   int64_t k = 0;
@@ -317,6 +328,12 @@ Report describe(const ProductTrace& trace, int most_steps) {
     report.add_text(
         fmt::format("the {} of {} steps that lose most; * marks the largest loss", order.size(), trace.steps.size()));
   return report;
+}
+
+}  // namespace
+
+Report describe(const ProductTrace& trace, int most_steps) {
+  return in_ieee_environment([&] { return described(trace, most_steps); });
 }
 
 }  // namespace bitmma

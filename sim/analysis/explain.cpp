@@ -13,6 +13,7 @@
 #include "../arithmetic/special_values.hpp"
 #include "../arithmetic/terms.hpp"
 #include "../arithmetic/what_if.hpp"
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/evidence.hpp"
@@ -469,7 +470,9 @@ std::string print_step(const Explanation& e, const ExplainedStep& step) {
 
 uint64_t used_bits(Format format, uint64_t bits) { return bits & ~low_mask(info(format).ignored_bits); }
 
-Explanation explain(const Case& one, int row, int col, const AccumulatorModel* replacement) {
+namespace {
+
+Explanation explained(const Case& one, int row, int col, const AccumulatorModel* replacement) {
   const Mma mma = mma_of(one.instruction);
   if (row < 0 || row >= mma.m || col < 0 || col >= mma.n) {
     throw Error({.field = "row, col",
@@ -505,6 +508,12 @@ Explanation explain(const Case& one, int row, int col, const AccumulatorModel* r
   return e;
 }
 
+}  // namespace
+
+Explanation explain(const Case& one, int row, int col, const AccumulatorModel* replacement) {
+  return in_ieee_environment([&] { return explained(one, row, col, replacement); });
+}
+
 std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col) {
   const Mma mma = mma_of(tile.instruction);
   std::vector<Explanation> steps;
@@ -517,7 +526,9 @@ std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, 
   return steps;
 }
 
-std::string print(const Explanation& e) {
+namespace {
+
+std::string printed(const Explanation& e) {
   std::string text = fmt::format("{}, row {}, col {}\nrule: {}; {}\n\n", e.instruction, e.row, e.col, e.rule,
                                  print(e.evidence, e.target));
   for (const ScaledPart& part : e.scales) {
@@ -553,6 +564,12 @@ std::string print(const Explanation& e) {
                     e.exact ? ", " + ulp_text(other.error_ulp) : "", other.same ? ", the same" : "");
   }
   return text;
+}
+
+}  // namespace
+
+std::string print(const Explanation& e) {
+  return in_ieee_environment([&] { return printed(e); });
 }
 
 }  // namespace bitmma

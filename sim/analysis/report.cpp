@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "../core/ieee_environment.hpp"
 #include "../core/json.hpp"
 
 namespace bitmma {
@@ -126,7 +127,9 @@ const Report* Report::find(std::string_view key) const {
   return found == members->end() ? nullptr : &found->value;
 }
 
-bool Report::operator==(const Report& other) const { return value == other.value && lines == other.lines; }
+bool Report::operator==(const Report& other) const {
+  return in_ieee_environment([&] { return value == other.value; }) && lines == other.lines;
+}
 
 std::string print(const Report& report, bool color) {
   std::string text;

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma.h"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
@@ -51,11 +52,11 @@ namespace bitmma::c_api {
 /// Records the current exception as the last error of this thread.
 bitmma_status record_failure() noexcept;
 
-/// Runs `body`. An exception becomes the last error.
+/// Runs `body` inside an IeeeEnvironment. An exception becomes the last error.
 template <typename Body>
 bitmma_status guarded(const Body& body) noexcept {
   try {
-    body();
+    in_ieee_environment(body);
     return BITMMA_OK;
   } catch (...) {
     return record_failure();

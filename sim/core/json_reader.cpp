@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bitmma/core/text.hpp"
+#include "ieee_environment.hpp"
 
 namespace bitmma {
 namespace {
@@ -63,8 +64,10 @@ int64_t JsonReader::number(const char* key, int64_t most) const {
 }
 
 double JsonReader::seconds(const char* key) const {
-  if (!has(key) || !json_[key].is_number() || json_[key].get<double>() < 0) refuse(key, "seconds, 0 or more");
-  return json_[key].get<double>();
+  return in_ieee_environment([&]() -> double {
+    if (!has(key) || !json_[key].is_number() || json_[key].get<double>() < 0) refuse(key, "seconds, 0 or more");
+    return json_[key].get<double>();
+  });
 }
 
 uint64_t JsonReader::hash(const char* key, std::string_view begin, size_t digits) const {

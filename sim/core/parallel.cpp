@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -40,11 +41,19 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   // More threads than this do not help, and the system may refuse them.
   const int most = 4 * hardware_threads() + 16;
   const std::size_t helpers = std::min<std::size_t>(std::min(threads, most), count) - (count > 0);
+  // Not every system gives a new thread the floating-point environment of the thread that makes it.
+  std::fenv_t environment;
+  if (helpers > 0) std::fegetenv(&environment);
   {
     std::vector<std::jthread> pool;
     try {
       pool.reserve(helpers);
-      for (std::size_t i = 0; i < helpers; ++i) pool.emplace_back(work);
+      for (std::size_t i = 0; i < helpers; ++i) {
+        pool.emplace_back([&] {
+          std::fesetenv(&environment);
+          work();
+        });
+      }
     } catch (const std::exception&) {
       // The system has no more threads, or no memory for one: the started threads and this one do all work.
     }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target_names.hpp"
@@ -54,7 +55,9 @@ class ProductReader {
     if (value && (*value < 1 || *value > most_extent)) refuse(key, *file_.find_metadata(key), std::string(expected));
     return value;
   }
-  float factor(std::string_view key) const { return static_cast<float>(parsed<double>(key, "a number").value_or(1)); }
+  float factor(std::string_view key) const {
+    return in_ieee_environment([&] { return static_cast<float>(parsed<double>(key, "a number").value_or(1)); });
+  }
   uint64_t word(std::string_view key) const { return parsed<uint64_t>(key, "a whole number below 2^64").value_or(0); }
 
   std::optional<Format> type_key(std::string_view key) const {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/file.hpp"
@@ -251,9 +252,9 @@ class TensorReader {
                      "JSON, followed by spaces");
     }
     HeaderReader reader(source_, file);
-    // Of char: a library need not have char_traits of any other type.
+    // Of char: a library need not have char_traits of any other type. strtod computes as the host does.
     const auto* const text = reinterpret_cast<const char*>(header.data());
-    nlohmann::json::sax_parse(text, text + header.size(), &reader);
+    in_ieee_environment([&] { nlohmann::json::sax_parse(text, text + header.size(), &reader); });
   }
 
   /// If two tensors or keys had the same name, two readers might see different contents.

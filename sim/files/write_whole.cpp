@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/files/file.hpp"
 #include "system.hpp"
 
@@ -29,11 +30,13 @@ namespace fs = std::filesystem;
 }
 
 std::string print_bytes(uint64_t bytes) {
-  constexpr std::array<const char*, 5> units{"bytes", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < units.size()) value /= 1000, ++unit;
-  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+  return in_ieee_environment([&]() -> std::string {
+    constexpr std::array<const char*, 5> units{"bytes", "kB", "MB", "GB", "TB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < units.size()) value /= 1000, ++unit;
+    return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+  });
 }
 
 /// Throws Error naming `path` if this process may not write `bytes`, or if the disk of `place` lacks room for them.

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/formats/round.hpp"
 
@@ -98,8 +99,10 @@ std::string print_value(Format format, uint64_t bits) {
   if (value.number == NumberClass::nan) return fmt::format("{}nan", sign);
   if (value.number == NumberClass::infinity) return fmt::format("{}inf", sign);
   // Every code of every format is exact in a double, and fmt prints the shortest digits that read back.
-  return fmt::format("{}{}", sign,
-                     std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits));
+  return in_ieee_environment([&] {
+    return fmt::format("{}{}", sign,
+                       std::ldexp(static_cast<double>(value.significand), value.exponent - row.mantissa_bits));
+  });
 }
 
 }  // namespace bitmma

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../core/ieee_environment.hpp"
 #include "../core/words.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/formats/round.hpp"
@@ -192,26 +193,30 @@ int64_t count_differing(const Matrix& x, const Matrix& y) {
 }
 
 Matrix from_floats(Format format, int rows, int cols, std::span<const float> values) {
-  Matrix matrix(format, rows, cols);
-  if (values.size() != matrix.size()) {
-    throw Error({.field = "values",
-                 .seen = std::to_string(values.size()),
-                 .expected = fmt::format("{} for {} x {}", matrix.size(), rows, cols)});
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const int index = static_cast<int>(i);
-    matrix.set_code(index / cols, index % cols, code_of(format, values[i]));
-  }
-  return matrix;
+  return in_ieee_environment([&]() -> Matrix {
+    Matrix matrix(format, rows, cols);
+    if (values.size() != matrix.size()) {
+      throw Error({.field = "values",
+                   .seen = std::to_string(values.size()),
+                   .expected = fmt::format("{} for {} x {}", matrix.size(), rows, cols)});
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const int index = static_cast<int>(i);
+      matrix.set_code(index / cols, index % cols, code_of(format, values[i]));
+    }
+    return matrix;
+  });
 }
 
 std::vector<float> to_floats(const Matrix& matrix) {
-  std::vector<float> values;
-  values.reserve(matrix.size());
-  for (int row = 0; row < matrix.rows(); ++row) {
-    for (int col = 0; col < matrix.cols(); ++col) values.push_back(value_of(matrix.format(), matrix.code(row, col)));
-  }
-  return values;
+  return in_ieee_environment([&]() -> std::vector<float> {
+    std::vector<float> values;
+    values.reserve(matrix.size());
+    for (int row = 0; row < matrix.rows(); ++row) {
+      for (int col = 0; col < matrix.cols(); ++col) values.push_back(value_of(matrix.format(), matrix.code(row, col)));
+    }
+    return values;
+  });
 }
 
 }  // namespace bitmma

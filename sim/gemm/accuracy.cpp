@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "exact_sum.hpp"
@@ -88,6 +89,34 @@ ExactSum exact_sum(const Line& a, const Line& b, int fraction) {
   return exact;
 }
 
+/// Adds the error of an output: `d` against the exact sum.
+void add_error(Accuracy& sum, ExactSum exact, const Decoded& d, const FormatInfo& output) {
+  ExactSum error = exact;
+  error.add(!d.negative, d.significand, d.exponent - output.mantissa_bits);
+  const double value = exact.value(), off = -error.value();
+  const int exponent = value == 0 ? output.min_exponent() : std::max(std::ilogb(value), output.min_exponent());
+  const double ulps = std::ldexp(off, output.mantissa_bits - exponent);
+  ++sum.outputs;
+  sum.max_ulp = std::max(sum.max_ulp, std::abs(ulps));
+  sum.mean_ulp += std::abs(ulps);
+  sum.bias_ulp += value < 0 ? -ulps : ulps;
+  if (value != 0) sum.max_relative_error = std::max(sum.max_relative_error, std::abs(off / value));
+}
+
+/// The errors of all rows, added in order: the result does not depend on the number of threads.
+Accuracy total(const std::vector<Accuracy>& of_row) {
+  Accuracy all;
+  for (const Accuracy& row : of_row) {
+    all.outputs += row.outputs, all.not_finite += row.not_finite;
+    all.max_ulp = std::max(all.max_ulp, row.max_ulp);
+    all.max_relative_error = std::max(all.max_relative_error, row.max_relative_error);
+    all.mean_ulp += row.mean_ulp, all.bias_ulp += row.bias_ulp;
+  }
+  if (all.outputs > 0)
+    all.mean_ulp /= static_cast<double>(all.outputs), all.bias_ulp /= static_cast<double>(all.outputs);
+  return all;
+}
+
 void require_float(const Matrix& matrix, std::string_view name) {
   const FormatInfo& format = info(matrix.format());
   if (format.kind == NumberKind::floating && format.bits <= 32) return;
@@ -112,7 +141,6 @@ Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads, con
                    &format_b = info(b.format() == Format::tf32 ? Format::f32 : b.format()), &output = info(d.format());
   const int fraction = format_a.mantissa_bits + format_b.mantissa_bits;
   std::atomic<int64_t> done = 0;
-  // One entry per row, added in order: the result does not depend on the number of threads.
   std::vector<Accuracy> of_row(static_cast<size_t>(d.rows()));
   parallel_for(of_row.size(), threads, [&](size_t row) {
     Accuracy& sum = of_row[row];
@@ -124,29 +152,11 @@ Accuracy accuracy_of(const GemmInputs& inputs, const Matrix& d, int threads, con
         ++sum.not_finite;
         continue;
       }
-      ExactSum exact = exact_sum(line_a, line_b, fraction);
-      ExactSum error = exact;
-      error.add(!result.negative, result.significand, result.exponent - output.mantissa_bits);
-      const double value = exact.value(), off = -error.value();
-      const int exponent = value == 0 ? output.min_exponent() : std::max(std::ilogb(value), output.min_exponent());
-      const double ulps = std::ldexp(off, output.mantissa_bits - exponent);
-      ++sum.outputs;
-      sum.max_ulp = std::max(sum.max_ulp, std::abs(ulps));
-      sum.mean_ulp += std::abs(ulps);
-      sum.bias_ulp += value < 0 ? -ulps : ulps;
-      if (value != 0) sum.max_relative_error = std::max(sum.max_relative_error, std::abs(off / value));
+      const ExactSum exact = exact_sum(line_a, line_b, fraction);
+      in_ieee_environment([&] { add_error(sum, exact, result, output); });
     }
   });
-  Accuracy all;
-  for (const Accuracy& row : of_row) {
-    all.outputs += row.outputs, all.not_finite += row.not_finite;
-    all.max_ulp = std::max(all.max_ulp, row.max_ulp);
-    all.max_relative_error = std::max(all.max_relative_error, row.max_relative_error);
-    all.mean_ulp += row.mean_ulp, all.bias_ulp += row.bias_ulp;
-  }
-  if (all.outputs > 0)
-    all.mean_ulp /= static_cast<double>(all.outputs), all.bias_ulp /= static_cast<double>(all.outputs);
-  return all;
+  return in_ieee_environment([&] { return total(of_row); });
 }
 
 }  // namespace bitmma

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/instruction/execute.hpp"
@@ -401,8 +402,10 @@ bool has_no_sign(const Matrix& d) {
   return true;
 }
 
-std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
-                                      SearchStage stage) {
+namespace {
+
+std::vector<GemmPlan> candidates_of(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
+                                    SearchStage stage) {
   const std::vector<GemmPlan> plain = chains(inputs, d, options.target);
   const Format accumulator = mma_of(plain.front().tensor().instruction).d;
   if (accumulator != Format::f32) {
@@ -445,6 +448,13 @@ std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d,
     }
   }
   return candidates.take();
+}
+
+}  // namespace
+
+std::vector<GemmPlan> candidate_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
+                                      SearchStage stage) {
+  return in_ieee_environment([&] { return candidates_of(inputs, d, options, stage); });
 }
 
 std::vector<GemmPlan> whole_tile_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options) {

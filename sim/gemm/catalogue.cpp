@@ -11,6 +11,7 @@
 #include <ranges>
 #include <regex>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
@@ -618,26 +619,30 @@ std::optional<KernelTypes> types_of_kernel(std::string_view kernel) {
 
 std::vector<GemmPlan> plans_named(std::string_view name, const GemmInputs& inputs, std::optional<Format> output,
                                   const CatalogueOptions& options) {
-  const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
-  if (found == catalogue().end()) throw Error(unknown_plan(name));
-  require_both_scales(inputs);
-  require_fits(*found, inputs, options.target);
-  const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
-  const bool on_cuda_cores = recipe.plan.cuda_cores();
-  const Target target = options.target  ? *options.target
-                        : on_cuda_cores ? found->target
-                                        : target_or_default(found->target, inputs);
-  std::vector<GemmPlan> plans = plans_of(recipe, found->name, {{"plan", ""}}, target, inputs, output, options);
-  for (GemmPlan& plan : plans) {
-    plan.evidence = evidence_on(target, found->target, {{"plan", evidence_of(*found, inputs, plan.output)}});
-    if (info(target).chip == info(found->target).chip && !adds_alike(plan, found->target, inputs))
-      plan.evidence = lowered(target, found->target, std::move(plan.evidence));
-  }
-  return plans;
+  return in_ieee_environment([&]() -> std::vector<GemmPlan> {
+    const auto found = std::ranges::find(catalogue(), name, &CataloguePlan::name);
+    if (found == catalogue().end()) throw Error(unknown_plan(name));
+    require_both_scales(inputs);
+    require_fits(*found, inputs, options.target);
+    const Recipe& recipe = Catalogue::get().recipes[static_cast<size_t>(found - catalogue().begin())];
+    const bool on_cuda_cores = recipe.plan.cuda_cores();
+    const Target target = options.target  ? *options.target
+                          : on_cuda_cores ? found->target
+                                          : target_or_default(found->target, inputs);
+    std::vector<GemmPlan> plans = plans_of(recipe, found->name, {{"plan", ""}}, target, inputs, output, options);
+    for (GemmPlan& plan : plans) {
+      plan.evidence = evidence_on(target, found->target, {{"plan", evidence_of(*found, inputs, plan.output)}});
+      if (info(target).chip == info(found->target).chip && !adds_alike(plan, found->target, inputs))
+        plan.evidence = lowered(target, found->target, std::move(plan.evidence));
+    }
+    return plans;
+  });
 }
 
-std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, std::optional<Format> output,
-                                      const CatalogueOptions& options) {
+namespace {
+
+std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, const GemmInputs& inputs,
+                                                     std::optional<Format> output, const CatalogueOptions& options) {
   const std::string text(kernel.substr(0, most_characters));
   const Catalogue& all = Catalogue::get();
   Json fields = Json::object();
@@ -669,7 +674,16 @@ std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs&
                   inputs, types->d, options);
 }
 
-std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs) {
+}  // namespace
+
+std::vector<GemmPlan> plans_of_kernel(std::string_view kernel, const GemmInputs& inputs, std::optional<Format> output,
+                                      const CatalogueOptions& options) {
+  return in_ieee_environment([&] { return plans_of_kernel_in_environment(kernel, inputs, output, options); });
+}
+
+namespace {
+
+std::vector<GemmPlan> requested_plans(const PlanRequest& request, const GemmInputs& inputs) {
   if (!request.plan.empty() + !request.kernel.empty() + request.value.has_value() > 1) {
     throw Error({.code = ViolationCode::contradiction,
                  .field = "kernel",
@@ -709,6 +723,12 @@ std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& in
   if (request.output && !plans.empty() && plans.front().output != *request.output)
     require_no_more(plans.front(), {.output = request.output});
   return plans;
+}
+
+}  // namespace
+
+std::vector<GemmPlan> plans_for(const PlanRequest& request, const GemmInputs& inputs) {
+  return in_ieee_environment([&] { return requested_plans(request, inputs); });
 }
 
 GemmPlan on_target(GemmPlan plan, Target target) {

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <numeric>
 
+#include "../core/ieee_environment.hpp"
+#include "../core/seconds.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -235,8 +237,7 @@ class Search {
   /// True once the caller, the time limit or the plan limit ends the search; it stays true.
   bool ends() {
     if (end_ != SearchEnd::complete) return true;
-    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-    if (options_.timeout_s > 0 && seconds > options_.timeout_s) return end(SearchEnd::timeout);
+    if (options_.timeout_s > 0 && seconds_since(began_) > options_.timeout_s) return end(SearchEnd::timeout);
     if (!options_.stop) return false;
     const std::lock_guard lock(stop_mutex_);
     return options_.stop() ? end(SearchEnd::stopped) : false;
@@ -442,12 +443,12 @@ class Search {
 
 PlanSearch find_plans(const GemmInputs& inputs, const Matrix& d, const FindOptions& options,
                       const FindProgress& progress) {
-  return Search(inputs, d, options, progress).run();
+  return in_ieee_environment([&] { return Search(inputs, d, options, progress).run(); });
 }
 
 PlanSearch try_plans(std::span<const GemmPlan> plans, const GemmInputs& inputs, const Matrix& d,
                      const FindOptions& options, const FindProgress& progress) {
-  return Search(inputs, d, options, progress).run(plans);
+  return in_ieee_environment([&] { return Search(inputs, d, options, progress).run(plans); });
 }
 
 }  // namespace bitmma

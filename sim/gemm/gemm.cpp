@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "../arithmetic/chain.hpp"
+#include "../core/ieee_environment.hpp"
 #include "../formats/matrix_inside.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -102,15 +103,9 @@ class Product {
     k_ = inputs.a.cols();
   }
 
-  /// Computes rows [row, row + rows) and columns [col, col + cols) of D.
+  /// Computes rows [row, row + rows) and columns [col, col + cols) of D. All of a product's float operations are here.
   Matrix block(int row, int rows, int col, int cols) const {
-    const Block at{.a = inputs_.a, .b = inputs_.b, .row = row, .rows = rows, .col = col, .cols = cols};
-    const SplitK* split = &plan_.split_k;
-    const Reduction* reduction = &plan_.reduction;
-    if (!plan_.regions.empty()) find_region(row, col, split, reduction);
-    Matrix sum = reduced(at, *split, *reduction);
-    if (plan_.output == sum.format() && plan_.epilogue.empty()) return sum;
-    return finished(at, std::move(sum));
+    return in_ieee_environment([&] { return block_in_environment(row, rows, col, cols); });
   }
 
   bool has_regions() const { return !plan_.regions.empty(); }
@@ -131,6 +126,16 @@ class Product {
 
  private:
   using Block = ChainBlock;
+
+  Matrix block_in_environment(int row, int rows, int col, int cols) const {
+    const Block at{.a = inputs_.a, .b = inputs_.b, .row = row, .rows = rows, .col = col, .cols = cols};
+    const SplitK* split = &plan_.split_k;
+    const Reduction* reduction = &plan_.reduction;
+    if (!plan_.regions.empty()) find_region(row, col, split, reduction);
+    Matrix sum = reduced(at, *split, *reduction);
+    if (plan_.output == sum.format() && plan_.epilogue.empty()) return sum;
+    return finished(at, std::move(sum));
+  }
 
   void find_region(int row, int col, const SplitK*& split, const Reduction*& reduction) const {
     const int region = region_of(row, col);
@@ -642,27 +647,29 @@ class Checker {
 }  // namespace
 
 std::vector<Violation> unread_by(const GemmPlan& plan, const GemmInputs& inputs) {
-  const EpilogueReads reads(plan);
-  const TensorCoreChain* const tensor = plan.tensor_cores();
-  const bool scaled_blocks = scales_blocks(plan);
-  const bool reads_scales = tensor && mma_of(tensor->instruction).scale_count > 0;
-  std::vector<Violation> found;
-  const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
-    if (!is_there || is_read) return;
-    found.push_back({.field = std::string(name),
-                     .seen = "given",
-                     .expected = "absent: the plan does not use it",
-                     .fix = std::string(fix)});
-  };
-  check("c", inputs.c.has_value(), reads.c || (tensor && tensor->start_with_c),
-        R"({"op": "beta_c"} in the plan's epilogue adds it; named plans add it, too)");
-  check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
-  constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, uses both)";
-  check("scale_a", inputs.scale_a.has_value(), scaled_blocks || reads.scalars || reads.row_scale, scale);
-  check("scale_b", inputs.scale_b.has_value(), scaled_blocks || reads.scalars || reads.col_scale, scale);
-  check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales uses it");
-  check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales uses it");
-  return found;
+  return in_ieee_environment([&]() -> std::vector<Violation> {
+    const EpilogueReads reads(plan);
+    const TensorCoreChain* const tensor = plan.tensor_cores();
+    const bool scaled_blocks = scales_blocks(plan);
+    const bool reads_scales = tensor && mma_of(tensor->instruction).scale_count > 0;
+    std::vector<Violation> found;
+    const auto check = [&](std::string_view name, bool is_there, bool is_read, std::string_view fix) {
+      if (!is_there || is_read) return;
+      found.push_back({.field = std::string(name),
+                       .seen = "given",
+                       .expected = "absent: the plan does not use it",
+                       .fix = std::string(fix)});
+    };
+    check("c", inputs.c.has_value(), reads.c || (tensor && tensor->start_with_c),
+          R"({"op": "beta_c"} in the plan's epilogue adds it; named plans add it, too)");
+    check("bias", inputs.bias.has_value(), reads.bias, R"({"op": "bias"} in the plan's epilogue adds it)");
+    constexpr std::string_view scale = R"({"op": "scale_ab"} in the plan's epilogue, or promotion.scale, uses both)";
+    check("scale_a", inputs.scale_a.has_value(), scaled_blocks || reads.scalars || reads.row_scale, scale);
+    check("scale_b", inputs.scale_b.has_value(), scaled_blocks || reads.scalars || reads.col_scale, scale);
+    check("sfa", inputs.sfa.has_value(), reads_scales, "an instruction with block scales uses it");
+    check("sfb", inputs.sfb.has_value(), reads_scales, "an instruction with block scales uses it");
+    return found;
+  });
 }
 
 std::vector<Violation> warnings_of(const GemmPlan& plan, Format a, Format b) {
@@ -691,7 +698,7 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, int threads, const G
 namespace {
 
 void require_fits(const GemmPlan& plan, const GemmInputs& inputs) {
-  std::vector<Violation> violations = Checker(plan, inputs).violations();
+  std::vector<Violation> violations = in_ieee_environment([&] { return Checker(plan, inputs).violations(); });
   if (!violations.empty()) throw Error(std::move(violations));
 }
 
@@ -714,8 +721,9 @@ class Shares {
     while (threads > 1 && rows_ > least_block_rows && blocks() < int64_t{4} * threads)
       (cols_ > rows_ ? cols_ : rows_) /= 2;
     // As many blocks as there are threads are cut in four and come last: then threads of different speed end together.
-    constexpr double worth_threads = 1 << 22;  // products, which take longer than the start of a few threads
-    if (threads > 1 && double{1} * m * n * k >= worth_threads) whole_ = std::max(blocks() - threads, int64_t{0});
+    constexpr int64_t worth_threads = 1 << 22;  // products, which take longer than the start of a few threads
+    if (threads > 1 && k > 0 && int64_t{m} * n >= (worth_threads + k - 1) / k)
+      whole_ = std::max(blocks() - threads, int64_t{0});
     else whole_ = blocks();
   }
   /// Each output by itself.
@@ -747,11 +755,13 @@ class Shares {
 }  // namespace
 
 ProductTrace trace_product(const GemmPlan& plan, const GemmInputs& inputs, int row, int col) {
-  require_fits(plan, inputs);
-  Tracer tracer(plan, inputs, row, col);
-  const GemmInputs rounded = rounded_inputs(inputs, rounding_of(plan));
-  const Matrix d = Product(plan, rounded, ChainBy::loops, &tracer).block(row, 1, col, 1);
-  return tracer.finish(d.format(), d.code(0, 0));
+  return in_ieee_environment([&]() -> ProductTrace {
+    require_fits(plan, inputs);
+    Tracer tracer(plan, inputs, row, col);
+    const GemmInputs rounded = rounded_inputs(inputs, rounding_of(plan));
+    const Matrix d = Product(plan, rounded, ChainBy::loops, &tracer).block(row, 1, col, 1);
+    return tracer.finish(d.format(), d.code(0, 0));
+  });
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/catalogue.hpp"
@@ -256,7 +257,7 @@ LibraryChoice library_choice(const LibraryCall& call) {
   if (recorded == Choices::get().calls.end())
     refuse("layout", call.layout, all_of(&Recorded::layout, call.gpu, kind),
            "of A and B: n has contiguous rows, t contiguous columns");
-  const auto [m, pair] = recorded_shape(*recorded, call);
+  const auto [m, pair] = in_ieee_environment([&] { return recorded_shape(*recorded, call); });
   const auto [n, k] = Choices::get().pairs[pair];
   const Run* const run = run_at(Choices::get().lists[recorded->lists[pair]], m);
   const auto& [kernel, slices] = Choices::get().kernels[run->kernel];
@@ -332,7 +333,7 @@ GemmPlan plan_of_choice(const LibraryChoice& choice, const GemmInputs& inputs) {
     std::vector<GemmPlan> plans =
         plans_of_kernel(kernel, inputs, choice.d, {.split_count = has_segments ? 0 : std::max(1, choice.slices)});
     const auto is_first = [&](const GemmPlan& plan) { return plan == plans.front(); };
-    if (std::ranges::all_of(plans, is_first)) return std::move(plans.front());
+    if (in_ieee_environment([&] { return std::ranges::all_of(plans, is_first); })) return std::move(plans.front());
   } catch (const Error& error) {
     const Violation& first = error.violations().front();
     if (first.code == ViolationCode::unknown_kernel) throw refused("no pattern matches its name");

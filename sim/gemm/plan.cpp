@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
@@ -103,9 +104,12 @@ class Object {
   float real(std::string_view key, float default_value) {
     const Json* value = find(key);
     if (!value) return default_value;
-    if (!value->is_number() || !std::isfinite(value->get<float>()))
-      refuse(name(key), json_text(*value), "a number that f32 represents");
-    return value->get<float>();
+    const auto number = in_ieee_environment([&]() -> std::optional<float> {
+      if (!value->is_number() || !std::isfinite(value->get<float>())) return std::nullopt;
+      return value->get<float>();
+    });
+    if (!number) refuse(name(key), json_text(*value), "a number that f32 represents");
+    return *number;
   }
   bool flag(std::string_view key, bool default_value) {
     const Json* value = find(key);
@@ -231,11 +235,13 @@ Json reduction_json(const Reduction& reduction) {
 }
 
 Json op_json(const EpilogueOp& op) {
-  Json json{{"op", text_of(epilogue_kinds, op.kind)}};
-  if (op.kind == EpilogueKind::alpha_beta) json["alpha"] = op.alpha, json["beta"] = op.beta;
-  if (op.kind == EpilogueKind::beta_c) json["beta"] = op.beta;
-  if (op.kind == EpilogueKind::d_scale) json["scale"] = op.alpha;
-  return json;
+  return in_ieee_environment([&]() -> Json {
+    Json json{{"op", text_of(epilogue_kinds, op.kind)}};
+    if (op.kind == EpilogueKind::alpha_beta) json["alpha"] = op.alpha, json["beta"] = op.beta;
+    if (op.kind == EpilogueKind::beta_c) json["beta"] = op.beta;
+    if (op.kind == EpilogueKind::d_scale) json["scale"] = op.alpha;
+    return json;
+  });
 }
 
 bool are_cuts(const std::vector<int64_t>& cuts) {

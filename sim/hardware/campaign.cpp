@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include "../core/seconds.hpp"
 #include "../instruction/family.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -375,8 +376,8 @@ void require_valid(const CampaignOptions& options) {
   check(options.outputs_per_unit >= 1 && options.outputs_per_unit <= campaign_unit_outputs, "outputs_per_unit",
         std::to_string(options.outputs_per_unit), outputs_text());
   constexpr double most_seconds = 1e9;  // 30 years, which clocks of nanoseconds can hold
-  check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds", fmt::format("{}", options.seconds),
-        "0..1e9, where 0 means no limit");
+  check(options.seconds >= 0 && options.seconds <= most_seconds, "seconds",
+        in_ieee_environment([&] { return fmt::format("{}", options.seconds); }), "0..1e9, where 0 means no limit");
   check(options.max_saved >= 0, "max_saved", std::to_string(options.max_saved), "0 or more");
   check(options.threads >= 1, "threads", std::to_string(options.threads), "1 or more");
   if (!wrong.empty()) throw Error(std::move(wrong));
@@ -386,7 +387,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   require_valid(options);
   Units units(options);
   const int64_t most_saved = options.save_folder.empty() ? 0 : options.max_saved;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
+  const auto begin = std::chrono::steady_clock::now();
   // The mutex guards all variables below.
   std::mutex mutex;
   CampaignReport report;
@@ -396,7 +397,7 @@ CampaignReport run_campaign(const CampaignOptions& options, const Executor& exec
   /// The next unit, or nothing if no more units may begin.
   const auto take = [&]() -> std::optional<int64_t> {
     const std::lock_guard lock(mutex);
-    const bool too_late = options.seconds > 0 && std::chrono::steady_clock::now() > deadline;
+    const bool too_late = options.seconds > 0 && seconds_since(begin) > options.seconds;
     if (!failed.empty() || !units.has_next() || too_late || (options.stop && options.stop())) return std::nullopt;
     return units.take();
   };

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../core/seconds.hpp"
 #include "bitmma/core/error.hpp"
 
 extern char** environ;
@@ -21,7 +22,6 @@ namespace bitmma {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
 
 constexpr double seconds_to_die = 20;  // the driver takes a while to clean up after a killed process
 
@@ -62,10 +62,6 @@ bool has_ended(pid_t process, Clock::time_point deadline, int& status) {
   }
 }
 
-Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
-}
-
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& command, double seconds, const std::string& errors) {
@@ -84,10 +80,10 @@ ChildEnd run_child(const std::vector<std::string>& command, double seconds, cons
   }
   ChildEnd end;
   int status = 0;
-  if (!has_ended(process, after(seconds), status)) {
+  if (!has_ended(process, after_seconds(seconds), status)) {
     end.timed_out = true;
     kill(-process, SIGKILL);
-    end.unstoppable = !has_ended(process, after(seconds_to_die), status);
+    end.unstoppable = !has_ended(process, after_seconds(seconds_to_die), status);
     return end;
   }
   if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);

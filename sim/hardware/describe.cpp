@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "../core/seconds.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/hardware/run_file.hpp"
@@ -94,9 +95,9 @@ Report describe(const CampaignReport& report, const CampaignOptions& options, do
   const std::string units = report.next_unit > options.first_unit
                                 ? fmt::format("units {}..{}", options.first_unit, report.next_unit - 1)
                                 : fmt::format("units beside {}", options.first_unit);  // first_unit failed
-  found.add_text(fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {:.0f} s", options.source,
+  found.add_text(fmt::format("{} ({}), driver {}, CUDA {}, {}; seed {}, {} of about {}; {} s", options.source,
                              print(options.target), driver, cuda, date, options.seed, units,
-                             counted(options.outputs_per_unit, "output"), seconds));
+                             counted(options.outputs_per_unit, "output"), print_seconds(seconds)));
   found.add_text("").add_text(table);
   for (const std::string& path : report.saved) found.add_text("saved " + path);
   if (report.next_unit < options.first_unit + options.units)

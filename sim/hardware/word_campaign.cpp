@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "../core/seconds.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -348,10 +349,7 @@ WordCampaignReport run_word_campaign(const std::vector<WordFunction>& functions,
                                      const WordExecutor& execute, const WordCampaignProgress& progress) {
   require_valid(functions, options);
   const auto begin = std::chrono::steady_clock::now();
-  const auto is_late = [&] {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    return options.seconds > 0 && passed.count() > options.seconds;
-  };
+  const auto is_late = [&] { return options.seconds > 0 && seconds_since(begin) > options.seconds; };
   WordCampaignReport report;
   for (const WordFunction& function : functions) {
     if (function.name.find(options.only) == std::string::npos) continue;
@@ -437,7 +435,9 @@ Report describe(const WordCampaignReport& report, const WordCampaignOptions& opt
   found.add("seed", options.seed).add("seconds", seconds).add("stopped", report.stopped).add("rows", std::move(rows));
   std::string who = options.source;
   for (const auto& [name, value] : options.provenance) who += fmt::format(", {} {}", name, value);
-  found.add_text(fmt::format("{}; seed {}; {:.0f} s", who, options.seed, seconds)).add_text("").add_text(table);
+  found.add_text(fmt::format("{}; seed {}; {} s", who, options.seed, print_seconds(seconds)))
+      .add_text("")
+      .add_text(table);
   for (const WordCampaignRow& row : report.rows) {
     if (!row.first) continue;
     found.add_text(fmt::format("{}: first of {:#010x} {:#010x} {:#010x}: the GPU gives {:#010x}, the model {:#010x}",

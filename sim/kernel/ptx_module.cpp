@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "../core/ascii.hpp"
+#include "../core/ieee_environment.hpp"
 #include "../instruction/text/words.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
@@ -499,7 +500,8 @@ class Parser {
     }
     if (text.find_first_of(".eE") == std::string_view::npos || text.starts_with("0x")) return std::nullopt;
     double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto [end, error] =
+        in_ieee_environment([&] { return std::from_chars(text.data(), text.data() + text.size(), value); });
     if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
     return std::pair(std::bit_cast<uint64_t>(value), true);
   }

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -289,7 +290,8 @@ void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
 }
 
 std::string print(const QuantizeOperand& operand) {
-  if (operand.value == QuantizeValue::constant) return fmt::format("{}", operand.constant);
+  if (operand.value == QuantizeValue::constant)
+    return in_ieee_environment([&] { return fmt::format("{}", operand.constant); });
   return std::string(value_names[static_cast<size_t>(operand.value)]);
 }
 
@@ -395,7 +397,7 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
   Values of_tensor;
   if (recipe.has_two_levels()) {
     of_tensor[QuantizeValue::tensor_amax] = amax_of(words, {0, x.rows(), 0, x.cols()});
-    take_steps(settings, recipe.of_tensor, of_tensor);
+    in_ieee_environment([&] { take_steps(settings, recipe.of_tensor, of_tensor); });
   }
   Quantized result{.codes = Matrix(recipe.element, x.rows(), x.cols()),
                    .scales = Matrix(recipe.scale_format, blocks.rows, blocks.cols),
@@ -420,8 +422,10 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
     }
   };
   parallel_for(static_cast<size_t>(blocks.rows), threads, [&](size_t row_block) {
-    for (int col_block = 0; col_block < blocks.cols; ++col_block)
-      quantize_block(static_cast<int>(row_block), col_block);
+    in_ieee_environment([&] {
+      for (int col_block = 0; col_block < blocks.cols; ++col_block)
+        quantize_block(static_cast<int>(row_block), col_block);
+    });
   });
   if (recipe.has_two_levels()) {
     result.tensor_scale = Matrix(Format::f32, 1, 1);

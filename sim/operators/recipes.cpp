@@ -3,6 +3,7 @@
 // If a source repeats a step for the tensor and for each block, the row lists it once.
 #include <algorithm>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/table.hpp"
 #include "bitmma/core/text.hpp"
@@ -388,7 +389,7 @@ std::vector<QuantizeRecipe> all_recipes() {
 }  // namespace
 
 const std::vector<QuantizeRecipe>& quantize_recipes() {
-  static const std::vector<QuantizeRecipe> all = all_recipes();
+  static const std::vector<QuantizeRecipe> all = in_ieee_environment(all_recipes);
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "../core/seconds.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/survey/sealed.hpp"
 #include "bitmma/survey/survey.hpp"
@@ -96,8 +97,8 @@ Report describe(const ReadSurvey& survey, bool all) {
   Report found{{"file", survey.path}};
   found.update(origin_of(report))
       .update({{"bitmma", report.version}, {"seed", report.seed}, {"seconds", report.seconds}});
-  found.add_text(fmt::format("{}: {}; {}, seed {}, {:.0f} s", survey.path, print_origin(report), report.version,
-                             report.seed, report.seconds));
+  found.add_text(fmt::format("{}: {}; {}, seed {}, {} s", survey.path, print_origin(report), report.version,
+                             report.seed, print_seconds(report.seconds)));
   if (report.is_rehearsal())
     found.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
   found.add_text("").add_text(table_of(survey.findings));
@@ -172,9 +173,9 @@ Report describe(const SurveyReport& report) {
                 {"asked", asked},
                 {"answered", answered},
                 {"mismatches", mismatches}});
-  return found.add_text(fmt::format(
-      "{}: {} of {} asked, {} answered, {} of random cases differ from the model; {:.0f} s", print_origin(report),
-      asked, counted(report.units, "unit"), answered, counted(mismatches, "output"), report.seconds));
+  return found.add_text(fmt::format("{}: {} of {} asked, {} answered, {} of random cases differ from the model; {} s",
+                                    print_origin(report), asked, counted(report.units, "unit"), answered,
+                                    counted(mismatches, "output"), print_seconds(report.seconds)));
 }
 
 Report describe(const std::vector<ReadSurvey>& surveys, bool all) {
@@ -219,8 +220,9 @@ Report describe(const SealedRun& run) {
     if (count > 0) counts += fmt::format(", {} {}", count, print(verdict));
   }
   report.add_text("");
-  report.add_text(fmt::format("{}; {:.1f} s\nsealed prediction {}\n{}, {}{}", print_origin(answers), answers.seconds,
-                              run.file.sha256, counted(static_cast<int64_t>(findings.size()), "point"),
+  report.add_text(fmt::format("{}; {} s\nsealed prediction {}\n{}, {}{}", print_origin(answers),
+                              print_seconds(answers.seconds, 1), run.file.sha256,
+                              counted(static_cast<int64_t>(findings.size()), "point"),
                               counted(cases_of(run.file), "case"), counts));
   if (answers.gpu == rehearsal_gpu)
     report.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);

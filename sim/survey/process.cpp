@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "../core/seconds.hpp"
 #include "../hardware/child.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
@@ -96,11 +97,11 @@ UnitEnd run_unit_process(const std::vector<std::string>& command, double seconds
   const auto start = Clock::now();
   const ChildEnd ended = run_child(command, seconds, errors);
   UnitEnd unit{.exit_code = ended.exit_code, .said = text_of(errors)};
-  unit.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  unit.seconds = seconds_since(start);
   if (ended.timed_out) {
     unit.end = SurveyEnd::timed_out;
-    unit.why =
-        fmt::format("stopped after {:.0f} seconds{}", seconds, ended.unstoppable ? "; its process did not end" : "");
+    unit.why = fmt::format("stopped after {} seconds{}", print_seconds(seconds),
+                           ended.unstoppable ? "; its process did not end" : "");
   } else if (ended.signal != 0) {
     unit.end = SurveyEnd::crashed;
     unit.why = fmt::format("its process ended by signal {} ({})", ended.signal, strsignal(ended.signal));

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "../core/ascii.hpp"
+#include "../core/ieee_environment.hpp"
 #include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
@@ -293,7 +294,7 @@ TensorFile to_file(const SurveyReport& report) {
   say("date", report.date);
   say("bitmma", report.version);
   say("seed", std::to_string(report.seed));
-  say("seconds", std::to_string(static_cast<int64_t>(report.seconds)));
+  say("seconds", std::to_string(in_ieee_environment([&] { return static_cast<int64_t>(report.seconds); })));
   say("units", std::to_string(report.units));
   say("records", ascii_json_text(records));
   const auto size = static_cast<int64_t>(bytes.size());

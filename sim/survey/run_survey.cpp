@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "../core/seconds.hpp"
 #include "../instruction/family.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -131,8 +132,8 @@ class Session {
     if (failure_) std::rethrow_exception(failure_);
     if (is_dead_) {
       throw Error({.field = "GPU",
-                   .seen = fmt::format("{} units in a row were stopped after {:.0f} seconds", stopped_in_a_row_,
-                                       options_.unit_seconds),
+                   .seen = fmt::format("{} units in a row were stopped after {} seconds", stopped_in_a_row_,
+                                       print_seconds(options_.unit_seconds)),
                    .expected = "a GPU that responds",
                    .fix = fmt::format("{} contains the results so far; when the GPU responds again, repeat the command "
                                       "to resume, or use --only TEXT for other units",
@@ -146,7 +147,7 @@ class Session {
     std::string name = {}, kind = {};
   };
 
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double seconds() const { return seconds_since(start_); }
   std::string new_file() { return folder_.file(files_++); }
 
   std::optional<Wanted> take() {
@@ -188,12 +189,12 @@ class Session {
     state_.last = unit.name;
     report_.records.push_back(std::move(record));
     if (progress_) progress_(state_);
-    if (seconds() - written_at_ > seconds_between_writes) write();
+    if (seconds_since(written_) > seconds_between_writes) write();
   }
 
   void write() {
-    written_at_ = seconds();
-    report_.seconds = seconds_before_ + written_at_;
+    written_ = Clock::now();
+    report_.seconds = in_ieee_environment([&] { return seconds_before_ + seconds(); });
     write_tensor_file(options_.path, to_file(report_));
   }
 
@@ -214,7 +215,7 @@ class Session {
   std::set<std::string> put_off_ = {};  // kinds that were deferred
   bool is_dead_ = false;
   std::exception_ptr failure_ = {};
-  double written_at_ = 0;
+  Clock::time_point written_ = {};
   SurveyProgress state_ = {};
 };
 

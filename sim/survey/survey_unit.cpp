@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "../core/seconds.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/instruction/case.hpp"
@@ -118,7 +119,7 @@ SurveyRecord survey_unit(const SurveyUnit& unit, uint64_t seed, const Executor& 
     constexpr size_t most_message = 2000;  // a driver's log may be longer
     record.message = shortened(printable(error.what()), most_message);
   }
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.seconds = seconds_since(start);
   return record;
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <set>
 
+#include "../../core/seconds.hpp"
 #include "../../core/sha256.hpp"
 #include "../survey_json.hpp"
 #include "bitmma/core/text.hpp"
@@ -170,7 +171,7 @@ TensorFile to_file(const SealedAnswers& answers) {
   say("date", answers.date);
   say("bitmma", answers.version);
   say("sealed_sha256", answers.sha256);
-  say("seconds", fmt::format("{:.1f}", answers.seconds));
+  say("seconds", print_seconds(answers.seconds, 1));
   say("records", ascii_json_text(records));
   return file;
 }

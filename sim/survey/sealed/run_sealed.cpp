@@ -7,6 +7,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "../../core/seconds.hpp"
 #include "../process.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -67,13 +68,12 @@ SealedRun run_sealed(const SealedOptions& options, const std::function<void(int6
                  .seen = fmt::format("{} ({})", who.gpu, print(who.target)),
                  .expected = fmt::format("{}: the prediction is for that target", print(file.target))});
   const auto start = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const TemporaryFolder folder;
   std::vector<std::optional<SealedRecord>> records(file.points.size());
   std::mutex mutex;
   int64_t done = 0;
   parallel_for(file.points.size(), options.jobs, [&](size_t i) {
-    if (seconds() > options.seconds || (options.stop && options.stop())) return;
+    if (seconds_since(start) > options.seconds || (options.stop && options.stop())) return;
     const SealedPoint& point = file.points[i];
     Answered<SealedAnswers> answered = ask(options, point.name, folder.file(static_cast<int64_t>(i)));
     SealedRecord record{.point = point.name,
@@ -95,7 +95,7 @@ SealedRun run_sealed(const SealedOptions& options, const std::function<void(int6
     if (record) who.records.push_back(std::move(*record));
   }
   who.sha256 = file.sha256;
-  who.seconds = seconds();
+  who.seconds = seconds_since(start);
   return {std::move(file), std::move(who)};
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "../../core/seconds.hpp"
 #include "../cases.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
@@ -209,7 +210,7 @@ SealedRecord ask_sealed_point(const SealedPoint& point, Target target, const Exe
     record.end = SurveyEnd::failed;
     refuse(error.what());
   }
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record.seconds = seconds_since(start);
   return record;
 }
 
