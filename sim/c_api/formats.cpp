@@ -43,7 +43,7 @@ bool is_format(bitmma_format format) { return static_cast<size_t>(format) < form
 /// Throws Error unless the arrays exist and have a size.
 void require_arrays(size_t count, size_t bytes, const void* values, const void* codes) {
   if (count == 0) return;
-  size_product(static_cast<int64_t>(std::min<size_t>(count, INT64_MAX)),
+  size_product(static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX)),
                static_cast<int64_t>(std::max<size_t>(bytes, 4)), "count");
   if (!values) refuse_null("values");
   if (!codes) refuse_null("codes");

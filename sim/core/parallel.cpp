@@ -45,11 +45,16 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
   std::fenv_t environment;
   if (helpers > 0) std::fegetenv(&environment);
   {
-    std::vector<std::jthread> pool;
+    struct Pool {  // std::jthread needs a flag with libc++
+      std::vector<std::thread> threads;
+      ~Pool() {
+        for (std::thread& thread : threads) thread.join();
+      }
+    } pool;
     try {
-      pool.reserve(helpers);
+      pool.threads.reserve(helpers);
       for (std::size_t i = 0; i < helpers; ++i) {
-        pool.emplace_back([&] {
+        pool.threads.emplace_back([&] {
           std::fesetenv(&environment);
           work();
         });

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
-#include <new>
 #include <thread>
 
 #include "bitmma/files/file.hpp"
@@ -21,12 +19,6 @@ constexpr const char* legal = "a regular file or a pipe";
 constexpr uint64_t most_of_a_pipe = uint64_t{4} << 30;
 /// Time-out for a FIFO without a writer.
 constexpr std::chrono::seconds patience{10};
-
-/// A size as one in memory. Throws std::bad_alloc if addresses are too short for it.
-size_t memory_size(uint64_t size) {
-  if (size > std::numeric_limits<size_t>::max()) throw std::bad_alloc();
-  return static_cast<size_t>(size);
-}
 
 std::string print_kind(mode_t mode) {
   return S_ISDIR(mode)    ? "a directory"

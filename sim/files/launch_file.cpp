@@ -11,6 +11,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "known_names.hpp"
+#include "system.hpp"
 
 namespace bitmma {
 namespace {
@@ -137,7 +138,7 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
   scratch.reserve(recorded.arguments.size());  // arguments point into it
   for (const RecordedArgument& one : recorded.arguments) {
     if (one.scratch) {
-      call.arguments.push_back(memory_argument(scratch.emplace_back(static_cast<size_t>(*one.scratch))));
+      call.arguments.push_back(memory_argument(scratch.emplace_back(memory_size(static_cast<uint64_t>(*one.scratch)))));
     } else if (one.memory) {
       const std::span<uint8_t> whole = memory[static_cast<size_t>(*one.memory)];
       const auto offset = static_cast<size_t>(std::min<int64_t>(one.offset_bytes, std::ssize(whole)));

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -23,6 +26,12 @@ namespace bitmma {
 [[noreturn]] inline void refuse_by_errno(const std::string& path, std::string fix = {}) {
   if (errno == ENOENT) throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
   refuse_file(path, std::strerror(errno), {}, std::move(fix));
+}
+
+/// A size as one in memory. Throws std::bad_alloc if addresses are too short for it, as those of 32 bits may be.
+inline size_t memory_size(uint64_t size) {
+  if (size > std::numeric_limits<size_t>::max()) throw std::bad_alloc();
+  return static_cast<size_t>(size);
 }
 
 /// The system reads names up to the first zero byte: a name must not contain one.

@@ -19,6 +19,7 @@
 #include "foreign_file.hpp"
 #include "little_endian.hpp"
 #include "numpy_file.hpp"
+#include "system.hpp"
 
 namespace bitmma {
 namespace {
@@ -309,10 +310,10 @@ void require_part(uint64_t offset, uint64_t size, uint64_t whole) {
 }  // namespace
 
 TensorBytes::TensorBytes(std::vector<uint8_t> bytes)
-    : file_(std::make_shared<const InputFile>(std::move(bytes))), size_(file_->size()) {}
+    : file_(std::make_shared<const InputFile>(std::move(bytes))), size_(memory_size(file_->size())) {}
 
 TensorBytes::TensorBytes(std::shared_ptr<const InputFile> file, uint64_t offset, uint64_t size)
-    : file_(std::move(file)), offset_(offset), size_(size) {
+    : file_(std::move(file)), offset_(offset), size_(memory_size(size)) {
   require_part(offset, size, file_ ? file_->size() : 0);
 }
 
