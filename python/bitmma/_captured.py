@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -15,6 +14,7 @@ import numpy as np
 
 from ._errors import Error, refuse, shown
 from ._gemm import generated
+from ._json import parse_json
 from ._safetensors import dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
@@ -145,11 +145,12 @@ class Capture:
     def __init__(self, path: Path, weights: Iterable[Path] = ()):
         self.path = path
         try:
-            graph = json.loads((path / "graph.json").read_text())
+            text = (path / "graph.json").read_text()
         except OSError as error:
             raise Error(f"{path / 'graph.json'}: {error.strerror}. tools/capture.py writes a folder with this file") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
+        graph = parse_json(text, str(path / "graph.json"))
         if not isinstance(graph, dict) or graph.get("format") != FORMAT:
             raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
         self.data = read_safetensors(path / "tensors.safetensors")[1]

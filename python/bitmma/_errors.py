@@ -27,7 +27,15 @@ class Violation(NamedTuple):
     """The kind of violation, for programs to compare; the sentences may change."""
 
     def __str__(self) -> str:
-        return self.text or f"{self.field} = {self.seen}: must be {self.legal}"
+        return printable(self.text or f"{self.field} = {self.seen}: must be {self.legal}")
+
+
+_escapes = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: an escape character becomes "\\x1b", so that terminals do not interpret it. Line feeds and tabs stay."""
+    return text.encode("utf-8", "backslashreplace").decode().translate(_escapes)
 
 
 def violations_of(rows: list[dict[str, Any]]) -> list[Violation]:
@@ -55,7 +63,7 @@ def shown(value: object, most: int = 80) -> str:
         text = value if isinstance(value, str) else repr(value)
     except Exception:  # numbers of thousands of digits, and code of users
         text = type(value).__name__
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = printable(text)
     return text if len(text) <= most else text[:most] + "..."
 
 

@@ -17,7 +17,7 @@ from . import _replay_rules as rules
 from . import operators
 from ._arguments import path_of, public, unchecked
 from ._captured import CannotSay, Capture, OtherWeight, Reason, Tensor, Value, tensors_in
-from ._errors import Error, count_of, flag_of, refuse, shown, threads_of
+from ._errors import Error, count_of, flag_of, printable, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
 
 
@@ -44,7 +44,7 @@ class Verdict:
         text = {"same": f"same bits ({self.outputs} outputs)", "differs": f"{self.differ} of {self.outputs} outputs differ", "cannot say": "cannot say",
                 "moves": "moves elements"}[self.status]  # fmt: skip
         more = "; ".join(one for one in (self.where, self.why) if one)
-        return f"{self.index} {self.op}: {text}{': ' + more if more else ''}"
+        return printable(f"{self.index} {self.op}: {text}{': ' + more if more else ''}")
 
 
 class Replay(NamedTuple):
@@ -101,7 +101,7 @@ class Replay(NamedTuple):
         share = 100 * c["flops_recomputed"] / c["flops"] if c["flops"] else 0
         lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, {share:.2f} % of the floating-point operations, "
                      f"{c['outputs']} outputs compared, {c['differ']} differ ({self.seconds:.1f} s)")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
@@ -386,7 +386,7 @@ class CapturesCompared:
         if self.index is None:
             return f"all {self.outputs} outputs that both captures store are equal"
         lines = [f"operator {self.index}, {self.op}, is the first that differs: {self.why} ({self.outputs} outputs before it are equal)"]
-        return "\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts)])
+        return printable("\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts)]))
 
 
 def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 """Reads safetensors files in Python: captures, and what the tools recorded. The library reads those of instructions and products."""
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -12,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ._errors import Error, refuse, shown
+from ._json import parse_json
 
 dtypes: dict[str, Any] = {
     "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64, "int8": np.int8,
@@ -28,7 +28,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict
             size = struct.unpack("<Q", file.read(8))[0]
             if size > 1 << 28:
                 raise refuse(str(path), f"a header of {size} bytes", "safetensors")
-            header = json.loads(file.read(size))
+            header = parse_json(file.read(size).decode(), str(path))
         about = header.pop("__metadata__", {})
         data = np.memmap(path, np.uint8, "r", 8 + size) if os.path.getsize(path) > 8 + size else np.zeros(0, np.uint8)
         found = {}

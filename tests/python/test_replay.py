@@ -313,7 +313,15 @@ def sampled_tensor(graph):
     return next(one for one in graph["tensors"].values() if "sampled" in one)
 
 
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 BROKEN = {
+    "deep arguments": lambda graph: graph["operators"][0]["args"].append(nested(100)),
     "no tensors": lambda graph: graph.pop("tensors"),
     "a shape of text": lambda graph: graph["tensors"]["0"].update(shape=["a"]),
     "a huge shape": lambda graph: sampled_tensor(graph).update(shape=[2**39, 2**39]),
@@ -330,6 +338,30 @@ BROKEN = {
 def test_broken_captures_are_refused(what, tmp_path):
     with pytest.raises(bitmma.Error, match="graph.json"):
         bitmma.replay(edited(tmp_path, BROKEN[what]))
+
+
+@pytest.mark.parametrize("depth", [950, 100_000])
+def test_deep_json_is_refused(depth, tmp_path):
+    (tmp_path / "graph.json").write_text("[" * depth + "]" * depth)
+    with pytest.raises(bitmma.Error, match="graph.json") as caught:
+        bitmma.replay(tmp_path)
+    assert caught.value.violations[0].code == "illegal_value"
+
+
+def test_no_text_of_a_capture_reaches_a_terminal_as_a_command(tmp_path, capsys):
+    from bitmma._replay_command import main
+    hostile = "\x1b[2J\x9b31m\x07\r"
+
+    def change(graph):
+        graph["machine"].update(gpu=hostile, torch=hostile)
+        for one in graph["operators"][:2]:
+            one["op"] = hostile
+    path = str(edited(tmp_path, change))
+    main([path, "--all", "--no-explain", "--rows", "2"])
+    main([path, "--against", str(folder / "tiny_llama")])
+    main([str(tmp_path / hostile)])
+    printed = "".join(capsys.readouterr())
+    assert "\\x1b[2J" in printed and not set(printed) & set("\x1b\x9b\x07\r")
 
 
 @pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])
