@@ -107,7 +107,7 @@ class Reader {
       }
       int64_t extent = 0;
       const auto [after, error] = std::from_chars(at, end, extent);
-      if (error != std::errc{} || extent < 0 || shape.size() == 16) refuse(name, text, "up to 16 extents of 0 or more");
+      if (error != std::errc{} || extent < 0 || shape.size() == 16) refuse(name, text, "up to 16 extents of 0..2^63-1");
       shape.push_back(extent);
       at = after;
     }

@@ -50,9 +50,9 @@ class ProductReader {
   }
 
   std::optional<int64_t> number(std::string_view key) const {
-    constexpr std::string_view expected = "a whole number, 1 or more";
+    const std::string expected = fmt::format("a whole number, 1..{}", most_extent);
     const auto value = parsed<int64_t>(key, expected);
-    if (value && (*value < 1 || *value > most_extent)) refuse(key, *file_.find_metadata(key), std::string(expected));
+    if (value && (*value < 1 || *value > most_extent)) refuse(key, *file_.find_metadata(key), expected);
     return value;
   }
   float factor(std::string_view key) const {

@@ -73,6 +73,7 @@ Matrix rows_of_tensor(const std::string& path, const Tensor& tensor, std::option
   if (rows > most || cols > most)
     throw Error({.field = field, .seen = print_shape(tensor.shape), .expected = "at most 2^31 - 1 rows and columns"});
   const Format format = type_of(field, tensor, type);
+  if (cols == 0) return Matrix(format, static_cast<int>(rows), 0);  // up to 2^31 rows
   const TensorBytes bytes = tensor.bytes.in_memory();
   const int64_t size = code_bytes(format);
   return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),

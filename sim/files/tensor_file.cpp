@@ -151,7 +151,7 @@ class HeaderReader {
       }
     } else if (depth_ == 3 && part_ == Part::shape) {
       require(value.number && *value.number <= uint64_t{std::numeric_limits<int64_t>::max()}, part_name_, value,
-              "whole numbers of 0 or more");
+              "whole numbers, 0..2^63-1");
       tensor_.shape.push_back(static_cast<int64_t>(*value.number));
     } else if (depth_ == 3 && part_ == Part::data_offsets) {
       require(value.number && offsets_.size() < 2, part_name_, value, "[begin, end]");

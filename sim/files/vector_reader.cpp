@@ -97,7 +97,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc{} || end != text->data() + text->size()) {
-      check.refuse(fmt::format("__metadata__ {}", immediate.name), *text, "a whole number");
+      check.refuse(fmt::format("__metadata__ {}", immediate.name), *text, "a whole number, -2^63..2^63-1");
       continue;
     }
     try {

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
@@ -72,6 +75,7 @@ const Example* find_example(const std::vector<Example>& examples, const Accumula
 
 std::vector<BenchCase> bench_cases() {
   std::vector<BenchCase> cases;
+  std::map<std::pair<Target, bool>, std::vector<Example>> examples_of;  // many rows share a target
   for (const AccumulatorModel& row : accumulator_models()) {
     // Measures a row on its first target. Only mma.sync's rules differ between targets.
     const Target target = row.targets.first();
@@ -79,9 +83,12 @@ std::vector<BenchCase> bench_cases() {
                                      : row.scaling == Scaling::whole_k    ? " mxf8f6f4"
                                                                           : "";
     for (const bool large : {false, true}) {
-      std::vector<Example> examples;
-      for (const Form& form : forms()) {
-        if (const std::optional<Example> one = example_of(form, target, large)) examples.push_back(*one);
+      const auto [place, is_new] = examples_of.try_emplace({target, large});
+      std::vector<Example>& examples = place->second;
+      if (is_new) {
+        for (const Form& form : forms()) {
+          if (const std::optional<Example> one = example_of(form, target, large)) examples.push_back(*one);
+        }
       }
       const Example* example = find_example(examples, row);
       if (!example) continue;
