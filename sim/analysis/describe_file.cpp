@@ -106,7 +106,8 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
 
 }  // namespace
 
-PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target) {
+PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target,
+                            bool with_instructions) {
   const auto foreign = std::ranges::find_if(foreign_files, [&](const ForeignFile& one) { return one.is(text); });
   if (foreign != foreign_files.end()) {
     throw Error({.field = printable(name),
@@ -115,7 +116,7 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
                  .fix = std::string(foreign->fix)});
   }
   if (const std::optional<SassListing> listing = scan_sass(text)) return describe_sass(name, *listing);
-  if (!is_cuda(name, text)) return describe_ptx_file(name, text, target);
+  if (!is_cuda(name, text)) return describe_ptx_file(name, text, target, with_instructions);
   const CudaAsm extracted = asm_of_cuda(text);
   if (extracted.statements == 0) {
     throw Error({.field = printable(name),
@@ -123,7 +124,7 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
                  .expected = "PTX, CUDA C++ with asm statements, or a listing of SASS",
                  .fix = "compile it with nvcc -ptx first"});
   }
-  PtxFileReport found = describe_ptx_file(name, extracted.ptx, target);
+  PtxFileReport found = describe_ptx_file(name, extracted.ptx, target, with_instructions);
   found.report.add("asm_statements", extracted.statements);
   found.report.add_text(fmt::format("read from {}; macros are not expanded: nvcc -ptx expands them",
                                     counted(static_cast<int64_t>(extracted.statements), "asm statement")));

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "bitmma/analysis/describe.hpp"
@@ -287,7 +288,12 @@ std::optional<MmaKind> kind_of(const Instruction& instruction) {
 std::optional<uint64_t> number_in(const StatementOperand& operand) {
   if (operand.text.empty() || operand.text[0] < '0' || operand.text[0] > '9') return std::nullopt;
   const auto word = read_word(operand.text);
-  return word ? std::optional(word->value) : std::nullopt;
+  if (!word || !word->is_guess) return word ? std::optional(word->value) : std::nullopt;
+  // A debugger omits 0x; PTX does not.
+  uint64_t number = 0;
+  const char* const last = operand.text.data() + operand.text.size();
+  const auto [end, error] = std::from_chars(operand.text.data(), last, number, operand.text[0] == '0' ? 8 : 10);
+  return error == std::errc{} && end == last ? std::optional(number) : std::nullopt;
 }
 
 /// Decodes a shared-memory descriptor that is written as a number. Throws Error if it is invalid.
@@ -596,7 +602,8 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
   return all;
 }
 
-PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target) {
+PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target,
+                                bool with_instructions) {
   const PtxFile file = scan_ptx(text);
   const FileTarget chosen = target_of(file, target);
   PtxFileReport found;
@@ -629,11 +636,12 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
     if (is_legal) {
       const auto [first, is_new] = first_line.emplace(decoded.alike, statement.line);
       report.add_text(is_new ? indented(print(decoded.report)) : fmt::format("    as in line {}", first->second));
+      decoded.report.lines.clear();  // those of the file have them
       one.update(std::move(decoded.report));
     } else {
       one.add("violations", decoded.violations);
     }
-    instructions.append(std::move(one));
+    if (with_instructions) instructions.append(std::move(one));
   }
   Report count_of = Report::object();
   std::vector<std::vector<std::string>> table{{"count", "instruction"}};

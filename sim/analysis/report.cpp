@@ -5,34 +5,72 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "../core/ieee_environment.hpp"
 #include "../core/json.hpp"
+#include "bitmma/core/text.hpp"
 
 namespace bitmma {
 namespace {
 
-Json json_of(const Report& report);
+/// Writes JSON as Json::dump does, without a second tree in memory: reports of files can be large.
+class JsonWriter {
+ public:
+  JsonWriter(std::string& text, int indent) : text_(text), indent_(indent) {}
 
-struct ValueJson {
-  Json operator()(std::monostate) const { return {}; }
-  Json operator()(const Report::List& list) const {
-    Json json = Json::array();
-    for (const Report& element : list) json.push_back(json_of(element));
-    return json;
+  void write(const Report& report) {
+    std::visit([this](const auto& value) { write_value(value); }, report.value);
   }
-  Json operator()(const Report::Members& members) const {
-    Json json = Json::object();
-    for (const ReportMember& member : members) json[member.key] = json_of(member.value);
-    return json;
+
+ private:
+  void write_value(std::monostate) { text_ += "null"; }
+  void write_value(const Report::List& list) {
+    open('[');
+    for (const Report& element : list) begin_item(), write(element);
+    close(']', list.empty());
+  }
+  void write_value(const Report::Members& members) {
+    std::map<std::string_view, const Report*> last;  // of equal keys, at the place of the first
+    for (const ReportMember& member : members) last[member.key] = &member.value;
+    open('{');
+    for (const ReportMember& member : members) {
+      const auto found = last.extract(member.key);
+      if (found.empty()) continue;
+      begin_item();
+      write_value(member.key);
+      text_ += indent_ < 0 ? ":" : ": ";
+      write(*found.mapped());
+    }
+    close('}', members.empty());
   }
   template <typename Scalar>
-  Json operator()(const Scalar& scalar) const {
-    return scalar;
+  void write_value(const Scalar& scalar) {
+    text_ += json_text(Json(scalar));
   }
-};
 
-Json json_of(const Report& report) { return std::visit(ValueJson{}, report.value); }
+  void open(char bracket) {
+    text_ += bracket;
+    ++depth_, is_first_ = true;
+  }
+  void begin_item() {
+    if (!is_first_) text_ += ',';
+    is_first_ = false;
+    break_line();
+  }
+  void close(char bracket, bool is_empty) {
+    --depth_, is_first_ = false;
+    if (!is_empty) break_line();
+    text_ += bracket;
+  }
+  void break_line() {
+    if (indent_ >= 0) text_.append(1, '\n').append(static_cast<size_t>(indent_ * depth_), ' ');
+  }
+
+  std::string& text_;
+  int indent_, depth_ = 0;
+  bool is_first_ = true;
+};
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -133,8 +171,10 @@ bool Report::operator==(const Report& other) const {
 
 std::string print(const Report& report, bool color) {
   std::string text;
+  // Names in the lines may come from files; only the codes of `color` may reach a terminal.
   for (const Report::Line& line : report.lines) {
-    text += (color ? colored(line.text, line.tone) : line.text) + '\n';
+    const std::string shown = printable(line.text);
+    text += (color ? colored(shown, line.tone) : shown) + '\n';
   }
   if (const auto* list = std::get_if<Report::List>(&report.value)) {
     for (const Report& element : *list) text += print(element, color);
@@ -148,7 +188,11 @@ std::string colored(std::string_view text, Tone tone) {
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
-std::string to_json(const Report& report, int indent) { return json_text(json_of(report), indent); }
+std::string to_json(const Report& report, int indent) {
+  std::string text;
+  JsonWriter(text, indent).write(report);
+  return text;
+}
 
 std::string indented(std::string_view text) {
   std::string moved;

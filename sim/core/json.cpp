@@ -27,8 +27,34 @@ Json parse_json(std::string_view text, int most_depth, std::string* repeated_key
   return is_deep || repeated ? Json(Json::value_t::discarded) : json;
 }
 
+namespace {
+
+/// JSON allows DEL and the C1 controls, U+0080..U+009F, inside texts, but terminals obey them.
+std::string with_escaped_controls(const std::string& json) {
+  std::string escaped;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    const bool is_c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;
+    if (byte != 0x7F && !is_c1) {
+      escaped += json[i];
+      continue;
+    }
+    constexpr std::string_view digits = "0123456789abcdef";
+    const unsigned code = is_c1 ? next : byte;
+    escaped += {'\\', 'u', '0', '0', digits[code / 16], digits[code % 16]};
+    i += is_c1;
+  }
+  return escaped;
+}
+
+}  // namespace
+
 std::string json_text(const Json& json, int indent) {
-  return in_ieee_environment([&] { return json.dump(indent, ' ', false, Json::error_handler_t::replace); });
+  std::string text =
+      in_ieee_environment([&] { return json.dump(indent, ' ', false, Json::error_handler_t::replace); });
+  const bool has_control = text.find_first_of("\x7F\xC2") != std::string::npos;
+  return has_control ? with_escaped_controls(text) : text;
 }
 
 std::string ascii_json_text(const Json& json) {

@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 /// reader would ignore one of the two values.
 Json parse_json(std::string_view text, int most_depth = 64, std::string* repeated_key = nullptr);
 
-/// Prints one line or, with `indent` spaces, several lines. Bytes that are not UTF-8 become U+FFFD.
+/// Prints one line or, with `indent` spaces, several lines. Bytes that are not UTF-8 become U+FFFD; control characters
+/// are escaped, so that terminals do not interpret them.
 std::string json_text(const Json& json, int indent = -1);
 /// Prints one line; escapes characters outside ASCII.
 std::string ascii_json_text(const Json& json);

@@ -1,5 +1,7 @@
 #include "bitmma/analysis/report.hpp"
 
+#include <algorithm>
+
 #include "bitmma/analysis/describe.hpp"
 #include "support/catch.hpp"
 
@@ -22,6 +24,21 @@ TEST_CASE("a report prints its lines, then those of its elements, in colours whe
   CHECK(print(found) == "a heading\nall are the same\n");
   CHECK(print(found, true) == "a heading\n\033[32mall are the same\033[0m\n");
   CHECK(to_json(found) == "[1]");
+}
+
+TEST_CASE("no text in a report reaches a terminal as a command") {
+  const std::string hostile = "\x1b[2J\xc2\x9b\x7f\r\b";
+  Report found{{"name", hostile}, {hostile, 1}};
+  found.add_text(hostile, Tone::good).add_text({{"name", "n"}, {hostile, "1"}});
+  const std::string text = print(found), json = to_json(found, 2);
+  for (const std::string& printed : {text, json}) {
+    CHECK(printed.find_first_of("\x1b\x7f\r\b") == std::string::npos);
+    CHECK(printed.find("\xc2\x9b") == std::string::npos);
+  }
+  CHECK_THAT(json, ContainsSubstring(R"("\u001b[2J\u009b\u007f\r\b")"));
+  const std::string colored = print(found, true);
+  CHECK(std::ranges::count(colored, '\x1b') == 2);  // its own colour
+  CHECK(to_json(Report("\xc3\xa9 \xc2\xa0")) == "\"\xc3\xa9 \xc2\xa0\"");
 }
 
 TEST_CASE("a table of a report has aligned columns, numbers to the right") {

@@ -146,7 +146,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
     const std::string bare = without_surroundings(given);
     const std::string& text = is_word(bare) ? bare : given;
     if (is_file(text)) {
-      PtxFileReport file = describe_file(text, read_whole(text), flags.target.asked());
+      PtxFileReport file = describe_file(text, read_whole(text), flags.target.asked(), flags.json);
       const bool is_ptx = file.report.find("sass") == nullptr && file.report.find("asm_statements") == nullptr;
       if (file.illegal + file.not_read > 0 || (!is_ptx && file.described == 0)) context.exit_code = exit_differs;
       all.append(std::move(file.report));

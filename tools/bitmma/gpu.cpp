@@ -64,7 +64,7 @@ TensorFile run_one(const Context& context, const std::vector<std::string>& files
   } catch (const Error&) {
     if (files.size() > 1) {
       context.terminal.err << fmt::format("{} of {} done; not done: {}:\n", index,
-                                          counted(static_cast<int64_t>(files.size()), "file"), files[index]);
+                                          counted(static_cast<int64_t>(files.size()), "file"), printable(files[index]));
     }
     throw;
   }

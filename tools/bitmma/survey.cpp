@@ -68,7 +68,8 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
     mismatches += record.random_mismatches;
     constexpr int64_t most_printed = 20;
     if (record.end != SurveyEnd::answered && ++unanswered <= most_printed)
-      context.terminal.err << fmt::format("{}: {}: {}\n", record.unit, print(record.end), printable(record.message));
+      context.terminal.err << fmt::format("{}: {}: {}\n", printable(record.unit), print(record.end),
+                                          printable(record.message));
   }
   const auto asked = static_cast<int64_t>(report.records.size());
   Report found = describe(report);

@@ -84,8 +84,8 @@ std::string print_extents(const std::array<int64_t, 3>& extents) { return fmt::f
 
 /// The name of a launch in messages: "softmax, grid 4,1,1, block 128,1,1 (my label)".
 std::string print_launch(const RecordedLaunch& launch) {
-  return fmt::format("{}, grid {}, block {}{}", launch.entry, print_extents(launch.grid), print_extents(launch.block),
-                     launch.label.empty() ? "" : fmt::format(" ({})", launch.label));
+  return fmt::format("{}, grid {}, block {}{}", printable(launch.entry), print_extents(launch.grid),
+                     print_extents(launch.block), launch.label.empty() ? "" : fmt::format(" ({})", launch.label));
 }
 
 /// Launches of one kernel.
@@ -137,7 +137,7 @@ int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progr
   }
   std::vector<std::vector<std::string>> table{{"kernel", "launches", "bytes changed", "differing", "refused"}};
   for (const auto& [name, group] : groups) {
-    table.push_back({name, std::to_string(group.launches), std::to_string(group.changed),
+    table.push_back({printable(name), std::to_string(group.launches), std::to_string(group.changed),
                      std::to_string(group.differing), std::to_string(group.refused)});
   }
   report.update({{"launches", std::move(results)}});

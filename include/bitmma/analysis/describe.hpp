@@ -95,11 +95,13 @@ struct [[nodiscard]] PtxFileReport {
   int64_t legal = 0, illegal = 0, not_read = 0;  // numbers of instructions
   int64_t described = 0;                         // statements, or instructions of a SASS listing, that were described
 };
-PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target = {});
+PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, std::optional<Target> target = {},
+                                bool with_instructions = true);
 
 /// The same for any kind of file: PTX, CUDA C++ with inline PTX, or a SASS listing: {"file", "sass", "arch",
 /// "instructions", "counts", "all_instructions"}. Throws Error for other files, with their type and the command that
 /// reads it, and for CUDA C++ without asm statements.
-PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target = {});
+PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target = {},
+                            bool with_instructions = true);
 
 }  // namespace bitmma

@@ -99,7 +99,7 @@ struct ReportMember {
   bool operator==(const ReportMember&) const = default;
 };
 
-/// The lines of a report, and of the elements of a list. `color` marks them with terminal codes.
+/// The lines of a report, and of the elements of a list, as printable() text. `color` marks them with terminal codes.
 std::string print(const Report& report, bool color = false);
 /// The tree as JSON, in one line or, with `indent` spaces, in several. Bytes that are not UTF-8 become U+FFFD.
 std::string to_json(const Report& report, int indent = -1);
