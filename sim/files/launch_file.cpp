@@ -2,9 +2,11 @@
 #include "bitmma/files/launch_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 #include "../core/json_reader.hpp"
 #include "bitmma/core/target_names.hpp"
@@ -121,7 +123,50 @@ KnownNames names_of(const std::vector<std::string>& tensors) {
   return {.kind = "a file of launches", .keys = {"launches", "target"}, .tensors = {tensors.begin(), tensors.end()}};
 }
 
-LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& kernel, int threads) {
+/// Throws Error for a launch that exceeds the limits, and for one without memory to compare.
+void require_within(const LaunchFile& file, size_t index, const LaunchLimits& limits) {
+  const RecordedLaunch& launch = file.launches[index];
+  const std::string where = fmt::format("launches[{}]", index);
+  uint64_t threads = 1;
+  for (const std::array<int64_t, 3>& extents : {launch.grid, launch.block}) {
+    for (const int64_t extent : extents) {
+      if (__builtin_mul_overflow(threads, static_cast<uint64_t>(extent), &threads)) threads = ~uint64_t{0};
+    }
+  }
+  if (threads > limits.instructions)
+    throw Error({.field = where + ".grid",
+                 .seen = fmt::format("{} by blocks of {}: {} threads", fmt::join(launch.grid, ","),
+                                     fmt::join(launch.block, ","), threads),
+                 .expected = fmt::format("at most {} threads, one instruction of each", limits.instructions),
+                 .fix = "--limit-instructions sets the limit"});
+  int64_t compared = 0;
+  for (int j = 0; j < launch.memories; ++j)
+    compared += static_cast<int64_t>(tensor_of(file.file, tensor_name("before", index, j)).bytes.size());
+  int64_t left = limits.memory_bytes - compared;
+  for (size_t i = 0; i < launch.arguments.size() && left >= 0; ++i) {
+    const int64_t bytes = launch.arguments[i].scratch.value_or(0);
+    if (bytes > left)
+      throw Error(
+          {.field = fmt::format("{}.arguments[{}].scratch", where, i),
+           .seen = fmt::format("{}", bytes),
+           .expected = fmt::format("at most {} bytes: {} of the {} for a launch", left, left, limits.memory_bytes),
+           .fix = "--limit-memory sets the limit"});
+    left -= bytes;
+  }
+  if (left < 0)
+    throw Error({.field = where,
+                 .seen = fmt::format("{} bytes of memory", compared),
+                 .expected = fmt::format("at most {}", limits.memory_bytes),
+                 .fix = "--limit-memory sets the limit"});
+  if (compared == 0)
+    throw Error({.code = ViolationCode::not_found,
+                 .field = fmt::format("tensor {} with a byte to compare", tensor_name("before", index, 0)),
+                 .seen = where,
+                 .fix = "a launch that compares nothing proves nothing"});
+}
+
+LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& kernel, int threads,
+                          const LaunchLimits& limits) {
   const RecordedLaunch& recorded = file.launches[index];
   LaunchComparison result{.order_matters = kernel.order_matters()};
   result.unsure_fusions =
@@ -134,7 +179,8 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
               .block = recorded.block,
               .cluster = recorded.cluster,
               .dynamic_shared_bytes = recorded.dynamic_shared_bytes,
-              .threads = threads};
+              .threads = threads,
+              .most_steps = limits.instructions};
   scratch.reserve(recorded.arguments.size());  // arguments point into it
   for (const RecordedArgument& one : recorded.arguments) {
     if (one.scratch) {
@@ -153,6 +199,7 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
     const std::vector<uint8_t>&old = before[static_cast<size_t>(j)], &ours = memory[static_cast<size_t>(j)];
     const Tensor* const tensor = file.file.find(tensor_name("after", index, j));
     const std::vector<uint8_t> after = tensor ? tensor->bytes.copy() : old;
+    result.compared_bytes += std::ssize(after);
     for (size_t at = 0; at < after.size(); ++at) {
       result.changed_bytes += old[at] != after[at];
       if (after[at] == ours[at]) continue;
@@ -213,13 +260,14 @@ LaunchFile as_launch_file(TensorFile file) {
   });
 }
 
-std::vector<LaunchComparison> verify(const LaunchFile& file, int threads,
-                                     const std::function<void(int64_t)>& progress) {
+std::vector<LaunchComparison> verify(const LaunchFile& file, int threads, const std::function<void(int64_t)>& progress,
+                                     const LaunchLimits& limits) {
   std::vector<LaunchComparison> results;
   std::map<std::tuple<int, std::string, bool>, PtxEntry> kernels;  // each decoded once
   for (size_t i = 0; i < file.launches.size(); ++i) {
     const RecordedLaunch& one = file.launches[i];
     try {
+      require_within(file, i, limits);
       const std::tuple name(one.module, one.entry, one.fmad);
       auto kernel = kernels.find(name);
       if (kernel == kernels.end()) {
@@ -229,9 +277,13 @@ std::vector<LaunchComparison> verify(const LaunchFile& file, int threads,
                                              {.entry = one.entry, .target = file.target, .fmad = one.fmad}))
                      .first;
       }
-      results.push_back(compared(file, i, kernel->second, threads));
+      results.push_back(compared(file, i, kernel->second, threads, limits));
     } catch (const Error& error) {
       results.push_back({.refused = error.violations()});
+    } catch (const std::bad_alloc&) {
+      results.push_back({.refused = {{.field = fmt::format("launches[{}]", i),
+                                      .seen = "more memory than this process can have",
+                                      .expected = "a launch that fits, or a lower --limit-memory"}}});
     }
     if (progress) progress(static_cast<int64_t>(i) + 1);
   }

@@ -366,6 +366,8 @@ const std::vector<Harmless> harmless{
     {"", "--csv", "the answer to a question is CSV"},
     {"", "--replace-d", "a permission"},
     {"", "--max-lines", "a limit"},
+    {"", "--limit-memory", "a limit"},
+    {"", "--limit-instructions", "a limit"},
     {"", "--max-cols", "a limit"},
     {"diagnose", "--cases", "a limit"},
     {"diagnose", "--findings", "a limit"},

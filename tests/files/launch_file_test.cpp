@@ -89,10 +89,12 @@ TEST_CASE("a recorded launch that cannot run is refused with its reason, and the
       R"([{"entry": "scaled", "ptx": 0, "grid": [1], "block": [2], "arguments": [{"memory": 0}]},
           {"entry": "none", "ptx": 0, "grid": [1], "block": [2], "arguments": []},
           {"entry": "scaled", "ptx": 0, "grid": [1], "block": [1], "arguments":
-             [{"scratch": 4}, {"scratch": 4}, {"value": "00000040"}]},
+             [{"scratch": 4}, {"memory": 0}, {"value": "00000040"}]},
           {"entry": "scaled", "ptx": 0, "grid": [1], "block": [2], "arguments":
-             [{"scratch": 4}, {"scratch": 8}, {"value": "00000040"}]}])");
+             [{"scratch": 4}, {"memory": 0}, {"value": "00000040"}]}])");
   file.erase("before.0.1"), file.erase("after.0.1");
+  set(file, "before.1.0", {0});
+  for (const char* name : {"before.2.0", "before.3.0"}) set(file, name, std::vector<uint8_t>(8));
   const std::vector<LaunchComparison> compared = verify(as_launch_file(file));
   REQUIRE(compared.size() == 4);
   CHECK_FALSE(compared[0].refused.empty());
@@ -100,6 +102,60 @@ TEST_CASE("a recorded launch that cannot run is refused with its reason, and the
   CHECK(compared[2].refused.empty());
   REQUIRE_FALSE(compared[3].refused.empty());  // the second thread reads beyond the end
   CHECK(compared[3].refused[0].code == ViolationCode::out_of_bounds);
+}
+
+namespace {
+
+/// The first violation of the only launch; its field is empty if it was not refused.
+Violation refusal_of(const TensorFile& file, const LaunchLimits& limits = {}) {
+  const LaunchComparison compared = verify(as_launch_file(file), 1, {}, limits).front();
+  CHECK((compared.refused.empty() || compared.compared_bytes == 0));
+  return compared.refused.empty() ? Violation{} : compared.refused.front();
+}
+
+std::string with_arguments(std::string_view arguments, std::string_view grid = "1") {
+  return fmt::format(R"([{{"entry": "scaled", "ptx": 0, "grid": [{}], "block": [2], "arguments": [{}]}}])", grid,
+                     arguments);
+}
+
+constexpr std::string_view endless =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry scaled(.param .u64 x)\n{\n$L: bra $L;\n}\n";
+
+}  // namespace
+
+TEST_CASE("a recorded launch without memory to compare is refused") {
+  TensorFile file = file_of(with_arguments(R"({"scratch": 8}, {"scratch": 8}, {"value": "00000040"})"));
+  for (const char* name : {"before.0.0", "before.0.1", "after.0.1"}) file.erase(name);
+  CHECK(refusal_of(file).code == ViolationCode::not_found);
+  set(file, "before.0.0", {});  // no byte
+  CHECK(refusal_of(file).code == ViolationCode::not_found);
+  CHECK(verify(as_launch_file(file_of())).front().compared_bytes == 20);
+}
+
+TEST_CASE("a recorded launch that needs more memory or instructions than the limits is refused before it runs") {
+  for (const auto& [bytes, is_refused] : {std::pair{"7000000000", true}, {"1099511627776", true}, {"100000", false}}) {
+    const TensorFile file =
+        file_of(with_arguments(fmt::format(R"({{"memory": 0}}, {{"scratch": {}}}, {{"value": "00000040"}})", bytes)));
+    CHECK((refusal_of(file).field == "launches[0].arguments[1].scratch") == is_refused);
+  }
+  // The sum counts, and the recorded memory, 20 bytes.
+  const TensorFile file = file_of(with_arguments(R"({"scratch": 1000}, {"scratch": 1000}, {"value": "00000040"})"));
+  CHECK(refusal_of(file, {.memory_bytes = 2020}).field.empty());
+  CHECK(refusal_of(file, {.memory_bytes = 2019}).field == "launches[0].arguments[1].scratch");
+  CHECK(refusal_of(file, {.memory_bytes = 1019}).field == "launches[0].arguments[0].scratch");
+  CHECK(refusal_of(file, {.memory_bytes = 19}).field == "launches[0]");
+  for (const std::string_view grid : {"2147483647, 65535, 65535", "2147483647, 2147483647, 2147483647", "2147483648"}) {
+    std::string field;
+    try {
+      field = refusal_of(file_of(with_arguments(R"({"memory": 0}, {"memory": 1}, {"value": "00000040"})", grid))).field;
+    } catch (const Error& error) {  // refused by the reader, which names the file
+      field = error.violations().front().field;
+    }
+    CHECK((field == "launches[0].grid" || field == "launches.safetensors: launches[0].grid"));
+  }
+  TensorFile loop = file_of(with_arguments(R"({"memory": 0})"));
+  set(loop, "ptx.0", bytes_of(endless));
+  CHECK(refusal_of(loop, {.instructions = 100'000}).code == ViolationCode::deadlock);
 }
 
 TEST_CASE("a file of launches that is not as it must be is refused with the key") {

@@ -81,6 +81,11 @@ Tensor last_d(const VectorFile& vectors, const std::string& path) {
 /// Compares registers of a thread, as written by `bitmma run --trace --trace-to`.
 void compare_traces(Context& context, const CompareFlags& flags) {
   const std::vector<TraceRow> expected = read_trace_file(flags.expected), actual = read_trace_file(flags.actual);
+  if (expected.empty() && actual.empty())
+    throw Error({.field = "rows of registers",
+                 .seen = "0 in both files",
+                 .expected = "1 or more",
+                 .fix = "nothing was compared: trace a thread that runs"});
   const auto difference = first_difference(expected, actual);
   Report report{{"rows", std::ssize(expected)}, {"same", !difference}};
   if (difference) {

@@ -27,6 +27,7 @@ struct KernelFlags {
   Flag<int64_t> shared = 0;
   Flag<int> threads = 1;
   Flag<int> values = 4;
+  LaunchLimitFlags limits;
   Flag<bool> no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
   TargetFlag target;
 };
@@ -144,11 +145,12 @@ GivenArgument tensor_argument(Tensor tensor) {
   return given;
 }
 
-GivenArgument argument_of(const std::string& text);
+/// `memory_bytes` is the size of the memory that arguments may still ask for.
+GivenArgument argument_of(const std::string& text, int64_t& memory_bytes);
 
 /// "map[64,64]:x.npy", "map[64,64/128]:zeros:f16[128,256]": the box in the tensor's order of extents, and the swizzle
 /// in bytes.
-GivenArgument map_argument(const std::string& text) {
+GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
   const size_t close = text.find(']');
   std::string box = text.substr(4, std::min(close, text.size()) - 4);
   const size_t slash = box.find('/');
@@ -157,7 +159,7 @@ GivenArgument map_argument(const std::string& text) {
     throw Error({.field = "--arg",
                  .seen = shortened(printable(text)),
                  .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
-  GivenArgument given = argument_of(text.substr(close + 2));
+  GivenArgument given = argument_of(text.substr(close + 2), memory_bytes);
   if (!given.tensor || given.map)
     throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
   const std::vector<int64_t>& shape = given.tensor->shape;
@@ -173,8 +175,8 @@ GivenArgument map_argument(const std::string& text) {
 }
 
 /// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
-GivenArgument argument_of(const std::string& text) {
-  if (text.starts_with("map[")) return map_argument(text);
+GivenArgument argument_of(const std::string& text, int64_t& memory_bytes) {
+  if (text.starts_with("map[")) return map_argument(text, memory_bytes);
   const size_t colon = text.find(':');
   const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
   const bool zeros = before == "zeros", empty = before == "empty";
@@ -188,6 +190,12 @@ GivenArgument argument_of(const std::string& text) {
     const std::vector<int64_t> shape = shape_of_argument(text, after.substr(open + 1, after.size() - open - 2));
     int64_t bytes = type.bytes;
     for (const int64_t one : shape) bytes *= one;
+    if (bytes > memory_bytes)
+      throw Error({.field = "--arg",
+                   .seen = fmt::format("{}, {} bytes", shortened(text), bytes),
+                   .expected = fmt::format("at most {} bytes, which are left of --limit-memory", memory_bytes),
+                   .fix = "raise --limit-memory"});
+    memory_bytes -= bytes;
     GivenArgument given = tensor_argument(
         Tensor::from_bytes("", std::string(type.dtype), shape, std::vector<uint8_t>(static_cast<size_t>(bytes))));
     given.is_unwritten = empty;
@@ -340,10 +348,12 @@ void run_kernel(Context& context, const KernelFlags& flags) {
               .block = extents_of_flag("--block", flags.block),
               .dynamic_shared_bytes = flags.shared,
               .threads = flags.threads,
-              .checks = !flags.no_checks};
+              .checks = !flags.no_checks,
+              .most_steps = flags.limits.instructions};
   if (!flags.cluster.empty()) call.cluster = extents_of_flag("--cluster", flags.cluster);
   std::vector<GivenArgument> arguments;
-  for (const std::string& text : *flags.arguments) arguments.push_back(argument_of(text));
+  int64_t memory_bytes = flags.limits.memory_bytes;
+  for (const std::string& text : *flags.arguments) arguments.push_back(argument_of(text, memory_bytes));
   std::vector<std::vector<uint8_t>> before;
   for (GivenArgument& given : arguments) {
     before.push_back(given.memory);
@@ -496,6 +506,7 @@ void add_run(Command& app, Context& context) {
                       "safetensors file, for bitmma explain");
   command->add_flag("--no-checks", flags->no_checks, "do not check for races and reads of unwritten memory");
   command->add_flag("--json", flags->json, "print the result as JSON");
+  flags->limits.add(*command);
   add_threads(*command, flags->threads);
   command->footer(
       "Examples:\n  bitmma run data/kernels/cuda.ptx --list\n  bitmma run data/kernels/cuda.ptx --entry softmax --grid "

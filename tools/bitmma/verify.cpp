@@ -22,6 +22,7 @@ struct VerifyFlags {
   Flag<std::vector<std::string>> paths;
   FileFlags file;
   CpuTargetFlag cpu_target;
+  LaunchLimitFlags limits;
   Flag<bool> json = false;
   Flag<int> threads = 1;
 };
@@ -94,7 +95,8 @@ struct KernelGroup {
 };
 
 /// Runs the launches of all files again, and adds the results to the report. Returns an exit code.
-int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progress, Report& report) {
+int verify_launches(const VerifiedFiles& files, int threads, const LaunchLimits& limits, ProgressLine& progress,
+                    Report& report) {
   std::map<std::string, KernelGroup> groups;
   KernelGroup total;
   Report results = Report::list();
@@ -102,7 +104,7 @@ int verify_launches(const VerifiedFiles& files, int threads, ProgressLine& progr
   int64_t cases = 0;
   for (const auto& [path, file] : files.instructions) cases += file.cases();
   for (const LaunchFile& file : files.launches) {
-    const std::vector<LaunchComparison> done = verify(file, threads, progress.from(cases + total.launches));
+    const std::vector<LaunchComparison> done = verify(file, threads, progress.from(cases + total.launches), limits);
     for (size_t i = 0; i < done.size(); ++i) {
       const LaunchComparison& one = done[i];
       const RecordedLaunch& launch = file.launches[i];
@@ -212,7 +214,8 @@ void run_verify(Context& context, const VerifyFlags& flags) {
     ProgressLine progress(context, "verify", files.units());
     if (!files.instructions.empty()) context.exit_code = verify_instructions(flags, files, progress, report);
     if (!files.launches.empty())
-      context.exit_code = std::max(context.exit_code, verify_launches(files, flags.threads, progress, report));
+      context.exit_code =
+          std::max(context.exit_code, verify_launches(files, flags.threads, flags.limits.limits(), progress, report));
   }
   if (!files.unreadable.empty()) context.exit_code = exit_bad_request;
   report.add("unreadable", files.unreadable);
@@ -233,6 +236,7 @@ void add_verify(Command& app, Context& context) {
   flags->file.add(*command);
   flags->file.add_types(*command);
   command->add_flag("--json", flags->json, "print the result as JSON");
+  flags->limits.add(*command);
   add_threads(*command, flags->threads);
   flags->cpu_target.add(*command);
   command->footer(

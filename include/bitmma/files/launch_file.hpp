@@ -52,8 +52,17 @@ bool has_launches(const TensorFile& file);
 /// Throws Error, which names the key or tensor, for anything that docs/recorded_launches.md does not allow.
 LaunchFile as_launch_file(TensorFile file);
 
+/// Bounds for launches of files that others wrote. What exceeds them is refused before it is allocated or run.
+struct LaunchLimits {
+  int64_t memory_bytes = int64_t{4} << 30;    // all memory of a launch, scratch included
+  uint64_t instructions = uint64_t{1} << 32;  // of a warp; also the most threads of a grid
+
+  static constexpr int64_t most_memory_bytes = int64_t{1} << 46;
+};
+
 /// The result of running a launch again.
 struct [[nodiscard]] LaunchComparison {
+  int64_t compared_bytes = 0;   // in all its memories; at least 1 unless it was refused
   int64_t changed_bytes = 0;    // in all its memories, changed by the GPU
   int64_t differing_bytes = 0;  // that differ between the GPU and bitmma
   struct First {
@@ -68,9 +77,11 @@ struct [[nodiscard]] LaunchComparison {
   std::vector<Violation> refused = {};  // why the launch did not run to its end; nothing was compared then
 };
 
-/// Runs each launch of the file again, on up to `threads` threads, and compares all memory. Calls `progress` with the
-/// number of finished launches. Throws Error if the file cannot be read.
+/// Runs each launch of the file again, on up to `threads` threads, and compares all memory. A launch that cannot be
+/// run, that exceeds the limits or that has no memory to compare is refused; the others are run. Calls `progress` with
+/// the number of finished launches.
 std::vector<LaunchComparison> verify(const LaunchFile& file, int threads = 1,
-                                     const std::function<void(int64_t)>& progress = {});
+                                     const std::function<void(int64_t)>& progress = {},
+                                     const LaunchLimits& limits = {});
 
 }  // namespace bitmma
