@@ -1,4 +1,8 @@
 // Numbers of the command line are taken exactly, or refused: none is cut to what fits.
+#include <limits>
+#include <optional>
+
+#include "numbers.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 
@@ -15,6 +19,7 @@ const test::BadRequests bad_requests({
     {w + "--seed 18446744073709551616", "must be a whole number, 0..2^64-1"},
     {w + "--seed ''", "--seed = \"\": must be a value"},
     {w + "--seed 1.5", "must be a whole number, 0..2^64-1"},
+    {w + "--seed 010", "must be a whole number, 0..2^64-1"},  // 10 or, as in C, 8
     {w + "--seed 0x", "must be a whole number, 0..2^64-1"},
     {w + "--seed ' 1'", "must be a whole number, 0..2^64-1"},
     {w + "--cases 9223372036854775808", "must be a whole number, -2^63..2^63-1"},
@@ -49,11 +54,121 @@ TEST_CASE("numbers that no option can hold are refused by name") { bad_requests.
 
 TEST_CASE("the largest and the smallest number of an option are taken as they are, in any notation") {
   const test::TemporaryFolder folder;
-  for (const std::string seed : {"18446744073709551615", "0xffffffffffffffff", "01777777777777777777777", "0"}) {
+  for (const std::string seed : {"18446744073709551615", "0xffffffffffffffff", "+18446744073709551615", "0"}) {
     const Outcome outcome = run({"golden", f16, "--cases", "1", "--seed", seed, "-o", folder.path("x")});
     INFO(outcome.err);
     REQUIRE(outcome.code == 0);
     CHECK_THAT(outcome.err, ContainsSubstring(seed == "0" ? "seed 0" : "seed 18446744073709551615"));
+  }
+}
+
+namespace {
+
+/// Texts of numbers, and what each option reads; nothing: refused.
+struct NumberRow {
+  std::string text;
+  std::optional<uint64_t> value;
+};
+const std::vector<NumberRow> number_rows{
+    {"0", 0},
+    {"7", 7},
+    {"+1", 1},
+    {"1e3", 1000},
+    {"+1e3", 1000},
+    {"1.5e3", 1500},
+    {"0x10", 16},
+    {"12345678", 12345678},  // eight digits are decimal, as any other number of digits
+    {"16777216", 16777216},
+    {"1234567890123456", 1234567890123456},
+    {"9223372036854775808", uint64_t{1} << 63},
+    {"18446744073709551615", ~uint64_t{0}},
+    {"0x123456789abcdef0", 0x123456789abcdef0},
+    {"18446744073709551616", {}},
+    {"99999999999999999999999", {}},
+    {"", {}},
+    {" 1", {}},
+    {"1 ", {}},
+    {"010", {}},
+    {"00", {}},
+    {"01e3", {}},
+    {"-1", {}},
+    {"++1", {}},
+    {"+-1", {}},
+    {"1.5", {}},
+    {"1e-3", {}},
+    {"1e99", {}},
+    {"0x", {}},
+    {"1234abcd", {}},
+    {"1u", {}},
+    {"1_000", {}},
+};
+
+const std::string empty_kernel =
+    ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\nret;\n}\n";
+
+}  // namespace
+
+TEST_CASE("whole numbers have one grammar") {
+  for (const NumberRow& row : number_rows) {
+    INFO(row.text);
+    CHECK(cli::parse_whole(row.text) == row.value);
+    const bool is_signed = row.value && *row.value < uint64_t{1} << 63;
+    CHECK(cli::parse_signed(row.text).has_value() == (is_signed || row.text == "-1"));
+  }
+  CHECK(cli::parse_signed("-9223372036854775808") == std::numeric_limits<int64_t>::min());
+  CHECK(cli::parse_signed("-9223372036854775809") == std::nullopt);
+  CHECK(cli::parse_signed("-0x10") == -16);
+  CHECK(cli::parse_signed("-+1") == std::nullopt);
+  CHECK(cli::split_list("4,2,") == std::vector<std::string>{"4", "2", ""});
+  CHECK(cli::split_list("") == std::vector<std::string>{""});
+  CHECK(cli::split_list("1x2,3", ",x") == std::vector<std::string>{"1", "2", "3"});
+}
+
+TEST_CASE("options, extents, ranges and arguments read numbers by the same grammar") {
+  const test::TemporaryFolder folder;
+  const std::string ptx = folder.path("k.ptx");
+  test::write_text(ptx, empty_kernel);
+  const std::string line = "run " + ptx + " --arg zeros:u8[4] ";
+  for (const NumberRow& row : number_rows) {
+    const std::string quoted = "'" + row.text + "'";
+    // A small number is accepted by all of them, and a text that is no number by none.
+    if (row.value && (*row.value == 0 || *row.value > 2000)) continue;
+    for (const std::string& option : {"--shared " + quoted, "--values " + quoted, "--grid " + quoted,
+                                      "--grid '1," + row.text + "'", "--trace '0:0' --trace-lines " + quoted}) {
+      const Outcome outcome = run_line(line + option);
+      INFO(option << "\n" << outcome.err);
+      CHECK(outcome.code == (row.value ? 0 : 2));
+    }
+    if (row.text == "7") CHECK(run_line(line + "--grid 7x1x1").code == 0);
+    for (const std::string type : {"u64", "s64"}) {
+      const Outcome outcome = run_line("run " + ptx + " --arg '" + type + ":" + row.text + "'");
+      INFO(type << ":" << row.text << "\n" << outcome.err);
+      CHECK(outcome.code == (row.value || (type == "s64" && row.text == "-1") ? 0 : 2));
+    }
+    CHECK(run_line("run " + ptx + " --arg 'zeros:u8[" + row.text + "]'").code == (row.value ? 0 : 2));
+  }
+  for (const std::string& good :
+       {line + "--trace 0:0 --trace-lines 1-16777216", "run " + ptx + " --arg zeros:u8[16777216]",
+        "run " + ptx + " --arg u64:18446744073709551615", "run " + ptx + " --arg s64:-9223372036854775808"}) {
+    const Outcome outcome = run_line(good);
+    INFO(good << "\n" << outcome.err);
+    CHECK(outcome.code == 0);
+  }
+  for (const std::string& bad :
+       {line + "--values -1", line + "--grid 1,,2", line + "--grid 1,", line + "--grid ,1", line + "--grid 1,1,1,1",
+        line + "--grid 2147483648", line + "--trace 0:0 --trace-lines 5-", line + "--trace 0,:0",
+        "run " + ptx + " --arg zeros:u8[4,]", "run " + ptx + " --arg u64:18446744073709551616",
+        "run " + ptx + " --arg u8:256", "run " + ptx + " --arg s8:-129"}) {
+    INFO(bad);
+    CHECK(run_line(bad).code == 2);
+  }
+}
+
+TEST_CASE("a word of eight or sixteen digits is not guessed to be of one base") {
+  for (const std::string word : {"12345678", "1234567890123456"}) {
+    const Outcome outcome = run_line("layout smem --descriptor " + word);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring("0x" + word));  // how to write it
   }
 }
 

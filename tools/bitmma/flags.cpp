@@ -19,6 +19,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "numbers.hpp"
 
 namespace bitmma::cli {
 
@@ -411,7 +412,16 @@ std::optional<uint64_t> parse_word(const std::string& text) {
 }
 
 uint64_t require_word(std::string_view field, const std::string& text) {
-  if (const auto word = parse_word(text)) return *word;
+  const auto word = read_word(text);
+  if (word && word->is_guess) {
+    const std::optional<uint64_t> decimal = parse_whole(text);
+    throw Error({.field = std::string(field),
+                 .seen = text,
+                 .expected = "a number of a known base: 8 or 16 digits may be decimal or hexadecimal",
+                 .fix = fmt::format("write 0x{}{}", text,
+                                    decimal ? fmt::format(", or {:#x} if it is decimal", *decimal) : "")});
+  }
+  if (word && !word->is_negative) return word->value;
   throw Error({.field = std::string(field), .seen = text, .expected = "a 64-bit number such as 0x4000004000010000"});
 }
 

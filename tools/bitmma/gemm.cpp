@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <sstream>
 
 #include "arguments.hpp"
 #include "bitmma/analysis/describe_product.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "flags.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
 #include "plan_flags.hpp"
 
@@ -45,21 +45,19 @@ std::vector<int> numbers_of(std::string_view flag, const std::string& text, int 
                  .expected = fmt::format("numbers in 0..{}, and ranges such as 0..7", count - 1),
                  .fix = "for example 0..7,96"});
   };
-  std::istringstream pieces(text);
-  for (std::string piece; std::getline(pieces, piece, ',');) {
+  for (const std::string& piece : split_list(text)) {
     const size_t dots = piece.find("..");
-    const auto first = parse_word(piece.substr(0, dots));
-    const auto last = dots == std::string::npos ? first : parse_word(piece.substr(dots + 2));
+    const auto first = parse_whole(piece.substr(0, dots));
+    const auto last = dots == std::string::npos ? first : parse_whole(piece.substr(dots + 2));
     if (!first || !last || *first > *last || *last >= static_cast<uint64_t>(count)) refuse(piece);
     for (uint64_t number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
   }
-  if (numbers.empty()) refuse(text);
   return numbers;
 }
 
 /// The number of rows or columns to show. The former --rows is now --only-rows.
 int shown(std::string_view flag, const std::string& text) {
-  const auto count = parse_word(text);
+  const auto count = parse_whole(text);
   if (count && *count <= 1 << 20) return static_cast<int>(*count);
   throw Error({.field = fmt::format("--{}", flag),
                .seen = shortened(text),

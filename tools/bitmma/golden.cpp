@@ -8,6 +8,7 @@
 
 #include "arguments.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/core/word.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
@@ -79,15 +80,15 @@ Distribution require_distribution(const std::string& name) {
 }
 
 uint64_t require_mask(const Instruction& instruction, const std::string& text) {
-  const std::optional<uint64_t> word = parse_word(text);
-  if (!word) {
+  if (!read_word(text)) {
     throw Error(
         {.field = "--zero-column-mask", .seen = text, .expected = "a 64-bit number, as bitmma encode mask prints it"});
   }
+  const uint64_t word = require_word("--zero-column-mask", text);
   if (!is_mma(instruction) || !mma_of(instruction).weight_stationary) {
     throw Error({.field = "--zero-column-mask", .seen = text, .expected = "absent without .ws"});
   }
-  return *word;
+  return word;
 }
 
 /// Writes the cases as text, in batches.

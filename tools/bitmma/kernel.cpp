@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "arguments.hpp"
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/core/bits.hpp"
 #include "bitmma/files/file.hpp"
@@ -15,6 +16,7 @@
 #include "bitmma/files/trace_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "flags.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -80,20 +82,19 @@ struct GivenArgument {
   std::optional<TensorMap> map = {};  // the parameter is a tensor map over the tensor
 };
 
-/// "4,2,1": up to three extents of at least 1.
+/// "4,2,1" or "4x2x1": up to three extents of at least 1.
 std::array<int64_t, 3> extents_of_flag(std::string_view flag, const std::string& text) {
   std::array<int64_t, 3> extents{1, 1, 1};
-  size_t count = 0;
-  for (size_t from = 0; from <= text.size();) {
-    const size_t comma = std::min(text.find_first_of(",x", from), text.size());
-    const auto number = parse_word(text.substr(from, comma - from));
-    if (count == 3 || !number || *number < 1 || *number > 0x7FFFFFFF) {
+  const bool may_be_hex = text.find(',') != std::string::npos || text.find("0x") == 0;  // there x is no separator
+  const std::vector<std::string> parts = split_list(text, may_be_hex ? "," : ",x");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto number = parse_whole(parts[i]);
+    if (parts.size() > extents.size() || !number || *number < 1 || *number > 0x7FFFFFFF) {
       throw Error({.field = std::string(flag),
-                   .seen = shortened(printable(text)),
-                   .expected = "one to three extents, such as 4,2"});
+                   .seen = shortened(text),
+                   .expected = "one to three extents of 1..2147483647, such as 4,2"});
     }
-    extents[count++] = static_cast<int64_t>(*number);
-    from = comma + 1;
+    extents[i] = static_cast<int64_t>(*number);
   }
   return extents;
 }
@@ -101,37 +102,37 @@ std::array<int64_t, 3> extents_of_flag(std::string_view flag, const std::string&
 std::vector<int64_t> shape_of_argument(const std::string& text, const std::string& shape) {
   std::vector<int64_t> extents;
   int64_t elements = 1;
-  for (size_t from = 0; from <= shape.size();) {
-    const size_t comma = std::min(shape.find(',', from), shape.size());
-    const auto number = parse_word(shape.substr(from, comma - from));
+  for (const std::string& part : split_list(shape)) {
+    const auto number = parse_whole(part);
     if (!number || *number > uint64_t{1} << 33 ||
         (*number > 0 && elements > (int64_t{1} << 33) / static_cast<int64_t>(*number))) {
-      throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "extents as in zeros:f16[2,64]"});
+      throw Error({.field = "--arg",
+                   .seen = shortened(text),
+                   .expected = "extents as in zeros:f16[2,64], of at most 2^33 elements"});
     }
     extents.push_back(static_cast<int64_t>(*number));
     elements *= extents.back();
-    from = comma + 1;
   }
   return extents;
 }
 
 uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
   const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  const char* const end = text.data() + text.size();
   if (is_hex) {
-    if (const auto word = parse_word(text); word && *word <= low_mask(8 * type.bytes)) return *word;
+    if (const auto word = parse_whole(text); word && *word <= low_mask(8 * type.bytes)) return *word;
   } else if (type.format) {
     double number = 0;
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, number);
     if (error == std::errc() && stop == end)
       return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
                      Overflow::infinity);
-  } else {
-    int64_t number = 0;
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    const int64_t most = static_cast<int64_t>(low_mask(8 * type.bytes - (type.is_signed || type.bytes == 8)));
-    if (error == std::errc() && stop == end && number <= most && number >= (type.is_signed ? -most - 1 : 0))
-      return static_cast<uint64_t>(number) & low_mask(8 * type.bytes);
+  } else if (type.is_signed) {
+    const auto most = static_cast<int64_t>(low_mask(8 * type.bytes - 1));
+    if (const auto number = parse_signed(text); number && *number <= most && *number >= -most - 1)
+      return static_cast<uint64_t>(*number) & low_mask(8 * type.bytes);
+  } else if (const auto number = parse_whole(text); number && *number <= low_mask(8 * type.bytes)) {
+    return *number;
   }
   throw Error({.field = "--arg",
                .seen = shortened(printable(text)),
@@ -213,7 +214,7 @@ GivenArgument argument_of(const std::string& text, int64_t& memory_bytes) {
     }
     throw Error({.code = ViolationCode::not_found,
                  .field = "tensor",
-                 .seen = names_tensor ? shortened(printable(after)) : text,
+                 .seen = names_tensor ? shortened(after) : text,
                  .legal = row_names(file.tensors),
                  .fix = "to select one, use FILE:TENSOR"});
   }
@@ -287,17 +288,15 @@ ThreadTrace trace_of_flag(const std::string& text) {
   const size_t colon = text.find(':');
   const auto indices = [&](std::string_view part) {
     std::array<int64_t, 3> found{};
-    size_t count = 0;
-    for (size_t from = 0; from <= part.size();) {
-      const size_t comma = std::min(part.find(',', from), part.size());
-      const auto number = parse_word(std::string(part.substr(from, comma - from)));
-      if (count == 3 || !number || *number > 0x7FFFFFFF) {
+    const std::vector<std::string> parts = split_list(part);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto number = parse_whole(parts[i]);
+      if (parts.size() > found.size() || !number || *number > 0x7FFFFFFF) {
         throw Error({.field = "--trace",
-                     .seen = shortened(printable(text)),
+                     .seen = shortened(text),
                      .expected = "BLOCK:THREAD, each of one to three indices, such as 1,0:5"});
       }
-      found[count++] = static_cast<int64_t>(*number);
-      from = comma + 1;
+      found[i] = static_cast<int64_t>(*number);
     }
     return found;
   };
@@ -310,8 +309,8 @@ ThreadTrace trace_of_flag(const std::string& text) {
 /// "40" or "40-60": the PTX lines to report.
 std::pair<int, int> lines_of_flag(const std::string& text) {
   const size_t dash = std::min(text.find('-'), text.size());
-  const auto first = parse_word(text.substr(0, dash)),
-             last = dash < text.size() ? parse_word(text.substr(dash + 1)) : first;
+  const auto first = parse_whole(text.substr(0, dash)),
+             last = dash < text.size() ? parse_whole(text.substr(dash + 1)) : first;
   if (!first || !last || *first < 1 || *last > 0x7FFFFFFF || *first > *last) {
     throw Error({.field = "--trace-lines",
                  .seen = shortened(printable(text)),
@@ -487,6 +486,7 @@ void add_run(Command& app, Context& context) {
                       "write the memory of the arguments after the run to this safetensors file: arg0, arg1, ...");
   command->add_option("--values", flags->values, "number of values to show for each changed argument")
       ->capture_default_str();
+  between(command->get_option("--values"), 0, 1 << 20);
   flags->target.add(*command, "the GPU by its PTX name; default: the .target of the file");
   command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: do not fuse products and sums into fma");
   command->add_option(

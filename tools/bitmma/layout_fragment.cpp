@@ -9,6 +9,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
+#include "numbers.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -27,7 +28,7 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
   if (flags.element.empty()) return asked;
   const auto axis = map.find("element");
   const int64_t elements = axis ? map.axes[*axis].extent : 0;
-  const std::optional<uint64_t> index = parse_word(flags.element->substr(1));
+  const std::optional<uint64_t> index = parse_whole(flags.element->substr(1));
   const bool is_named = flags.element->front() == flags.operand->front() && index;
   const bool has_thread = asked.value_of("--thread").has_value();
   if (!is_named || !has_thread || *index >= static_cast<uint64_t>(elements)) {

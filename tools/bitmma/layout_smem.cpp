@@ -12,6 +12,7 @@
 #include "bitmma/memory/smem.hpp"
 #include "flags.hpp"
 #include "layout.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -45,12 +46,15 @@ SmemMatrix require_matrix(const SmemFlags& flags) {
                           .field = "--descriptor",
                           .seen = "missing",
                           .expected = "a 64-bit descriptor, or --atom MODE"});
-  } else if (!parse_word(flags.descriptor)) {
-    violations.push_back(
-        {.field = "--descriptor", .seen = flags.descriptor, .expected = "a 64-bit number such as 0x4000004000010000"});
+  }
+  uint64_t descriptor = 0;
+  try {
+    if (!flags.descriptor.empty()) descriptor = require_word("--descriptor", flags.descriptor);
+  } catch (const Error& error) {
+    std::ranges::copy(error.violations(), std::back_inserter(violations));
   }
   if (!violations.empty()) throw Error(std::move(violations));
-  return {.descriptor = decode_smem_descriptor(flags.target.of_smem_descriptor(), *parse_word(flags.descriptor)),
+  return {.descriptor = decode_smem_descriptor(flags.target.of_smem_descriptor(), descriptor),
           .major = flags.major != "k" ? Major::mn : Major::k,
           .element_bits = flags.element_bits,
           .rows = flags.rows,
@@ -116,8 +120,8 @@ TmaTile require_tile(const SmemFlags& flags) {
                .cols = flags.cols};
   if (const std::string& box = flags.box; !box.empty()) {
     const size_t x = box.find('x');
-    const auto inner = parse_word(box.substr(0, x)),
-               outer = x == std::string::npos ? inner : parse_word(box.substr(x + 1));
+    const auto inner = parse_whole(box.substr(0, x)),
+               outer = x == std::string::npos ? inner : parse_whole(box.substr(x + 1));
     if (!inner || !outer || *inner == 0 || *inner > 65536 || *outer == 0 || *outer > 65536)
       throw Error({.field = "--box", .seen = box, .expected = "INNER or INNERxOUTER elements, each 1..65536: 64x16"});
     tile.box_inner = static_cast<int64_t>(*inner);

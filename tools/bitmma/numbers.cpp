@@ -17,8 +17,10 @@ namespace {
 /// texts are unchanged.
 std::string without_exponent(const std::string& text) {
   const size_t e = text.find_first_of("eE");
-  if (e == std::string::npos || text.starts_with("0x") || text.starts_with("0X")) return text;
-  std::string digits = text.substr(0, e);
+  if (e == std::string::npos || text.find_first_of("xX") != std::string::npos) return text;
+  const size_t sign = text.starts_with('+') || text.starts_with('-') ? 1 : 0;
+  std::string digits = text.substr(sign, e - sign);
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] != '.') return text;
   int exponent = 0;
   const char* const last = text.data() + text.size();
   const auto [end, error] =
@@ -30,21 +32,17 @@ std::string without_exponent(const std::string& text) {
   }
   if (exponent < 0 || digits.find_first_not_of("0123456789") != std::string::npos || digits.empty()) return text;
   digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  return digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
+  return text.substr(0, sign) + digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
 }
 
-/// True for a 64-bit number as CLI11 reads it: decimal, hexadecimal after 0x, or octal after 0.
-bool is_whole_number(std::string_view text, bool is_signed) {
-  const bool negative = text.starts_with('-');
-  if (negative || text.starts_with('+')) text.remove_prefix(1);
+/// Digits, or hexadecimal ones after 0x.
+std::optional<uint64_t> magnitude_of(std::string_view text) {
   int base = 10;
   if (text.starts_with("0x") || text.starts_with("0X")) base = 16, text.remove_prefix(2);
-  else if (text.size() > 1 && text.starts_with('0')) base = 8;
+  else if (text.size() > 1 && text.starts_with('0')) return std::nullopt;
   uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
-  if (error != std::errc{} || end != text.data() + text.size()) return false;
-  if (!is_signed) return !negative;
-  return magnitude <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(magnitude) : std::nullopt;
 }
 
 /// True for a finite decimal number.
@@ -55,7 +53,36 @@ bool is_decimal_number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && std::isfinite(number);
 }
 
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
 }  // namespace
+
+std::optional<uint64_t> parse_whole(std::string_view text) {
+  const std::string digits = without_exponent(std::string(text));
+  return magnitude_of(std::string_view(digits).substr(digits.starts_with('+') ? 1 : 0));
+}
+
+std::optional<int64_t> parse_signed(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative && text.substr(1).starts_with('+')) return std::nullopt;
+  const std::optional<uint64_t> magnitude = parse_whole(text.substr(is_negative ? 1 : 0));
+  constexpr auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (!magnitude || *magnitude > most + (is_negative ? 1 : 0)) return std::nullopt;
+  return static_cast<int64_t>(is_negative ? ~*magnitude + 1 : *magnitude);
+}
+
+std::vector<std::string> split_list(std::string_view text, std::string_view separators) {
+  std::vector<std::string> parts;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, from), text.size());
+    parts.emplace_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
 
 void take_numbers_exactly(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
@@ -65,12 +92,16 @@ void take_numbers_exactly(CLI::App& command) {
     if (!is_whole && !type.starts_with("FLOAT")) continue;
     if (is_whole) option->transform(without_exponent);
     option->check([=](const std::string& text) -> std::string {
-      if (is_whole ? is_whole_number(text, is_signed) : is_decimal_number(text)) return "";
+      const bool is_right = !is_whole   ? is_decimal_number(text)
+                            : is_signed ? parse_signed(text).has_value()
+                                        : parse_whole(text).has_value();
+      if (is_right) return "";
       throw Error({.field = option->get_name(),
                    .seen = shortened(text),
                    .expected = !is_whole   ? "a number such as 2.5 or 1e9"
                                : is_signed ? "a whole number, -2^63..2^63-1"
-                                           : "a whole number, 0..2^64-1"});
+                                           : "a whole number, 0..2^64-1",
+                   .fix = is_whole && has_leading_zero(text) ? "omit the leading zeros, which C reads as octal" : ""});
     });
   }
   for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; })) take_numbers_exactly(*below);

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <sstream>
 
 #include "bitmma/analysis/describe_operator.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/operator_file.hpp"
 #include "bitmma/operators/trace.hpp"
 #include "flags.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -54,13 +54,11 @@ struct OperatorRow {
 /// "0,3,5": whole numbers.
 std::vector<int64_t> whole_numbers(std::string_view flag, const std::string& text, std::string_view expected) {
   std::vector<int64_t> numbers;
-  std::istringstream pieces(text + (text.ends_with(',') ? "," : ""));
-  for (std::string piece; std::getline(pieces, piece, ',');) {
-    const bool is_all = piece == "-1";
-    const auto word = is_all ? std::optional<uint64_t>(0) : parse_word(piece);
-    if (!word || *word > 1U << 30)
+  for (const std::string& piece : split_list(text)) {
+    const std::optional<int64_t> number = parse_signed(piece);
+    if (!number || *number < -1 || *number > 1 << 30)
       throw Error({.field = std::string(flag), .seen = shortened(text), .expected = std::string(expected)});
-    numbers.push_back(is_all ? -1 : static_cast<int64_t>(*word));
+    numbers.push_back(*number);
   }
   return numbers;
 }
