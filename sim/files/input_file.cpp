@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "bitmma/files/file.hpp"
 #include "system.hpp"
@@ -90,11 +91,23 @@ std::vector<uint8_t> read_pipe(int file, const std::string& path) {
   }
 }
 
+thread_local FileObserver* innermost_observer = nullptr;
+
 }  // namespace
+
+FileObserver::FileObserver(Observe observe)
+    : observe_(std::move(observe)), outer_(std::exchange(innermost_observer, this)) {}
+
+FileObserver::~FileObserver() { innermost_observer = outer_; }
+
+void FileObserver::report(const std::string& path, FileUse use) {
+  if (innermost_observer) innermost_observer->observe_(path, use);
+}
 
 // Later truncation cannot affect a file that is held in memory.
 InputFile::InputFile(std::string path, uint64_t most_in_memory) : path_(std::move(path)) {
   require_name(path_);
+  FileObserver::report(path_, FileUse::read);
   // Without O_NONBLOCK, opening a FIFO without a writer blocks for ever.
   auto file = std::make_unique<const Descriptor>(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file->is_open()) refuse_by_errno(path_);

@@ -283,6 +283,7 @@ fs::path behind_links(const std::string& path) {
 
 void write_whole(const std::string& path, const std::function<void(std::ostream&)>& write, uint64_t expected_bytes) {
   require_name(path);
+  FileObserver::report(path, FileUse::write);
   const std::optional<struct stat> old = status_of(path);
   if (old) require_replaceable(path, *old);
   std::error_code error;

@@ -346,12 +346,16 @@ TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of h
   CHECK(run({"simulate", bad, "-o", out, "--replace-d"}).code == 1);
   CHECK(run({"verify", out}).code == 0);
   // Its D is the same, but who computed it would be lost.
-  const std::string before = test::read_text(gpu);
-  const Outcome hardware = run({"simulate", gpu, "-o", gpu});
+  const std::string before = test::read_text(gpu), input = folder.path("input.safetensors");
+  test::write_text(input, before);
+  const Outcome hardware = run({"simulate", input, "-o", gpu});
   CHECK(hardware.code == 2);
   CHECK_THAT(hardware.err, ContainsSubstring("a file with a D of NVIDIA H100") && ContainsSubstring("--replace-d"));
   CHECK(test::read_text(gpu) == before);
-  CHECK(run({"simulate", gpu, "-o", gpu, "--replace-d"}).code == 0);
+  CHECK(run({"simulate", gpu, "-o", gpu, "--replace-d"}).code == 2);  // no output replaces an input
+  CHECK(test::read_text(gpu) == before);
+  CHECK(run({"simulate", input, "-o", gpu, "--replace-d"}).code == 0);
+  CHECK(test::read_text(gpu) != before);
 }
 
 TEST_CASE("a logical d beside images is a recorded result for every verb") {

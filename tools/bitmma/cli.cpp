@@ -2,6 +2,8 @@
 #include "cli.hpp"
 
 #include <new>
+#include <set>
+#include <sstream>
 
 #include "arguments.hpp"
 #include "bitmma/core/error.hpp"
@@ -40,19 +42,33 @@ void add_commands(Command& app, Context& context) {
 
 namespace {
 
+/// The flags of all commands that name a file to write, with their dashes.
+std::set<std::string> output_flags(const Command& command) {
+  std::set<std::string> names;
+  for (const auto& [option, role] : command.file_options()) {
+    if (role == FileRole::input) continue;
+    for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+    for (const std::string& name : option->get_snames()) names.insert("-" + name);
+  }
+  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
+    names.merge(output_flags(*static_cast<const Command*>(below)));  // add_command creates all of them
+  return names;
+}
+
 /// Replaces the argument `-` by standard output after an output flag, and by standard input elsewhere.
-std::vector<std::string> with_standard_streams(std::vector<std::string> arguments) {
+std::vector<std::string> with_standard_streams(const Command& app, std::vector<std::string> arguments) {
+  const std::set<std::string> flags = output_flags(app);
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string& word = arguments[i];
-    const std::string before = i == 0 ? "" : arguments[i - 1];
-    const bool is_output = before == "-o" || before == "--output" || before == "--svg";
-    if (word == "-") word = is_output ? "/dev/stdout" : "/dev/stdin";
-    for (const std::string_view flag : {"-o", "--output=", "--svg="}) {
-      if (word.size() == flag.size() + 1 && word.starts_with(flag) && word.ends_with('-')) {
-        word.pop_back();
-        word += "/dev/stdout";
-      }
+    if (word == "-") {
+      word = i > 0 && flags.contains(arguments[i - 1]) ? "/dev/stdout" : "/dev/stdin";
+      continue;
     }
+    if (word.size() < 3 || !word.ends_with('-')) continue;
+    const std::string before = word.substr(0, word.size() - 1);  // --output= or -o
+    const bool is_long = before.ends_with('=') && flags.contains(before.substr(0, before.size() - 1)),
+               is_short = before.size() == 2 && flags.contains(before);
+    if (is_long || is_short) word = before + "/dev/stdout";
   }
   return arguments;
 }
@@ -78,7 +94,7 @@ std::vector<std::string> with_negative_operands(std::vector<std::string> argumen
 /// Parses and runs; returns the exit code.
 int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(with_help_flag(given)));
+  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(given)));
   try {
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
@@ -97,13 +113,35 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
     terminal.err << "error: not enough memory for this request; nothing was written\n";
     return exit_bad_request;
   } catch (const std::exception& error) {
-    terminal.err << "error: " << error.what() << '\n';
+    terminal.err << "error: " << printable(error.what()) << '\n';
     return exit_bad_request;
   }
   return context.exit_code;
 }
 
 }  // namespace
+
+namespace {
+
+void add_file_flags(const Command& command, const std::string& path, std::vector<FileFlag>& flags) {
+  for (const auto& [option, role] : command.file_options())
+    flags.push_back({.command = path, .flag = option->get_name(), .is_output = role != FileRole::input});
+  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
+    add_file_flags(*static_cast<const Command*>(below),
+                   path.empty() ? below->get_name() : path + " " + below->get_name(), flags);
+}
+
+}  // namespace
+
+std::vector<FileFlag> file_flags() {
+  std::ostringstream out, err;
+  Command app("", "bitmma");
+  Context context{.terminal = {.out = out, .err = err}, .program = &app};
+  add_commands(app, context);
+  std::vector<FileFlag> flags;
+  add_file_flags(app, "", flags);
+  return flags;
+}
 
 int run(const std::vector<std::string>& arguments, Terminal terminal) {
   Command app("bitmma: computes what NVIDIA's matrix instructions compute, bit for bit, without a GPU", "bitmma");

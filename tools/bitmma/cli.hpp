@@ -26,6 +26,15 @@ constexpr bool takes_color(bool is_terminal, std::string_view term, std::string_
   return is_terminal && !term.empty() && term != "dumb" && no_color.empty();
 }
 
+/// A flag or argument that names a file.
+struct FileFlag {
+  std::string command = {};  // "layout smem"
+  std::string flag = {};     // "--svg", or the name of an argument
+  bool is_output = false;
+};
+/// Those of all commands.
+std::vector<FileFlag> file_flags();
+
 /// Runs one command; `arguments` exclude the program's name.
 int run(const std::vector<std::string>& arguments, Terminal terminal);
 

@@ -138,11 +138,11 @@ void add_compare(Command& app, Context& context) {
   Command* command =
       app.add_command("compare", "compare the D of two vector files, bit for bit, or two traces of a kernel");
   const auto flags = std::make_shared<CompareFlags>();
-  command->add_option("expected", flags->expected, "vector file, whole tile with one D after all of K, or trace (.csv)")
+  command->add_input("expected", flags->expected, "vector file, whole tile with one D after all of K, or trace (.csv)")
       ->required();
   command
-      ->add_option("actual", flags->actual,
-                   "vector file with the same instruction and cases, a file with only their D, or a trace")
+      ->add_input("actual", flags->actual,
+                  "vector file with the same instruction and cases, a file with only their D, or a trace")
       ->required();
   command->add_flag("--json", flags->json, "print the result as JSON");
   command->footer(

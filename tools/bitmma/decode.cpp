@@ -181,9 +181,9 @@ void add_decode(Command& app, Context& context) {
       app.add_command("decode", "explain descriptors, PTX statements, and files of PTX, CUDA C++ or SASS");
   const auto flags = std::make_shared<DecodeFlags>();
   command
-      ->add_option("words", flags->texts,
-                   "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; or files with PTX, CUDA "
-                   "C++ with inline PTX, or SASS listings. Two descriptors are also compared")
+      ->add_input("words", flags->texts,
+                  "64-bit descriptors, PTX mnemonics or statements, names of CUTLASS atoms; or files with PTX, CUDA "
+                  "C++ with inline PTX, or SASS listings. Two descriptors are also compared")
       ->required();
   flags->target.add(*command,
                     "the GPU by its PTX name; default: sm_90a for descriptors, the instruction's own for "

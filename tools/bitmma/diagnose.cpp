@@ -205,9 +205,9 @@ void run_diagnose(Context& context, const DiagnoseFlags& flags) {
 void add_diagnose(Command& app, Context& context) {
   Command* command = app.add_command("diagnose", "find the mistake that explains wrong bits");
   const auto flags = std::make_shared<DiagnoseFlags>();
-  command->add_option("expected", flags->expected, "vector file with the inputs, from which D is recomputed")
+  command->add_input("expected", flags->expected, "vector file with the inputs, from which D is recomputed")
       ->required();
-  command->add_option(
+  command->add_input(
       "actual", flags->actual,
       "vector file with the same cases and the wrong D, or with only the wrong D; default: the D of the first file");
   flags->file.add(*command);

@@ -68,7 +68,7 @@ void add_explain(Command& app, Context& context) {
   Command* command = app.add_command(
       "explain", "show one output, term by term: addresses, values, kept and dropped bits, rounding, alternatives");
   const auto flags = std::make_shared<ExplainFlags>();
-  command->add_option("file", flags->path, "vector file or whole tile; with --plan or --kernel, a product")->required();
+  command->add_input("file", flags->path, "vector file or whole tile; with --plan or --kernel, a product")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
   flags->plan.add(*command);

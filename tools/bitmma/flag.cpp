@@ -6,8 +6,34 @@
 
 #include "bitmma/core/text.hpp"
 #include "commands.hpp"
+#include "named_files.hpp"
 
 namespace bitmma::cli {
+
+void Command::callback(std::function<void()> body) {
+  CLI::App::callback([this, body = std::move(body)] {
+    require_distinct(named_files());
+    const ReplacesNoInput guard(*this);
+    body();
+  });
+}
+
+std::vector<std::pair<const CLI::Option*, FileRole>> Command::file_options() const {
+  std::vector<std::pair<const CLI::Option*, FileRole>> options;
+  for (const FileOption& file : files_) options.emplace_back(file.option, file.role);
+  return options;
+}
+
+std::vector<NamedFile> Command::named_files() const {
+  std::vector<NamedFile> files;
+  for (const FileOption& file : files_) {
+    for (const std::string& value : file.option->results()) {
+      for (const std::string& path : file.paths_in ? file.paths_in(value) : std::vector{value})
+        files.push_back({.role = file.role, .flag = file.option->get_name(), .path = path});
+    }
+  }
+  return files;
+}
 
 std::vector<Violation> Command::unread_flags() const {
   std::vector<Violation> found;

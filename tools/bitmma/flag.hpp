@@ -12,6 +12,8 @@
 
 #include <CLI/CLI.hpp>
 #include <concepts>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +76,19 @@ class Flag {
   std::shared_ptr<bool> was_read_ = std::make_shared<bool>(false);
 };
 
+/// How a command uses a file that a flag names. An updated file is read and then replaced, as a report that is resumed.
+enum class FileRole : uint8_t { input, output, updated };
+
+/// A file, or a folder of files, on the command line.
+struct NamedFile {
+  FileRole role = FileRole::input;
+  std::string flag = {};
+  std::string path = {};
+};
+
+/// The paths in the value of a flag, such as x.npy in map[64,64]:x.npy.
+using PathsIn = std::vector<std::string> (*)(const std::string& value);
+
 /// A verb, or the program itself.
 class Command : public CLI::App {
  public:
@@ -103,6 +118,27 @@ class Command : public CLI::App {
     return CLI::App::add_option(names, flag.value_, meaning);
   }
 
+  /// A flag or argument that names files to read.
+  template <typename T>
+  CLI::Option* add_input(const std::string& names, Flag<T>& flag, const std::string& meaning,
+                         PathsIn paths_in = nullptr) {
+    return declare(add_option(names, flag, meaning), FileRole::input, paths_in);
+  }
+  /// A flag that names the file, or the folder of files, to write.
+  CLI::Option* add_output(const std::string& names, Flag<std::string>& flag, const std::string& meaning,
+                          FileRole role = FileRole::output) {
+    return declare(add_option(names, flag, meaning), role, nullptr);
+  }
+
+  /// The body of a verb. Before it runs, no output may be an input or another output of the same command; while it
+  /// runs, no file that was read is replaced.
+  void callback(std::function<void()> body);
+
+  /// The options that name files, with their roles.
+  std::vector<std::pair<const CLI::Option*, FileRole>> file_options() const;
+  /// The files on this command line.
+  std::vector<NamedFile> named_files() const;
+
   /// The given flags that were not read, of the called verb and of those above it.
   std::vector<Violation> unread_flags() const;
 
@@ -116,7 +152,19 @@ class Command : public CLI::App {
     return option;
   }
 
+  CLI::Option* declare(CLI::Option* option, FileRole role, PathsIn paths_in) {
+    files_.push_back({.option = option, .role = role, .paths_in = paths_in});
+    return option;
+  }
+
+  struct FileOption {
+    const CLI::Option* option = nullptr;
+    FileRole role = FileRole::input;
+    PathsIn paths_in = nullptr;
+  };
+
   std::vector<std::pair<const CLI::Option*, std::shared_ptr<bool>>> tracked_;
+  std::vector<FileOption> files_;
 };
 
 }  // namespace bitmma::cli

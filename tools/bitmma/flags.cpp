@@ -19,6 +19,7 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "named_files.hpp"
 #include "numbers.hpp"
 
 namespace bitmma::cli {
@@ -467,6 +468,18 @@ void require_tensor_file_name(const std::string& path) {
                       : "to read it in NumPy, use safetensors.numpy.load_file");
 }
 
+namespace {
+
+/// For files of folders, which the command line does not name.
+void require_replaces_no_input(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  std::vector<NamedFile> files;
+  for (const std::string& input : inputs) files.push_back({.role = FileRole::input, .flag = "file", .path = input});
+  for (const std::string& output : outputs) files.push_back({.role = FileRole::output, .flag = "-o", .path = output});
+  require_distinct(files);
+}
+
+}  // namespace
+
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(output, error);
@@ -476,7 +489,10 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
                  .expected = "an existing folder if there are several files",
                  .fix = fmt::format("mkdir {}", output)});
   }
-  if (!folder) return {output};
+  if (!folder) {
+    require_replaces_no_input(inputs, {output});
+    return {output};
+  }
   std::vector<std::string> outputs;
   std::map<std::string, std::string> taken;  // maps an output to its input
   for (const std::string& input : inputs) {
@@ -490,6 +506,7 @@ std::vector<std::string> output_paths(const std::vector<std::string>& inputs, co
                  .expected = "files with different names",
                  .fix = "run them separately, with a name for each"});
   }
+  require_replaces_no_input(inputs, outputs);
   return outputs;
 }
 

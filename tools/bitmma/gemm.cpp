@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "arguments.hpp"
@@ -97,20 +96,9 @@ void run_find(Context& context, const GemmFlags& flags) {
   show(context, describe(found, product.inputs), as_json);
 }
 
-/// A recorded D that differs is evidence: it is replaced only on request.
+/// A recorded D that differs is evidence: the output has the computed one only on request.
 void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
   const bool may_replace = flags.replace_d;
-  std::error_code error;
-  const bool is_input = std::ranges::any_of(
-      flags.files, [&](const std::string& file) { return std::filesystem::equivalent(file, *flags.out, error); });
-  const bool is_part = !flags.only_rows.empty() || !flags.only_cols.empty();
-  if (result.recorded && is_input && (is_part || !may_replace)) {
-    throw Error({.code = ViolationCode::would_replace,
-                 .field = *flags.out,
-                 .seen = "the input file, which has a recorded d",
-                 .expected = "another name",
-                 .fix = is_part ? "a part of D would replace the whole D" : "--replace-d replaces the recorded d"});
-  }
   if (result.differing() > 0 && !may_replace) {
     throw Error({.field = "d",
                  .seen = fmt::format("recorded, but {} of {} outputs differ", result.differing(), result.d.size()),
@@ -175,8 +163,8 @@ void add_gemm(Command& app, Context& context) {
       app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
   const auto flags = std::make_shared<GemmFlags>();
   command
-      ->add_option("file", flags->files,
-                   "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
+      ->add_input("file", flags->files,
+                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
       ->required();
   flags->plan.add(*command);
   flags->library.add(*command);
@@ -189,7 +177,7 @@ void add_gemm(Command& app, Context& context) {
   command->add_option("--cols", flags->cols, "columns of d to show")->capture_default_str();
   command->add_option("--only-rows", flags->only_rows, "compute only these rows of d: 0..7,96");
   command->add_option("--only-cols", flags->only_cols, "compute only these columns of d");
-  command->add_option("-o,--output", flags->out, "write the product with d to this file");
+  command->add_output("-o,--output", flags->out, "write the product with d to this file");
   command->add_flag("--replace-d", flags->replace_d, "with -o: replace the recorded d of the file, even if it differs");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);

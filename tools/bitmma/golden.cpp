@@ -170,7 +170,7 @@ void add_golden(Command& app, Context& context) {
   Command* command = app.add_command("golden", "make random cases with their D from a seed");
   const auto flags = std::make_shared<GoldenFlags>();
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
-  command->add_option("-o,--output", flags->out, "file to write")->required();
+  command->add_output("-o,--output", flags->out, "file to write")->required();
   flags->target.add(*command, "the GPU by its PTX name; default: the instruction's own");
   command->add_option("--cases", flags->cases, "how many")->capture_default_str();
   command->add_option("--seed", flags->seed, "seed of the operands; the same seed gives the same file on any machine")

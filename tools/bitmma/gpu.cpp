@@ -288,9 +288,9 @@ void run_campaign_command(Context& context, const CampaignFlags& flags) {
 void add_gpu_run(Command& gpu, Context& context) {
   Command* command = gpu.add_command("run", "run vector files on a real GPU and compare D with the model");
   const auto flags = std::make_shared<GpuRunFlags>();
-  command->add_option("files", flags->files, "vector files, and folders of them")->required();
+  command->add_input("files", flags->files, "vector files, and folders of them")->required();
   command
-      ->add_option("-o,--output", flags->out,
+      ->add_output("-o,--output", flags->out,
                    "write the inputs with the GPU's D to this file, or for several inputs to this folder")
       ->required();
   command->add_option("--device", flags->device, "which GPU")->capture_default_str();
@@ -317,8 +317,8 @@ void add_gpu_campaign(Command& gpu, Context& context) {
                    "the family: wgmma, mma.sync, tcgen05.mma, tcgen05-moves, math, cvt or c-functions")
       ->capture_default_str();
   one_of(command->get_option("--family"), names);
-  command->add_option("--kernels", flags->kernels,
-                      "for c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
+  command->add_input("--kernels", flags->kernels,
+                     "for c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "approximate number of outputs, such as 1e9")
       ->excludes(
           command
@@ -337,7 +337,7 @@ void add_gpu_campaign(Command& gpu, Context& context) {
   command->add_option("--first-unit", flags->first_unit, "number of the first unit, for example to continue a campaign")
       ->capture_default_str();
   command->add_option("--only", flags->only, "run only mnemonics that contain this text");
-  command->add_option("--save", flags->save, "save mismatching cases in this folder")->capture_default_str();
+  command->add_output("--save", flags->save, "save mismatching cases in this folder")->capture_default_str();
   command->add_option("--max-saved", flags->max_saved, "save at most this many cases")->capture_default_str();
   command->add_flag("--json", flags->json, "print the table as JSON");
   add_threads(*command, flags->threads);

@@ -175,6 +175,29 @@ GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
   return given;
 }
 
+/// A file in an argument, and its tensor.
+struct ArgumentFile {
+  std::string path, tensor;
+};
+
+/// Nothing for memory and numbers.
+std::optional<ArgumentFile> file_of_argument(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (before == "zeros" || before == "empty") return std::nullopt;
+  const bool has_tensors = before.ends_with(".safetensors") || before.ends_with(".npz");
+  if (!std::filesystem::exists(text) && !text.ends_with(".npy") && !has_tensors) return std::nullopt;
+  const bool names_tensor = has_tensors && !after.empty();
+  return ArgumentFile{.path = names_tensor ? before : text, .tensor = names_tensor ? after : ""};
+}
+
+/// The file that an argument names, also in a tensor map.
+std::vector<std::string> paths_of_argument(const std::string& text) {
+  const size_t close = text.starts_with("map[") ? text.find("]:") : std::string::npos;
+  const auto file = file_of_argument(close == std::string::npos ? text : text.substr(close + 2));
+  return file ? std::vector{file->path} : std::vector<std::string>{};
+}
+
 /// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
 GivenArgument argument_of(const std::string& text, int64_t& memory_bytes) {
   if (text.starts_with("map[")) return map_argument(text, memory_bytes);
@@ -202,19 +225,16 @@ GivenArgument argument_of(const std::string& text, int64_t& memory_bytes) {
     given.is_unwritten = empty;
     return given;
   }
-  const bool is_file = std::filesystem::exists(text) || text.ends_with(".npy") || before.ends_with(".safetensors") ||
-                       before.ends_with(".npz");
-  if (is_file) {
-    const bool names_tensor = (before.ends_with(".safetensors") || before.ends_with(".npz")) && !after.empty();
-    const TensorFile file = read_tensor_file(names_tensor ? before : text);
-    if (names_tensor) {
-      if (const Tensor* const tensor = file.find(after)) return tensor_argument(*tensor);
+  if (const auto named = file_of_argument(text)) {
+    const TensorFile file = read_tensor_file(named->path);
+    if (!named->tensor.empty()) {
+      if (const Tensor* const tensor = file.find(named->tensor)) return tensor_argument(*tensor);
     } else if (file.tensors.size() == 1) {
       return tensor_argument(file.tensors.front());
     }
     throw Error({.code = ViolationCode::not_found,
                  .field = "tensor",
-                 .seen = names_tensor ? shortened(after) : text,
+                 .seen = shortened(named->tensor.empty() ? text : named->tensor),
                  .legal = row_names(file.tensors),
                  .fix = "to select one, use FILE:TENSOR"});
   }
@@ -472,24 +492,25 @@ void run_kernel(Context& context, const KernelFlags& flags) {
 void add_run(Command& app, Context& context) {
   Command* command = app.add_command("run", "run a whole PTX kernel on the CPU, with the GPU's bits");
   const auto flags = std::make_shared<KernelFlags>();
-  command->add_option("file", flags->file, "PTX file, from nvcc -ptx, Triton or NVRTC")->required();
+  command->add_input("file", flags->file, "PTX file, from nvcc -ptx, Triton or NVRTC")->required();
   command->add_option("--entry", flags->entry, "the name of the kernel; default: the only kernel of the file");
   command->add_option("--grid", flags->grid, "blocks: x, x,y or x,y,z")->capture_default_str();
   command->add_option("--block", flags->block, "threads of a block, such as 128 or 32,4")->capture_default_str();
   command->add_option("--cluster", flags->cluster, "blocks of a cluster; default: .reqnctapercluster of the PTX, or 1");
   command->add_option("--shared", flags->shared, "bytes of dynamic shared memory");
-  command->add_option(
+  command->add_input(
       "--arg", flags->arguments,
       "a parameter; repeat it for each, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (reading it "
-      "before it is written is an error), f32:0.125, or a tensor map with box and swizzle, map[64,64/128]:x.npy");
-  command->add_option("-o,--output", flags->out,
+      "before it is written is an error), f32:0.125, or a tensor map with box and swizzle, map[64,64/128]:x.npy",
+      paths_of_argument);
+  command->add_output("-o,--output", flags->out,
                       "write the memory of the arguments after the run to this safetensors file: arg0, arg1, ...");
   command->add_option("--values", flags->values, "number of values to show for each changed argument")
       ->capture_default_str();
   between(command->get_option("--values"), 0, 1 << 20);
   flags->target.add(*command, "the GPU by its PTX name; default: the .target of the file");
   command->add_flag("--no-fmad", flags->no_fmad, "as ptxas -fmad=false: do not fuse products and sums into fma");
-  command->add_option(
+  command->add_input(
       "--sass", flags->sass,
       "the output of nvdisasm -gp for a cubin of ptxas -lineinfo; it determines which products and sums are fused");
   command->add_flag("--fusions", flags->fusions,
@@ -498,10 +519,10 @@ void add_run(Command& app, Context& context) {
   command->add_option("--trace", flags->trace,
                       "show each instruction that this thread runs, with its registers; BLOCK:THREAD, such as 1,0:5");
   command->add_option("--trace-lines", flags->trace_lines, "trace only these lines of the PTX: 40, or 40-60");
-  command->add_option("--trace-to", flags->trace_to,
+  command->add_output("--trace-to", flags->trace_to,
                       "write the traced registers to this .csv file instead; bitmma compare finds the first line at "
                       "which two traces differ");
-  command->add_option("--trace-product", flags->trace_product,
+  command->add_output("--trace-product", flags->trace_product,
                       "write the first matrix instruction of the trace (mma.sync, wgmma, tcgen05.mma) to this "
                       "safetensors file, for bitmma explain");
   command->add_flag("--no-checks", flags->no_checks, "do not check for races and reads of unwritten memory");

@@ -19,7 +19,7 @@ namespace bitmma::cli {
 struct SvgFlag {
   Flag<std::string> path;
 
-  void add(Command& command) { command.add_option("--svg", path, "write a picture (SVG) to this file instead"); }
+  void add(Command& command) { command.add_output("--svg", path, "write a picture (SVG) to this file instead"); }
   bool asked() const { return !path.empty(); }
   void write(const Context& context, const Picture& picture) const;
 };

@@ -178,10 +178,10 @@ void add_scales_layout(Command& layout, Context& context) {
   flags->map.ask(*scales, {.flag = "--block"}, "... and block");
   scales->add_flag("--image", flags->image, "show the image in shared memory, as text, or with --svg as a picture");
   scales->add_option("--byte", flags->byte, "show the scale at this byte of the image");
-  scales->add_option("--pack", flags->pack,
-                     "convert rows x blocks bytes in row-major order, from a raw file or a .npy, to an image in -o");
-  scales->add_option("--unpack", flags->unpack, "convert an image to row-major bytes in -o");
-  scales->add_option("-o,--output", flags->out, "file to write with --pack or --unpack");
+  scales->add_input("--pack", flags->pack,
+                    "convert rows x blocks bytes in row-major order, from a raw file or a .npy, to an image in -o");
+  scales->add_input("--unpack", flags->unpack, "convert an image to row-major bytes in -o");
+  scales->add_output("-o,--output", flags->out, "file to write with --pack or --unpack");
   flags->map.add_outputs(*scales);
   scales->footer(
       "Examples:\n"

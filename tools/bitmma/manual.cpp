@@ -253,7 +253,7 @@ void add_manual(Command& app, Context& context) {
   Command* command = app.add_command("manual", "print the man page of the program or of a command");
   const auto flags = std::make_shared<ManualFlags>();
   command->add_option("command", flags->path, "a command, such as layout smem");
-  command->add_option("-o,--output", flags->out,
+  command->add_output("-o,--output", flags->out,
                       "write the page of the command, and of each subcommand, to files in this folder instead");
   command->footer(
       "Examples:\n  bitmma manual\n  bitmma manual layout smem\n"

@@ -333,8 +333,8 @@ void add_operator(Command& app, Context& context) {
   const auto flags = std::make_shared<OperatorFlags>();
   command->add_option("operator", flags->name, "attention, softmax, ...: a row of the table below")->required();
   command
-      ->add_option("file", flags->files,
-                   "the operands in the table's order, a file each, or one safetensors with all of them by name")
+      ->add_input("file", flags->files,
+                  "the operands in the table's order, a file each, or one safetensors with all of them by name")
       ->required();
   command->add_option("--tensor", flags->tensor, "another name of the first operand in its file");
   command->add_option("--type", flags->type, "f16, bf16 or f32, of tensors of raw codes");
@@ -350,8 +350,8 @@ void add_operator(Command& app, Context& context) {
       ->add_option("--backend", flags->backend,
                    "flash: FlashAttention-2; efficient: memory-efficient; cudnn, cudnn_sm80")
       ->capture_default_str();
-  command->add_option("-o,--output", flags->out, "file to write: out, and lse of attention, mean and rstd of norms");
-  command->add_option("--against", flags->against, "a file with recorded results: do they have the same bits?");
+  command->add_output("-o,--output", flags->out, "file to write: out, and lse of attention, mean and rstd of norms");
+  command->add_input("--against", flags->against, "a file with recorded results: do they have the same bits?");
   command->add_option("--explain", flags->explain, "one output, step by step: its place in out, such as 0,5");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);

@@ -10,11 +10,17 @@
 #include "output.hpp"
 
 namespace bitmma::cli {
+namespace {
+
+bool is_plan_file(std::string_view plan) { return plan.ends_with(".json"); }
+
+}  // namespace
 
 void ProductPlanFlags::add(Command& command) {
-  command.add_option(
+  command.add_input(
       "--plan", plan,
-      "the plan: a name of the catalogue, JSON, or a file NAME.json; default: flat; required for float32");
+      "the plan: a name of the catalogue, JSON, or a file NAME.json; default: flat; required for float32",
+      [](const std::string& value) { return is_plan_file(value) ? std::vector{value} : std::vector<std::string>{}; });
   command.add_option("--kernel", kernel,
                      "use the plan of the kernel with this name; `file` uses the key kernel of the file");
   command.add_option("--split-k", split_count,
@@ -65,7 +71,7 @@ GemmPlan ProductPlanFlags::plan_for(Context& context, const ProductFile& product
                                     int threads) const {
   const bool of_file = are_taken_from(product, target);
   const std::string asked = of_file ? *product.file.find_metadata("plan") : plan.get();
-  const bool is_file = !of_file && asked.ends_with(".json"), is_json = is_file || asked.starts_with("{");
+  const bool is_file = !of_file && is_plan_file(asked), is_json = is_file || asked.starts_with("{");
   if (!of_file && !are_given() && product.file.find_metadata("plan")) {
     print_warnings(context, {{.code = ViolationCode::unread_argument,
                               .field = fmt::format("{}: key plan", product.file.path),

@@ -84,8 +84,8 @@ void run_ptx(Context& context, const PtxFlags& flags) {
 void add_ptx(Command& app, Context& context) {
   Command* command = app.add_command("ptx", "print the PTX kernel that runs the instruction of a file on a GPU");
   const auto flags = std::make_shared<PtxFlags>();
-  command->add_option("what", flags->what, "vector file, or PTX mnemonic")->required();
-  command->add_option("-o,--output", flags->out, "file to write; default: print the kernel");
+  command->add_input("what", flags->what, "vector file, or PTX mnemonic")->required();
+  command->add_output("-o,--output", flags->out, "file to write; default: print the kernel");
   flags->file.target.add(*command, "the GPU by its PTX name; default: the file's, or the instruction's own");
   command->add_option("--columns", flags->columns, "for tcgen05 mnemonics: columns of Tensor Memory")
       ->capture_default_str();

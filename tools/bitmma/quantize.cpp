@@ -51,12 +51,12 @@ void add_quantize(Command& app, Context& context) {
   Command* command =
       app.add_command("quantize", "quantise a matrix as a library does before it multiplies, bit for bit");
   const auto flags = std::make_shared<QuantizeFlags>();
-  command->add_option("file", flags->file, "safetensors or .npy file with a matrix of F32, F16 or BF16")->required();
+  command->add_input("file", flags->file, "safetensors or .npy file with a matrix of F32, F16 or BF16")->required();
   command
       ->add_option("--recipe", flags->recipe,
                    "the recipe, such as te_nvfp4 or torchao_mxfp8_e4m3; bitmma list recipes shows all")
       ->required();
-  command->add_option("-o,--output", flags->out, "write codes, scales and the scale of the tensor to this file")
+  command->add_output("-o,--output", flags->out, "write codes, scales and the scale of the tensor to this file")
       ->required();
   command->add_option("--tensor", flags->tensor, "the tensor of the file; default: its only tensor");
   command->add_option("--type", flags->type, "the type of a tensor of raw codes: f16, bf16 or f32");

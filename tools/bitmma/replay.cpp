@@ -79,10 +79,10 @@ void run_replay(Context& context, const ReplayFlags& flags) {
 void add_replay(Command& app, Context& context) {
   Command* command = app.add_command("replay", "recompute a model's captured operators and compare every bit");
   const auto flags = std::make_shared<ReplayFlags>();
-  command->add_option("capture", flags->capture, "folder that tools/capture.py wrote")->required();
-  command->add_option("--weights", flags->weights,
-                      "safetensors file with the model's weights, or a folder of such files");
-  command->add_option("--against", flags->against, "second capture: names the first operator whose outputs differ");
+  command->add_input("capture", flags->capture, "folder that tools/capture.py wrote")->required();
+  command->add_input("--weights", flags->weights,
+                     "safetensors file with the model's weights, or a folder of such files");
+  command->add_input("--against", flags->against, "second capture: names the first operator whose outputs differ");
   command->add_option("--rows", flags->rows, "compare at most N rows of large tensors; default: all that are stored")
       ->check(CLI::PositiveNumber);
   command->add_flag("--end-to-end", flags->end_to_end, "give each operator the computed results of those before it");

@@ -89,7 +89,9 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
 void add_survey_run(Command& survey, Context& context) {
   Command* command = survey.add_command("run", "measure every rule and every open question on this GPU");
   const auto flags = std::make_shared<SurveyRunFlags>();
-  command->add_option("-o,--output", flags->out, "the report to write; an existing report is resumed")->required();
+  command
+      ->add_output("-o,--output", flags->out, "the report to write; an existing report is resumed", FileRole::updated)
+      ->required();
   flags->device.add(*command);
   command->add_option("--seconds", flags->seconds, "start no unit after this many seconds; 0 means no limit")
       ->capture_default_str();
@@ -118,7 +120,7 @@ void add_survey_unit(Command& survey) {
   command->group("");
   const auto flags = std::make_shared<UnitFlags>();
   command->add_option("unit", flags->unit, "")->required();
-  command->add_option("-o,--output", flags->out, "")->required();
+  command->add_output("-o,--output", flags->out, "")->required();
   command->add_option("--seed", flags->seed, "");
   flags->device.add(*command);
   command->callback([flags] {

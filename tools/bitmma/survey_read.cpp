@@ -72,7 +72,7 @@ void run_survey_read(Context& context, const SurveyReadFlags& flags) {
 void add_survey_read(Command& survey, Context& context) {
   Command* command = survey.add_command("read", "read reports: which rules and choices they confirm, refute or decide");
   const auto flags = std::make_shared<SurveyReadFlags>();
-  command->add_option("files", flags->files, "reports, and folders of them")->required();
+  command->add_input("files", flags->files, "reports, and folders of them")->required();
   command->add_flag("--all", flags->all, "show every unit, including confirmed ones");
   CLI::Option* const quick =
       command->add_flag("--quick", flags->quick, "only compare results; do not search for the rules again");

@@ -74,8 +74,8 @@ void add_survey_point(Command& survey) {
   command->group("");
   const auto flags = std::make_shared<PointFlags>();
   command->add_option("point", flags->point, "")->required();
-  command->add_option("-o,--output", flags->out, "")->required();
-  command->add_option("--sealed", flags->path, "");
+  command->add_output("-o,--output", flags->out, "")->required();
+  command->add_input("--sealed", flags->path, "");
   flags->device.add(*command);
   command->callback([flags] {
     end_with_survey();
@@ -89,9 +89,9 @@ void add_survey_sealed(Command& survey, Context& context) {
   Command* command =
       survey.add_command("sealed", "compare this GPU with bitmma's sealed predictions for the open points");
   const auto flags = std::make_shared<SealedFlags>();
-  command->add_option("file", flags->path,
-                      "file with a sealed prediction; default: the built-in prediction for this GPU");
-  command->add_option("-o,--output", flags->out, "write the answers to this file too");
+  command->add_input("file", flags->path,
+                     "file with a sealed prediction; default: the built-in prediction for this GPU");
+  command->add_output("-o,--output", flags->out, "write the answers to this file too");
   flags->device.add(*command);
   command->add_option("--unit-seconds", flags->unit_seconds, "stop a point after this many seconds")
       ->capture_default_str();
@@ -109,7 +109,7 @@ void add_survey_seal(Command& survey, Context& context) {
   Command* command = survey.add_command("seal", "write the sealed prediction of a target");
   const auto flags = std::make_shared<SealFlags>();
   command->add_option("target", flags->target, "the GPU, by its PTX name")->required();
-  command->add_option("-o,--output", flags->out, "file to write the prediction to, in JSON")->required();
+  command->add_output("-o,--output", flags->out, "file to write the prediction to, in JSON")->required();
   command->add_option("--withhold", flags->withhold, "omit the prediction of points whose name contains this text");
   add_threads(*command, flags->threads);
   command->footer(

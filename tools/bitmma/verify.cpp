@@ -231,7 +231,7 @@ void add_verify(Command& app, Context& context) {
   Command* command =
       app.add_command("verify", "recompute D, or whole launches of kernels, and compare with what is recorded");
   const auto flags = std::make_shared<VerifyFlags>();
-  command->add_option("paths", flags->paths, "files with cases or with launches of kernels, or folders of such files")
+  command->add_input("paths", flags->paths, "files with cases or with launches of kernels, or folders of such files")
       ->required();
   flags->file.add(*command);
   flags->file.add_types(*command);

@@ -99,7 +99,7 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
      MessageForm::statement},
     {ViolationCode::other_inputs, "other_inputs", "two files that should have the same inputs differ in them",
      MessageForm::statement},
-    {ViolationCode::would_replace, "would_replace", "a recorded result would be lost; --replace-d replaces it",
+    {ViolationCode::would_replace, "would_replace", "the output would replace an input, another output or a recorded result",
      MessageForm::statement},
     {ViolationCode::missing_plan, "missing_plan",
      "operands that libraries multiply in several ways; `legal` lists them"},

@@ -54,6 +54,28 @@ class InputFile {
 /// All bytes of a file of any size. Throws Error as InputFile does.
 std::string read_whole(const std::string& path);
 
+enum class FileUse : uint8_t { read, write };
+
+/// Sees every file that this thread opens as an InputFile, and every file before write_whole touches it. `observe` may
+/// throw to refuse the use. A program that must not replace its own inputs keeps one; an inner observer hides an outer
+/// one.
+class FileObserver {
+ public:
+  using Observe = std::function<void(const std::string& path, FileUse use)>;
+
+  explicit FileObserver(Observe observe);
+  ~FileObserver();
+  FileObserver(const FileObserver&) = delete;
+  FileObserver& operator=(const FileObserver&) = delete;
+
+  /// Calls the innermost observer of this thread, if there is one.
+  static void report(const std::string& path, FileUse use);
+
+ private:
+  Observe observe_;
+  FileObserver* outer_;
+};
+
 /// Prefix of the names of unfinished files; 16 hexadecimal digits follow.
 inline constexpr std::string_view unfinished_prefix = ".bitmma-";
 
