@@ -101,18 +101,22 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
     app.parse(reversed);
     context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
+    context.stop_heartbeat();
     if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
     terminal.err << "error: " << printable(error.what()) << '\n';
     return exit_bad_request;
   } catch (const Error& error) {
+    context.stop_heartbeat();
     for (const Violation& violation : error.violations()) {
       terminal.err << "error: " << print(with_suggestion(violation)) << '\n';
     }
     return exit_bad_request;
   } catch (const std::bad_alloc&) {
+    context.stop_heartbeat();
     terminal.err << "error: not enough memory for this request; nothing was written\n";
     return exit_bad_request;
   } catch (const std::exception& error) {
+    context.stop_heartbeat();
     terminal.err << "error: " << printable(error.what()) << '\n';
     return exit_bad_request;
   }
@@ -145,7 +149,8 @@ std::vector<FileFlag> file_flags() {
 
 int run(const std::vector<std::string>& arguments, Terminal terminal) {
   Command app("bitmma: computes what NVIDIA's matrix instructions compute, bit for bit, without a GPU", "bitmma");
-  Context context{.terminal = terminal, .program = &app};
+  Heartbeat heartbeat(terminal, arguments.empty() ? "bitmma" : "bitmma " + arguments.front());
+  Context context{.terminal = terminal, .program = &app, .heartbeat = &heartbeat};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   app.formatter(help_formatter());
@@ -158,6 +163,7 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
       "# which mistake explains these bits?\nExit codes: 0 same or done, 1 different, 2 bad request.");
   take_numbers_exactly(app);
   const int code = run_command(app, context, arguments);
+  context.stop_heartbeat();
   // A result that cannot be written is an error.
   terminal.out.flush();
   if (terminal.out) return code;

@@ -7,6 +7,7 @@
 
 #include "cli.hpp"
 #include "flag.hpp"
+#include "heartbeat.hpp"
 
 namespace bitmma::cli {
 
@@ -16,11 +17,17 @@ struct Context {
   const Command* program = nullptr;
   int exit_code = exit_same;
   mutable std::set<std::string> printed_warnings = {};  // to print each warning once
+  Heartbeat* heartbeat = nullptr;
 
   /// The stream for results.
   std::ostream& out() const {
     require_flags_acted();
+    stop_heartbeat();
     return terminal.out;
+  }
+  /// Call it before printing on stderr.
+  void stop_heartbeat() const {
+    if (heartbeat) heartbeat->stop();
   }
   /// Throws Error for flags that were given but not read. Verbs call it before they write a file; out() calls it too,
   /// and so does the program after a verb.

@@ -23,6 +23,7 @@ std::string colored(const Context& context, Tone tone, const std::string& text) 
 }
 
 void print_warnings(const Context& context, const std::vector<Violation>& warnings) {
+  if (!warnings.empty()) context.stop_heartbeat();
   for (const Violation& warning : warnings) {
     const std::string line = print(warning);
     if (context.printed_warnings.insert(line).second) context.terminal.err << "warning: " << line << '\n';

@@ -5,13 +5,14 @@
 #include <chrono>
 #include <string>
 
+#include "bitmma/core/text.hpp"
 #include "commands.hpp"
 
 namespace bitmma::cli {
 
 class StatusLine {
  public:
-  explicit StatusLine(const Context& context) : terminal_(context.terminal) {}
+  explicit StatusLine(const Context& context) : context_(context), terminal_(context.terminal) {}
   ~StatusLine() {
     if (terminal_.progress && drawn_ > 0) terminal_.err << "\r\033[K" << std::flush;
   }
@@ -27,10 +28,13 @@ class StatusLine {
     const double now = seconds();
     if (!is_last && now - drawn_ < (terminal_.progress ? 0.2 : 30)) return;
     drawn_ = now;
-    terminal_.err << (terminal_.progress ? "\r\033[K" : "") << text() << (terminal_.progress ? "" : "\n") << std::flush;
+    context_.stop_heartbeat();
+    terminal_.err << (terminal_.progress ? "\r\033[K" : "") << printable(text()) << (terminal_.progress ? "" : "\n")
+                  << std::flush;
   }
 
  private:
+  const Context& context_;
   const Terminal& terminal_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   double drawn_ = 0;
