@@ -71,6 +71,7 @@ std::string launches(const std::string& ptx, const std::string& launch, size_t c
 
 constexpr std::string_view grid_of_one = R"(\"grid\":[1],\"block\":[1],)",
                            its_memory = R"(\"arguments\":[{\"memory\":0}])";
+const std::string one_launch = fmt::format("{}{}", grid_of_one, its_memory);
 
 struct HostileFile {
   std::string name, bytes;
@@ -84,7 +85,7 @@ std::vector<HostileFile> hostile_files() {
     equal += (i == 0 ? "" : ",") + tensor("a", "U8", "0", 0, 0);
     keys += fmt::format("{}\"k{}\":\"v\"", i == 0 ? "" : ",", i);
   }
-  const std::string grid = std::string(its_memory) + R"(,\"block\":[1],\"grid\":)";
+  const std::string grid = fmt::format(R"({},\"block\":[1],\"grid\":)", its_memory);
   return {
       {"deep_list.safetensors", safetensors("{\"a\":" + repeated("[", 400'000) + repeated("]", 400'000) + "}")},
       {"deep_object.safetensors", safetensors(repeated("{\"a\":", 150'000) + "1" + repeated("}", 150'000))},
@@ -110,17 +111,16 @@ std::vector<HostileFile> hostile_files() {
       {"long_plan.safetensors", product_with("plan", repeated("a", 900'000))},
       {"deep_plan.safetensors", product_with("plan", repeated(R"({\"a\":)", 100'000))},
       {"long_kernel.safetensors", product_with("kernel", "nvjet_" + repeated("64x32_", 100'000))},
-      {"many_launches.safetensors",
-       launches(module_of("ret;\n"), std::string(grid_of_one) + std::string(its_memory), 8'000)},
+      {"many_launches.safetensors", launches(module_of("ret;\n"), one_launch, 8'000)},
       {"deep_launch.safetensors", launches(module_of("ret;\n"), repeated("[", 400'000))},
       {"large_grid.safetensors", launches(module_of("ret;\n"), grid + "[2147483647,65535,65535]")},
-      {"large_shared.safetensors", launches(module_of("ret;\n"), std::string(grid_of_one) + std::string(its_memory) +
-                                                                     R"(,\"shared_bytes\":2147483647)")},
+      {"large_shared.safetensors",
+       launches(module_of("ret;\n"), fmt::format(R"({}{},\"shared_bytes\":2147483647)", grid_of_one, its_memory))},
       {"large_scratch.safetensors",
-       launches(module_of("ret;\n"), std::string(grid_of_one) + R"(\"arguments\":[{\"scratch\":7516192768}])")},
+       launches(module_of("ret;\n"), fmt::format(R"({}\"arguments\":[{{\"scratch\":7516192768}}])", grid_of_one))},
       {"many_scratches.safetensors",
-       launches(module_of("ret;\n"), std::string(grid_of_one) + R"(\"arguments\":[)" +
-                                         repeated(R"({\"scratch\":1073741824},)", 4'000) + R"({\"memory\":0}])")},
+       launches(module_of("ret;\n"), fmt::format(R"({}\"arguments\":[{}{{\"memory\":0}}])", grid_of_one,
+                                                 repeated(R"({\"scratch\":1073741824},)", 4'000)))},
       {"list.json", repeated("[", 900'000)},
       {"object.json", repeated("{\"a\":", 180'000)},
       {"statements.ptx", module_of(repeated(statement, 4'000))},
@@ -197,8 +197,7 @@ TEST_CASE("one file of launches that asks for too much does not keep the others 
   for (const HostileFile& file : hostile_files()) {
     if (file.name.starts_with("large_")) write_text(folder.path(file.name), file.bytes);
   }
-  write_text(folder.path("good.safetensors"),
-             launches(module_of("ret;\n"), std::string(grid_of_one) + std::string(its_memory)));
+  write_text(folder.path("good.safetensors"), launches(module_of("ret;\n"), one_launch));
   const Outcome outcome = run({"verify", folder.path("."), "--json"});
   INFO(outcome.out << outcome.err);
   CHECK(outcome.code == 2);
@@ -214,7 +213,7 @@ TEST_CASE("a kernel that does not end is interrupted by Ctrl-C", "[unsanitized]"
   const std::string endless = module_of("$L: bra $L;\n"), path = folder.path("k.ptx"),
                     recorded = folder.path("launches.safetensors");
   write_text(path, endless);
-  write_text(recorded, launches(endless, std::string(grid_of_one) + std::string(its_memory)));
+  write_text(recorded, launches(endless, one_launch));
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"run", path, "--arg", "zeros:u8[4]"}, {"verify", recorded}}) {
     Process process(program_with(words));
