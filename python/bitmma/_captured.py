@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from ._errors import Error, refuse, shown
 from ._gemm import generated
 from ._json import parse_json
-from ._safetensors import dtypes, read_safetensors
+from ._safetensors import StoredTensor, dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
 
@@ -25,6 +25,7 @@ class Reason(str, Enum):
 
     no_rule = "no rule"
     not_recomputed = "not recomputed"
+    no_main_output = "no main output"
 
 
 class CannotSay(Exception):
@@ -35,7 +36,42 @@ class CannotSay(Exception):
         self.reason = reason
 
 
-class OtherWeight(Exception):
+class Trust(str, Enum):
+    """Why a tensor was taken from the capture without a check."""
+
+    input = "input"
+    """What the first operator reads from outside."""
+    later_input = "inputs that appear after the first operator"
+    own_weight = "weights that no given file has"
+    written_through_another = "tensors whose memory an operator wrote through another tensor"
+    not_recomputed = "results that were not recomputed"
+    made_by_no_operator = "tensors that no operator made"
+    """Read as if they were written through another tensor, but no operator before wrote memory of their shape."""
+    overwritten = "tensors that an operator overwrote before they were read"
+
+
+# With one of these the operators do not belong together.
+broken = (Trust.made_by_no_operator, Trust.overwritten)
+
+
+class TrustedTensor(NamedTuple):
+    """A tensor that was taken from the capture without a check."""
+
+    tensor: str
+    """Its name in graph.json; for a weight its name in the model."""
+    reason: Trust
+    operator: int
+    """The first operator that reads it."""
+
+    def __str__(self) -> str:
+        return f"tensor {shown(self.tensor)}, which operator {self.operator} reads: {self.reason.value}"
+
+
+class Differs(Exception):
+    """What makes an operator differ without a comparison of its outputs."""
+
+
+class OtherWeight(Differs):
     """A weight of the caller's files that is not the captured one."""
 
 
@@ -68,6 +104,86 @@ def tensors_in(value: Any) -> Iterator[str]:
         yield value["tensor"]
 
 
+roles = ("input", "weight", "value", "changed")
+
+# Their results are the memory of their first argument.
+_aliases = ("view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "detach", "alias", "split",
+            "split_with_sizes", "unbind", "as_strided", "_reshape_alias")  # fmt: skip
+
+
+def _stem(op: str) -> str:
+    """Of "aten.add_.Tensor": "add_"."""
+    parts = op.split(".")
+    return parts[1] if len(parts) > 1 else op
+
+
+def writes_its_argument(op: str) -> bool:
+    stem = _stem(op)
+    return stem.endswith("_") and not stem.endswith("__")
+
+
+def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> dict[str, TrustedTensor]:
+    """The tensors that the operators read and none of them made, apart from weights."""
+    found: dict[str, TrustedTensor] = {}
+    memory: dict[str, str] = {}  # of a view: the tensor whose memory it is
+    families: dict[str, set[str]] = {}  # the tensors of one memory
+    stale: set[str] = set()
+    written: set[tuple[Any, ...]] = set()  # type and shape of the tensors whose memory an operator wrote
+
+    def look(number: str) -> tuple[Any, ...]:
+        one = tensors[number]
+        return one["dtype"], tuple(one["shape"])
+
+    for index, one in enumerate(operators):
+        read = [*tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values()))]
+        for number in read:
+            role = tensors[number]["role"]
+            if number in found:
+                continue
+            if number in stale:
+                found[number] = TrustedTensor(number, Trust.overwritten, index)
+            elif role == "input":
+                found[number] = TrustedTensor(number, Trust.input if index == 0 else Trust.later_input, index)
+            elif role == "changed":
+                reason = Trust.written_through_another if look(number) in written else Trust.made_by_no_operator
+                found[number] = TrustedTensor(number, reason, index)
+        first = next(iter(tensors_in(one["args"][:1])), None)
+        outputs = [number for number in one["outputs"] if number is not None]
+        if first is not None and (_stem(one["op"]) in _aliases or writes_its_argument(one["op"])):
+            base = memory.get(first, first)
+            family = families.setdefault(base, {base})
+            family.add(first)
+            if writes_its_argument(one["op"]):
+                stale |= family
+                written |= {look(number) for number in family}
+            for number in outputs:
+                memory[number] = base
+                family.add(number)
+    return found
+
+
+def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> Iterator[int]:
+    """The bytes of the tensors that are kept while each operator runs, its operands and outputs included."""
+    last = last_reads(operators)
+    kept: dict[str, int] = {}
+    for index, one in enumerate(operators):
+        for number in _touched(one):
+            about = tensors[number]
+            # A byte of each element tells whether it is known.
+            kept[number] = math.prod(about["shape"]) * (np.dtype(dtypes.get(about["dtype"], np.float64)).itemsize + 1)
+        yield sum(kept.values())
+        kept = {number: size for number, size in kept.items() if last[number] > index}
+
+
+def _touched(one: dict[str, Any]) -> list[str]:
+    return [*tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values())), *(number for number in one["outputs"] if number is not None)]
+
+
+def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
+    """The last operator that reads or makes each tensor."""
+    return {number: index for index, one in enumerate(operators) for number in _touched(one)}
+
+
 def _is_list_of_int(value: Any) -> bool:
     return isinstance(value, list) and all(type(one) is int for one in value)
 
@@ -76,7 +192,7 @@ def _is_shape(value: Any) -> bool:
     return _is_list_of_int(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
 
 
-def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
+def _is_sampled(one: dict[str, Any], stored: StoredTensor | None) -> bool:
     """Whether the rows that a tensor stores are rows of it, and those of the file."""
     sampled, shape = one.get("sampled"), one["shape"]
     if sampled is None:
@@ -92,7 +208,7 @@ def _is_sampled(one: dict[str, Any], stored: np.ndarray | None) -> bool:
     return list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)]
 
 
-def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+def _checked(graph: dict[str, Any], data: dict[str, StoredTensor]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
     """The parts of graph.json, with fields of the types that are read below."""
     def need(is_right: bool, field: str, seen: Any, legal: str) -> None:
         if not is_right:
@@ -109,12 +225,18 @@ def _checked(graph: dict[str, Any], data: dict[str, np.ndarray]) -> tuple[dict[s
         field = f"tensor {shown(number)}"
         need(isinstance(one, dict) and isinstance(one.get("dtype"), str) and isinstance(one.get("role"), str) and _is_shape(one.get("shape")), field, one,
              "dtype, role and a shape of whole numbers")
+        need(one["role"] in roles, f"{field}: role", one["role"], ", ".join(roles))
         need(one["role"] != "weight" or isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str), field, one, "a weight's name and sha256")
         stored = data.get(number)
         if stored is not None and one["dtype"] in dtypes:
             need(stored.dtype == np.dtype(dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
         need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
         need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
+    hashes: dict[str, str] = {}
+    for number, one in tensors.items():
+        if one["role"] == "weight":
+            need(hashes.setdefault(one["name"], one["sha256"]) == one["sha256"], f"weight {shown(one['name'])}", one["sha256"],
+                 "one SHA-256 for all tensors of this name")
     made: set[str] = set()
     for index, one in enumerate(operators):
         field = f"operator {index}"
@@ -154,13 +276,15 @@ class Capture:
         if not isinstance(graph, dict) or graph.get("format") != FORMAT:
             raise refuse("format", shown(graph.get("format") if isinstance(graph, dict) else graph), FORMAT)
         self.data = read_safetensors(path / "tensors.safetensors")[1]
-        self.machine, self.tensors, self.operators = _checked(graph, self.data)
-        self.weights: dict[str, np.ndarray] = {}
+        self.machine, self.tensors, self.operators = _checked(graph, self.data.about)
+        self.weights: dict[str, Mapping[str, np.ndarray]] = {}
+        """By name the file that has the weight."""
         for file in weights:
-            self.weights |= read_safetensors(file)[1]
+            tensors = read_safetensors(file)[1]
+            self.weights |= dict.fromkeys(tensors, tensors)
         self.loaded: dict[str, np.ndarray] = {}
-        self.own_weights: set[str] = set()
-        """Weights that no file of the caller has: the capture stores them, or tells how they are made."""
+        self.own_weights: dict[str, str] = {}
+        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or tells how they are made."""
 
     def about(self, number: str | None) -> Tensor | None:
         if number is None:
@@ -179,15 +303,15 @@ class Capture:
         name, source = one["name"], one.get("source")
         is_given = name in self.weights
         if is_given:
-            made = np.asarray(self.weights[name])
+            made = self.weights[name][name]
         elif number in self.data:
-            self.own_weights.add(name)
-            made = np.array(self.data[number])
+            self.own_weights[number] = name
+            made = self.data[number]
         elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
             made = generated("bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32", about.shape, source["seed"],
                              source["stream"])
             made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
-            self.own_weights.add(name)
+            self.own_weights[number] = name
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
         if made.shape != about.shape or made.dtype != about.dtype:
@@ -204,7 +328,7 @@ class Capture:
         if about is None:
             return None
         if sampled is None:
-            return Value(np.array(stored).reshape(about.shape))
+            return Value(stored.reshape(about.shape))
         order, rows = sampled["order"], sampled["rows"][:most]
         shape = [about.shape[one] for one in order]
         count = math.prod(shape[:sampled["leading"]])

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._errors import refuse
+from ._errors import refuse, shown
 
 MOST_DEPTH = 64
 
 
-def parse_json(text: str, field: str) -> Any:
-    """The value of a text. Raises Error, which names `field`, if it is not JSON or nests deeper than MOST_DEPTH."""
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two fields of one name Python would keep the last one, and other readers the first one."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {shown(next(name for name in names if names.count(name) > 1))} appears twice in one object")
+    return made
+
+
+def parse_json(text: str | bytes, field: str) -> Any:
+    """The value of a text. Raises Error, which names `field`, if it is not JSON, has two fields of one name in an object, or nests deeper
+    than MOST_DEPTH."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError:
         raise refuse(field, "nested too deeply", f"JSON of at most {MOST_DEPTH} levels") from None
     except ValueError as error:

@@ -16,7 +16,22 @@ import numpy as np
 from . import _replay_rules as rules
 from . import operators
 from ._arguments import path_of, public, unchecked
-from ._captured import CannotSay, Capture, OtherWeight, Reason, Tensor, Value, tensors_in
+from ._captured import (
+    CannotSay,
+    Capture,
+    Differs,
+    OtherWeight,
+    Reason,
+    Tensor,
+    Trust,
+    TrustedTensor,
+    Value,
+    broken,
+    bytes_of_operators,
+    last_reads,
+    tensors_in,
+    trust_of_reads,
+)
 from ._errors import Error, count_of, flag_of, printable, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
 
@@ -38,7 +53,7 @@ class Verdict:
     """What explains a difference, or why nothing can be said."""
     kernels: tuple[str, ...] = ()
     code: Reason | None = None
-    """Of "cannot say": "no rule", or "not recomputed" for any other reason."""
+    """Of "cannot say": "no rule"; "no main output" if the capture leaves out the first output; "not recomputed" for any other reason."""
 
     def __str__(self) -> str:
         text = {"same": f"same bits ({self.outputs} outputs)", "differs": f"{self.differ} of {self.outputs} outputs differ", "cannot say": "cannot say",
@@ -56,11 +71,15 @@ class Replay(NamedTuple):
     end_to_end: bool
     trusted: dict[str, int]
     """What was taken from the capture without a check, and how many tensors."""
+    trusted_tensors: tuple[TrustedTensor, ...] = ()
+    """Each of these tensors, with the reason, and what the first operator reads from outside."""
 
     @property
     def same(self) -> bool:
-        """Whether no output differs and something was compared."""
-        return not any(one.status == "differs" for one in self.verdicts) and any(one.outputs for one in self.verdicts)
+        """Whether no output differs, something was compared, and the operators belong together: the capture leaves out no main output that
+        could be compared, and no operator reads a tensor that is neither an input nor the result of an operator before it."""
+        return not any(one.status == "differs" or one.code == Reason.no_main_output for one in self.verdicts) \
+            and any(one.outputs for one in self.verdicts) and not any(one.reason in broken for one in self.trusted_tensors)
 
     @property
     def first(self) -> Verdict | None:
@@ -77,7 +96,8 @@ class Replay(NamedTuple):
                 "differ": sum(one.differ for one in done)}  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted, "seconds": round(self.seconds, 3),
+        return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted,
+                "trusted_tensors": [one._asdict() for one in self.trusted_tensors], "seconds": round(self.seconds, 3),
                 "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}  # fmt: skip
 
     def __str__(self) -> str:
@@ -93,7 +113,7 @@ class Replay(NamedTuple):
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
         if any(one.code == Reason.no_rule for one in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
-        lines += [f"taken from the capture without a check: {count} {what}" for what, count in self.trusted.items() if count]
+        lines += [f"taken from the capture without a check: {count} {what}{self._names(what)}" for what, count in self.trusted.items() if count]
         if not c["outputs"]:
             lines.append("no output was compared")
         if self.machine.get("compiled"):
@@ -102,6 +122,11 @@ class Replay(NamedTuple):
         lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, {share:.2f} % of the floating-point operations, "
                      f"{c['outputs']} outputs compared, {c['differ']} differ ({self.seconds:.1f} s)")
         return printable("\n".join(lines))
+
+
+    def _names(self, reason: str) -> str:
+        names = [shown(one.tensor) for one in self.trusted_tensors if one.reason.value == reason]
+        return f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})" if names else ""
 
 
 def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
@@ -162,10 +187,15 @@ class _Run:
         self.capture, self.rows, self.threads, self.end_to_end, self.explain = capture, rows, threads, end_to_end, explain
         self.values: dict[str, Value] = {}
         self.reasons: dict[str, str] = {}
-        self.changed: set[str] = set()
-        self.as_recorded: set[str] = set()
+        self.recomputed: set[str] = set()
+        self.as_recorded: dict[str, int] = {}
+        """Results that were not recomputed, with the operator that reads them."""
+        self.index = 0
+        self.reads = trust_of_reads(capture.tensors, capture.operators)
 
     def value(self, number: str) -> Value:
+        if self.capture.tensors[number]["role"] == "value" and number not in self.recomputed and number in self.capture.data:
+            self.as_recorded.setdefault(number, self.index)
         if number in self.values:
             return self.values[number]
         if self.capture.tensors[number]["role"] == "weight":
@@ -173,18 +203,23 @@ class _Run:
         found = self.capture.recorded(number, self.rows)
         if found is None:
             raise CannotSay(self.reasons.get(number, "an input is not stored, and the operator that made it was not recomputed"))
-        role = self.capture.tensors[number]["role"]
-        if role == "changed":
-            self.changed.add(number)
-        elif role == "value" and self.end_to_end:
-            self.as_recorded.add(number)
         self.values[number] = found
         return found
 
-    def trusted(self) -> dict[str, int]:
-        return {"weights that no given file has": len(self.capture.own_weights),
-                "tensors whose memory an operator wrote through another tensor": len(self.changed),
-                "results that were not recomputed, end to end": len(self.as_recorded)}  # fmt: skip
+    def trusted(self) -> tuple[TrustedTensor, ...]:
+        weights = {number: index for index, one in reversed(list(enumerate(self.capture.operators)))
+                   for number in tensors_in([one["args"], *one["kwargs"].values()]) if number in self.capture.own_weights}
+        return tuple(sorted([*self.reads.values(),
+                             *(TrustedTensor(self.capture.own_weights[number], Trust.own_weight, index) for number, index in weights.items()),
+                             *(TrustedTensor(number, Trust.not_recomputed, index) for number, index in self.as_recorded.items())],
+                            key=lambda one: one.operator))
+
+    def require_memory(self, limit: int) -> None:
+        """Throws Error if the tensors that are kept at a time need more than `limit` bytes."""
+        for index, size in enumerate(bytes_of_operators(self.capture.tensors, self.capture.operators)):
+            if size > limit:
+                raise refuse(f"{self.capture.path / 'graph.json'}: operator {index}, {shown(self.capture.operators[index]['op'])}",
+                             f"tensors of {size} bytes", f"at most {limit} bytes at a time", "memory_limit=... allows more")
 
     def compute(self, one: dict[str, Any]) -> list[Value | None]:
         op, outputs = _operator(one["op"]), [self.capture.about(number) for number in one["outputs"]]
@@ -195,6 +230,7 @@ class _Run:
         options = {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory}
         if op in rules.views:
             given, rest = args[0], args[1:]
+            rules.require_views(op, given.array, rest, options, outputs)
             arrays = rules.views[op](given.array, *rest, **options)
             masks = None if given.known is None else rules.views[op](given.known, *rest, **options)
             if isinstance(arrays, list):
@@ -218,7 +254,7 @@ class _Run:
         return True
 
     def verdict(self, index: int, one: dict[str, Any]) -> Verdict:
-        capture, op = self.capture, one["op"]
+        capture, op, self.index = self.capture, one["op"], index
         outputs = [capture.about(number) for number in one["outputs"]]
         try:
             flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
@@ -226,20 +262,24 @@ class _Run:
             flops = 0
         kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
         made: list[Value | None] | None = None
+        if (not outputs or outputs[0] is None) and rules.is_known(_operator(op)):
+            return Verdict(index, op, "cannot say", 0, 0, flops, why="the capture leaves out its main output", kernels=kernels,
+                           code=Reason.no_main_output)
         try:
             made = self.compute(one)
-        except OtherWeight as error:
+        except Differs as error:
             return Verdict(index, op, "differs", 1, 1, flops, why=str(error), kernels=kernels)
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
             code = error.reason if isinstance(error, CannotSay) else Reason.not_recomputed
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # The rules take what a stranger's file says as the arguments of Python functions and of NumPy.
             reason, code = f"its arguments are not those that the rule expects: {shown(str(error))}", Reason.not_recomputed
         if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
             return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels, code=code)
         compared, differ, where, why = 0, 0, "", ""
-        stored = False
+        stored, main = False, 0
         for number, about, value in zip(one["outputs"], outputs, made):
             if number is None or value is None or about is None:
                 continue
@@ -253,18 +293,25 @@ class _Run:
                     self.values[number] = recorded
                 count, places = _compared(value, recorded)
                 compared, differ = compared + count, differ + len(places)
+                main += count if number == one["outputs"][0] else 0
+                if count or not value.array.size:
+                    self.recomputed.add(number)
                 if len(places) and not where:
                     where = _where(places, about.shape, count)
                     if self.explain and not self.end_to_end:
                         why = self.cause(one, value, recorded, places)
             if self.end_to_end or recorded is None:
                 self.values[number] = value
+                self.recomputed.add(number)
         if differ:
             return Verdict(index, op, "differs", compared, differ, flops, where, why, kernels)
         if not stored:
             return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels) if op in rules.views else \
                 Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels, code=Reason.not_recomputed)
-        if not compared and any(one is not None and one.array.size for one in made):
+        if not main and (made[0] is None or made[0].array.size):
+            if compared:
+                return Verdict(index, op, "cannot say", 0, 0, flops, why="only outputs beside its main output could be compared", kernels=kernels,
+                               code=Reason.not_recomputed)
             return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels, code=Reason.not_recomputed)
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
 
@@ -275,7 +322,7 @@ class _Run:
                 return self.cause_of_product(one, made, recorded, places)
             if "dot_product" in one["op"]:
                 return self.cause_of_attention(one, recorded)
-        except (CannotSay, OtherWeight, Error, LookupError, TypeError, ValueError):
+        except (CannotSay, Differs, Error):
             pass
         return ""
 
@@ -299,7 +346,7 @@ class _Run:
         for text, scale in (("a scale for all", np.abs(b.array.astype(np.float32)).max() / 448), ("a scale for each column", np.abs(weights).max(0) / 448)):
             scale = np.float32(scale) if np.ndim(scale) == 0 else np.where(scale == 0, 1, scale).astype(np.float32)
             rounded = ((weights / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale).astype(b.array.dtype)
-            name = " + ".join(kernel["name"] for kernel in one["kernels"])
+            name = " + ".join(kernel["name"] for kernel in one.get("kernels", ()))
             if (gemm(left, rounded, bias=more, kernel=name, split_k=one.get("slices", 0)).view(_words(d)) == d.view(_words(d))).all():
                 return f"the recorded bits are those of weights that were rounded to e4m3, with {text}"
         for target in ("sm_80", "sm_89", "sm_100a"):
@@ -337,7 +384,7 @@ def _files(weights: Any) -> list[Path]:
 
 @public(capture=path_of, weights=unchecked, rows=unchecked, progress=unchecked)
 def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, end_to_end: bool = False, explain: bool = True,
-           threads: int = 0, progress: Callable[[int, int], object] | None = None) -> Replay:
+           threads: int = 0, memory_limit: int = 16 << 30, progress: Callable[[int, int], object] | None = None) -> Replay:
     """Recomputes what tools/capture.py captured on a GPU, operator by operator, and compares every stored bit.
 
     capture      the folder
@@ -346,19 +393,28 @@ def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, e
     end_to_end   True: from the inputs alone. Each operator takes what the one before was computed to give, not what was recorded
     explain      search for what else gives the recorded bits of a product or attention that differs
     threads      0: all cores. No bit depends on it
+    memory_limit Error if the capture's tensors need more bytes at a time
     progress     called with the number of operators done and of all
 
-    Returns a Replay: `.same`, `.first` (the first operator that differs), `.verdicts`, `.coverage()`; str() prints a summary.
+    Returns a Replay: `.same`, `.trusted_tensors` (what was not recomputed, and why), `.first` (the first operator that differs), `.verdicts`, `.coverage()`; str() prints a summary.
     """
     threads, begun = threads_of(threads), time.monotonic()
     run = _Run(Capture(Path(capture), _files(weights)), None if rows is None else count_of(rows, "rows", 1), threads, flag_of(end_to_end, "end_to_end"),
                flag_of(explain, "explain"))
+    run.require_memory(count_of(memory_limit, "memory_limit", 1, 2**63 - 1))
+    last: dict[int, list[str]] = {}
+    for number, index in last_reads(run.capture.operators).items():
+        last.setdefault(index, []).append(number)
     verdicts = []
     for index, one in enumerate(run.capture.operators):
         verdicts.append(run.verdict(index, one))
+        for number in last.get(index, []):
+            run.values.pop(number, None)
         if progress is not None:
             progress(index + 1, len(run.capture.operators))
-    return Replay(verdicts, run.capture.machine, time.monotonic() - begun, run.end_to_end, run.trusted())
+    trusted = run.trusted()
+    counts = {reason.value: sum(one.reason == reason for one in trusted) for reason in Trust if reason != Trust.input}
+    return Replay(verdicts, run.capture.machine, time.monotonic() - begun, run.end_to_end, counts, trusted)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import math as functions
 from . import operators
-from ._captured import CannotSay, Tensor, Value
+from ._captured import CannotSay, Differs, Tensor, Value
 from ._errors import Error, shown
 from ._gemm import gemm
 from ._philox import uniform_of_torch
@@ -40,6 +40,10 @@ views: dict[str, _Rule] = {}
 pointwise: dict[str, _Rule] = {}
 of_rows: dict[str, _Rule] = {}
 others: dict[str, _Rule] = {}
+
+
+def is_known(op: str) -> bool:
+    return any(op in table for table in (views, pointwise, of_rows, others))
 
 
 def _rule(table: dict[str, _Rule], *names: str) -> Callable[[_Rule], _Rule]:
@@ -98,6 +102,23 @@ _moves: dict[str, Callable[..., Any]] = {
 views |= {f"aten.{name}": move for name, move in _moves.items()}
 
 
+def require_views(op: str, x: np.ndarray, rest: list[Any], options: dict[str, Any], outputs: list[Tensor | None]) -> None:
+    """Before they are made: parts that the capture does not list, and copies that are larger than the output, would only take memory."""
+    if op == "aten.repeat.default":
+        to = outputs[0]
+        if to is not None and x.size * math.prod(rest[0]) != math.prod(to.shape):
+            raise Differs(f"the output is {list(to.shape)}, but the tensor is {list(x.shape)}, repeated {rest[0]}")
+        return
+    if op not in ("aten.unbind.int", "aten.split.Tensor", "aten.split_with_sizes.default"):
+        return
+    sizes = None if op == "aten.unbind.int" else rest[0]
+    dims = rest[:1] if sizes is None else rest[1:2]
+    extent = x.shape[dims[0] if dims else options.get("dim", 0)]
+    parts = extent if sizes is None else -(-extent // sizes) if isinstance(sizes, int) else len(sizes)
+    if parts != len(outputs):
+        raise Differs(f"it makes {parts} tensors, but the capture lists {len(outputs)}")
+
+
 def _joined(join: Callable[..., np.ndarray], parts: list[Value], dim: int) -> Value:
     known = None if all(one.known is None for one in parts) else join([one.mask() for one in parts], dim)
     return Value(join([one.array for one in parts], dim), known)
@@ -124,12 +145,20 @@ def _embedding(call: Call, weight: Value, rows: Value, padding: int = -1, scale:
 @_rule(others, "aten.index.Tensor")
 def _indexed(call: Call, x: Value, at: list[Value | None]) -> Value:
     where = tuple(slice(None) if one is None else one.whole("an index") for one in at)
+    indices = [one for one in where if isinstance(one, np.ndarray)]
+    to = call.outputs[0]
+    if to is not None and not any(one.dtype == bool for one in indices):
+        sizes = [size for size, one in zip(x.array.shape, where) if isinstance(one, slice)] + list(x.array.shape[len(where):])
+        elements = math.prod(np.broadcast_shapes(*(one.shape for one in indices))) * math.prod(sizes)
+        if elements != math.prod(to.shape):
+            raise Differs(f"the output is {list(to.shape)}, but the indices give {elements} elements")
     return Value(x.array[where], None if x.known is None else x.known[where])
 
 
 @_rule(others, "aten.index_select.default")
 def _index_select(call: Call, x: Value, dim: int, at: Value) -> Value:
     where = at.whole("the index")
+    _require_output(call.outputs[0], [where.size if axis == dim % x.array.ndim else size for axis, size in enumerate(x.array.shape)], "the index gives")
     return Value(x.array.take(where, dim), None if x.known is None else x.known.take(where, dim))
 
 
@@ -176,8 +205,7 @@ def _index_add(call: Call, x: Value, dim: int, at: Value, values: Value, alpha: 
 @_rule(others, "aten.copy_.default", "aten._to_copy.default", "aten.to.dtype")
 def _copied(call: Call, x: Value, source: Value | None = None, *more: Any, **options: Any) -> Value:
     given = x if source is None or not isinstance(source, Value) else source
-    to = call.outputs[0]
-    assert to is not None
+    to = _require_output(call.outputs[0], x.array.shape, "the tensor is")
     return Value(np.broadcast_to(_rounded(given.array, to.dtype), to.shape), None if given.known is None else np.broadcast_to(given.known, to.shape))
 
 
@@ -212,8 +240,10 @@ def _value(given: Any) -> Value:
 
 
 def _require_shape(values: list[Value], to: Tensor) -> None:
+    if not values:
+        raise TypeError("no tensor among its arguments")
     if np.broadcast_shapes(*(one.array.shape for one in values)) != to.shape:
-        raise CannotSay(f"the output is {list(to.shape)}, but its inputs are {', '.join(str(list(one.array.shape)) for one in values)}")
+        raise Differs(f"the output is {list(to.shape)}, but its inputs are {', '.join(str(list(one.array.shape)) for one in values)}")
 
 
 def _arithmetic(call: Call, name: str, *given: Any) -> Value:
@@ -360,12 +390,27 @@ _selections: dict[str, Callable[..., Any]] = {
 pointwise |= {f"aten.{name}": _selecting(function) for name, function in _selections.items()}
 
 
+def _require_output(to: Tensor | None, shape: Iterable[int], what: str = "its arguments give") -> Tensor:
+    """Before memory is allocated for it."""
+    wanted = tuple(shape)
+    assert to is not None
+    if wanted != to.shape:
+        raise Differs(f"the output is {list(to.shape)}, but {what} {list(wanted)}")
+    return to
+
+
+def _filled(to: Tensor | None, shape: Iterable[int], value: Any) -> Value:
+    to = _require_output(to, shape)
+    return Value(np.full(to.shape, value, to.dtype))
+
+
 for _name, _number in (("zeros", 0), ("ones", 1)):
-    for _form in (f"{_name}.default", f"{_name}_like.default", f"new_{_name}.default"):
-        others[f"aten.{_form}"] = lambda call, *given, _number=_number, **options: Value(np.full(call.outputs[0].shape, _number, call.outputs[0].dtype))
-others["aten.full.default"] = lambda call, size, value, **options: Value(np.full(call.outputs[0].shape, value, call.outputs[0].dtype))
-others["aten.full_like.default"] = lambda call, x, value, **options: Value(np.full(call.outputs[0].shape, value, call.outputs[0].dtype))
-others["aten.scalar_tensor.default"] = lambda call, value, **options: Value(np.asarray(value, call.outputs[0].dtype))
+    others[f"aten.{_name}.default"] = lambda call, size, _number=_number, **options: _filled(call.outputs[0], size, _number)
+    others[f"aten.{_name}_like.default"] = lambda call, x, _number=_number, **options: _filled(call.outputs[0], x.array.shape, _number)
+    others[f"aten.new_{_name}.default"] = lambda call, x, size, _number=_number, **options: _filled(call.outputs[0], size, _number)
+others["aten.full.default"] = lambda call, size, value, **options: _filled(call.outputs[0], size, value)
+others["aten.full_like.default"] = lambda call, x, value, **options: _filled(call.outputs[0], x.array.shape, value)
+others["aten.scalar_tensor.default"] = lambda call, value, **options: _filled(call.outputs[0], (), value)
 
 
 @_rule(others, "aten.arange.default", "aten.arange.start", "aten.arange.start_step")
@@ -374,6 +419,8 @@ def _arange(call: Call, *given: Any, **options: Any) -> Value:
     assert to is not None
     if to.dtype.kind not in "iu" and not all(float(one).is_integer() for one in given):
         raise CannotSay("arange with steps that are no whole numbers")
+    start, end, step = {1: (0, given[0], 1), 2: (*given, 1), 3: given}[len(given)]
+    _require_output(to, [max(0, math.ceil((end - start) / step))])
     return Value(np.arange(*given).astype(to.dtype))
 
 
@@ -401,6 +448,8 @@ def _by_rows(call: Call, x: Value, compute: Callable[[np.ndarray, list[int], int
 
 def _shaped(value: Value, to: Tensor | None) -> Value:
     assert to is not None
+    if value.array.size != math.prod(to.shape):
+        raise Differs(f"the output is {list(to.shape)}, but the operator makes {value.array.size} elements")
     return Value(value.array.reshape(to.shape), None if value.known is None else value.known.reshape(to.shape))
 
 
@@ -429,9 +478,9 @@ def _reduction(name: str) -> _Rule:
         assert to is not None
         if x.array.dtype.kind in "iub":
             axes = None if not dims else tuple(dims) if isinstance(dims, list) else dims
-            return Value(np.sum(x.whole("its input"), axes, dtype=to.dtype).reshape(to.shape))
+            return _shaped(Value(np.asarray(np.sum(x.whole("its input"), axes, dtype=to.dtype))), to)
         if dims is None or dims == []:
-            return Value(np.asarray(getattr(operators, name)(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)).reshape(to.shape))
+            return _shaped(Value(np.asarray(getattr(operators, name)(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type))), to)
         _last(x, dims)
         made = _by_rows(call, x, lambda rows, at, whole: [getattr(operators, name)(rows, -1, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)])
         return _shaped(made[0], to)
@@ -470,7 +519,7 @@ def _topk(call: Call, x: Value, count: int = -1, dim: int = -1, largest: bool = 
     _last(x, dim)
     if not largest or not is_sorted:
         raise CannotSay("topk of the smallest, or unsorted")
-    columns = call.outputs[0].shape[-1] if call.outputs[0] else count
+    columns = x.array.shape[-1] if count == -1 else count
 
     def compute(rows: np.ndarray, at: list[int], whole: int) -> list[np.ndarray]:
         wide = rows.astype(np.float64)
@@ -570,6 +619,7 @@ def _product(call: Call, a: Value, b: Value, **options: Any) -> Value:
     to = call.outputs[0]
     assert to is not None
     names, right = _product_names(call), b.whole("B")
+    _require_output(to, (*a.array.shape[:-1], b.array.shape[-1]), "the product is")
     if a.array.ndim == 3:
         left = a.whole("A")
         return Value(_gemm(call, names, left, right, options))

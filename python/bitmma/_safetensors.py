@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import struct
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -21,28 +22,80 @@ _stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
            "I32": "int32", "I64": "int64", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}  # fmt: skip
 
 
-def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The metadata, and the tensors of these types as views of the file."""
+class StoredTensor(NamedTuple):
+    """What the header tells about a tensor."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    begin: int
+    bytes: int
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The tensors of an open file, each of which is read when it is asked for. They are not mapped: if another process shortens a mapped
+    file, a signal ends this one."""
+
+    def __init__(self, path: str, file: int, about: dict[str, StoredTensor]):
+        self.path, self._file, self.about = path, file, about
+        self._opened = self._state()
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def _state(self) -> tuple[int, int]:
+        now = os.fstat(self._file)
+        return now.st_size, now.st_mtime_ns
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        one = self.about[name]
+        data, done = np.empty(one.bytes, np.uint8), 0
+        while done < one.bytes:
+            read = os.preadv(self._file, [memoryview(data)[done:]], one.begin + done)
+            if read == 0:
+                break
+            done += read
+        if done < one.bytes or self._state() != self._opened:
+            raise refuse(self.path, "a file that another process changes", "a file that stays as it is while it is read")
+        return data.view(one.dtype).reshape(one.shape)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.about
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.about)
+
+    def __len__(self) -> int:
+        return len(self.about)
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], Tensors]:
+    """The metadata, and the tensors of these types."""
+    path = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            size = struct.unpack("<Q", file.read(8))[0]
-            if size > 1 << 28:
-                raise refuse(str(path), f"a header of {size} bytes", "safetensors")
-            header = parse_json(file.read(size).decode(), str(path))
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from None
+    tensors = Tensors(path, file, {})
+    try:
+        whole = os.fstat(file).st_size
+        size = struct.unpack("<Q", os.pread(file, 8, 0))[0]
+        if size > min(1 << 28, whole - 8):
+            raise refuse(path, f"a header of {size} bytes", "safetensors")
+        header = parse_json(os.pread(file, size, 8), path)
         about = header.pop("__metadata__", {})
-        data = np.memmap(path, np.uint8, "r", 8 + size) if os.path.getsize(path) > 8 + size else np.zeros(0, np.uint8)
-        found = {}
         for name, one in header.items():
             begin, end = one["data_offsets"]
             if one["dtype"] in _stored:
-                dtype = np.dtype(dtypes[_stored[one["dtype"]]])
-                if not 0 <= begin <= end <= len(data) or (end - begin) != math.prod(one["shape"]) * dtype.itemsize:
-                    raise refuse(str(path), f"tensor {shown(name)} with places {begin} to {end}", "places inside of the file, of its shape")
-                found[name] = data[begin:end].view(dtype).reshape(one["shape"])
-        return about, found
+                dtype, shape = np.dtype(dtypes[_stored[one["dtype"]]]), tuple(one["shape"])
+                if not all(type(number) is int for number in (begin, end, *shape)) or min((0, *shape)) < 0:
+                    raise refuse(path, f"tensor {shown(name)} with places or extents that are no whole numbers", "whole numbers")
+                if not 0 <= begin <= end <= whole - 8 - size or end - begin != math.prod(shape) * dtype.itemsize:
+                    raise refuse(path, f"tensor {shown(name)} with places {begin} to {end}", "places inside of the file, of its shape")
+                tensors.about[name] = StoredTensor(dtype, shape, 8 + size + begin, end - begin)
+        return about, tensors
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from None
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, Error):
             raise
-        raise refuse(str(path), "not readable", "a safetensors file", str(error)) from None
+        raise refuse(path, "not readable", "a safetensors file", str(error)) from None

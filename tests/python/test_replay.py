@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Captures of an H100 follow from their inputs; those of a dishonest server do not."""
+import hashlib
 import json
+import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -362,6 +365,262 @@ def test_no_text_of_a_capture_reaches_a_terminal_as_a_command(tmp_path, capsys):
     main([str(tmp_path / hostile)])
     printed = "".join(capsys.readouterr())
     assert "\\x1b[2J" in printed and not set(printed) & set("\x1b\x9b\x07\r")
+
+
+# Captures whose operators do not belong together: each is refused, is not the same, or lists the tensor that nothing checks.
+
+
+def small_capture():
+    """x -> silu -> y -> square -> z; attention of q; a view of z; a tensor w that is added to."""
+    draw = np.random.default_rng(0).standard_normal
+    x, q = draw((4, 64)).astype(np.float32), draw((1, 1, 16, 32)).astype(np.float16)
+    y = bitmma.operators.elementwise("silu", x)
+    z = bitmma.operators.elementwise("square", y)
+    out, lse = bitmma.operators.attention(q, q, q, return_lse=True)
+    arrays = {"x": x, "y": y, "z": z, "q": q, "out": out, "lse": lse, "v": z.reshape(-1), "s": (x + y), "r": bitmma.operators.elementwise("relu", x + y)}
+    tensors = {name: {"dtype": one.dtype.name, "shape": list(one.shape), "strides": [], "role": "input" if name in "xq" else "value"}
+               for name, one in arrays.items()}
+    def of(op, args, outputs, **more):
+        return {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {}, "outputs": outputs, **more}
+    operators = [of("silu.default", ["x"], ["y"]), of("pow.Tensor_Scalar", ["y", 2], ["z"]),
+                 of("_scaled_dot_product_flash_attention.default", ["q"] * 3, ["out", "lse", None, None, None]),
+                 of("view.default", ["z", [256]], ["v"]), of("add.Tensor", ["x", "y"], ["s"]), of("relu.default", ["s"], ["r"])]  # fmt: skip
+    return {"format": "bitmma-capture/1", "machine": {"gpu": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "multiprocessors": 132}, "seed": 0,
+            "tensors": tensors, "operators": operators}, arrays  # fmt: skip
+
+
+def saved(path, graph, arrays):
+    names = {"float32": "F32", "float16": "F16", "int64": "I64"}
+    header, data = {}, b""
+    for name, one in arrays.items():
+        header[name] = {"dtype": names[one.dtype.name], "shape": list(one.shape), "data_offsets": [len(data), len(data) + one.nbytes]}
+        data += one.tobytes()
+    text = json.dumps(header).encode()
+    path.mkdir()
+    (path / "tensors.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    (path / "graph.json").write_text(graph if isinstance(graph, str) else json.dumps(graph))
+    return path
+
+
+def tensor(graph, arrays, number, role, array, /, **more):
+    graph["tensors"][number] = {"dtype": array.dtype.name, "shape": list(array.shape), "strides": [], "role": role, **more}
+    arrays[number] = array
+
+
+def cut(graph, arrays, role, /, **more):
+    """square reads another tensor than what silu made; what follows is consistent with it."""
+    other = arrays["y"] * np.float32(1.5)
+    tensor(graph, arrays, "other", role, other, **more)
+    graph["operators"][1]["args"][0] = {"tensor": "other"}
+    arrays["z"] = bitmma.operators.elementwise("square", other)
+    arrays["v"] = arrays["z"].reshape(-1)
+
+
+def operator_of(graph, index, **fields):
+    graph["operators"][index].update(fields)
+
+
+def fewer_rows(graph, arrays, name, rows):
+    graph["tensors"][name]["shape"][0] = rows
+    arrays[name] = arrays[name][:rows]
+
+
+def inserted(graph, arrays, at, op, args, outputs, **made):
+    for name, array in made.items():
+        tensor(graph, arrays, name, "value", array)
+    graph["operators"].insert(at, {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
+                                   "outputs": outputs})  # fmt: skip
+
+
+def overwritten(graph, arrays):
+    """relu reads the tensor s as it was before add_ wrote over it."""
+    inserted(graph, arrays, 5, "add_.Tensor", ["s", "x"], ["s2"], s2=arrays["s"] + arrays["x"])
+
+
+def overwritten_view(graph, arrays):
+    """The view v of z is written, and z is read as it was."""
+    inserted(graph, arrays, 4, "mul_.Tensor", ["v", "v"], ["v2"], v2=arrays["v"] * arrays["v"])
+    inserted(graph, arrays, 5, "relu.default", ["z"], ["late"], late=bitmma.operators.elementwise("relu", arrays["z"]))
+
+
+def changed_by_another(graph, arrays):
+    """Some operator wrote in place, but no memory of the shape of the tensor that is said to have changed."""
+    inserted(graph, arrays, 1, "mul_.Tensor", ["q", "q"], ["q2"], q2=bitmma.operators.elementwise("mul", arrays["q"], arrays["q"]))
+    graph["operators"][3]["args"] = [{"tensor": "q2"}] * 3
+    q = arrays["q2"]
+    arrays["out"], arrays["lse"] = bitmma.operators.attention(q, q, q, return_lse=True)
+    cut_at = graph["operators"].pop(2)
+    other = arrays["y"] * np.float32(1.5)
+    tensor(graph, arrays, "other", "changed", other)
+    graph["operators"].insert(2, dict(cut_at, args=[{"tensor": "other"}, 2]))
+    arrays["z"] = bitmma.operators.elementwise("square", other)
+    arrays["v"] = arrays["z"].reshape(-1)
+
+
+def second_output(graph, arrays):
+    """silu claims a second output, which square reads."""
+    cut(graph, arrays, "value")
+    graph["operators"][0]["outputs"] = ["y", "other"]
+
+
+def not_stored(graph, arrays):
+    del arrays["out"]
+
+
+def unknown_operator(graph, arrays):
+    """What square reads comes from an operator without a rule."""
+    cut(graph, arrays, "value")
+    inserted(graph, arrays, 1, "vendor.default", ["y"], ["other"])
+
+
+def filled(graph, arrays):
+    """`ones` of another shape than its argument."""
+    inserted(graph, arrays, 4, "ones.default", [[8, 64]], ["ones"], ones=np.ones((4, 64), np.float32))
+
+
+def top(graph, arrays):
+    values = -np.sort(-arrays["x"], -1)[:, :2]
+    places = np.argsort(-arrays["x"], -1)[:, :2]
+    inserted(graph, arrays, 4, "topk.default", ["x", 4], ["values", "places"], values=values.copy(), places=places)
+
+
+def duplicate(graph, arrays):
+    text = json.dumps(graph)
+    return text.replace('"tensors": {', '"tensors": {"x": {"dtype": "float32", "shape": [1], "role": "input"}, ', 1)
+
+
+WEIGHT = {"name": "layers.0.weight", "sha256": "0" * 64}
+REFUSED, NOT_SAME = "refused", "not the same"
+UNFOUNDED = {
+    "a role that does not exist": (lambda g, a: cut(g, a, "foo"), REFUSED),
+    "a role in capitals": (lambda g, a: cut(g, a, "Input"), REFUSED),
+    "no role": (lambda g, a: g["tensors"]["x"].pop("role"), REFUSED),
+    "a value that no operator made": (lambda g, a: cut(g, a, "value"), REFUSED),
+    "an input in the middle": (lambda g, a: cut(g, a, "input"), "inputs that appear after the first operator"),
+    "changed, and nothing was written": (lambda g, a: cut(g, a, "changed"), NOT_SAME),
+    "changed, and other memory was written": (changed_by_another, NOT_SAME),
+    "an intermediate as a weight": (lambda g, a: cut(g, a, "weight", **WEIGHT | {
+        "sha256": hashlib.sha256((a["y"] * np.float32(1.5)).tobytes()).hexdigest()}), "weights that no given file has"),
+    "a weight of another hash": (lambda g, a: cut(g, a, "weight", **WEIGHT), "not recomputed"),
+    "a weight of two hashes": (lambda g, a: (cut(g, a, "weight", **WEIGHT), tensor(g, a, "more", "weight", a["x"], name=WEIGHT["name"], sha256="1" * 64)), REFUSED),
+    "a view of an unknown tensor": (lambda g, a: (tensor(g, a, "other", "foo", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])), REFUSED),
+    "a view of a tensor said to be changed": (lambda g, a: (tensor(g, a, "other", "changed", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])), NOT_SAME),
+    "an output of two operators": (lambda g, a: operator_of(g, 5, outputs=["s"]), REFUSED),
+    "an output twice in one operator": (lambda g, a: operator_of(g, 2, outputs=["out", "out"]), REFUSED),
+    "an input that is an output": (lambda g, a: operator_of(g, 5, outputs=["x"]), REFUSED),
+    "a tensor read before it is made": (lambda g, a: operator_of(g, 0, args=[{"tensor": "r"}]), REFUSED),
+    "two tensors of one name": (duplicate, REFUSED),
+    "overwritten before it is read": (overwritten, NOT_SAME),
+    "overwritten through a view": (overwritten_view, NOT_SAME),
+    "only lse": (lambda g, a: operator_of(g, 2, outputs=[None, "lse"]), NOT_SAME),
+    "no outputs": (lambda g, a: operator_of(g, 5, outputs=[]), NOT_SAME),
+    "an output that is no name": (lambda g, a: operator_of(g, 5, outputs=[5]), NOT_SAME),
+    "an output of an unknown type": (lambda g, a: g["tensors"]["r"].update(dtype="complex64"), NOT_SAME),
+    "a main output that is not stored": (not_stored, "not recomputed"),
+    "fewer rows of an output": (lambda g, a: fewer_rows(g, a, "r", 2), NOT_SAME),
+    "no rows of an output": (lambda g, a: fewer_rows(g, a, "r", 0), NOT_SAME),
+    "fewer rows of a view": (lambda g, a: fewer_rows(g, a, "v", 64), NOT_SAME),
+    "fewer elements than asked": (filled, NOT_SAME),
+    "fewer of the largest than asked": (top, NOT_SAME),
+    "a view of another operator's output": (lambda g, a: operator_of(g, 3, args=[{"tensor": "y"}, [256]]), NOT_SAME),
+    "an output that the operator does not have": (second_output, "results that were not recomputed"),
+    "the result of an unknown operator": (unknown_operator, "results that were not recomputed"),
+}
+
+
+def test_a_small_capture_is_the_same(tmp_path):
+    for end_to_end in (False, True):
+        found = bitmma.replay(tmp_path / "c" if end_to_end else saved(tmp_path / "c", *small_capture()), end_to_end=end_to_end)
+        assert found.same and found.coverage()["recomputed"] == 6, str(found)
+        assert [(one.tensor, one.reason, one.operator) for one in found.trusted_tensors] == [
+            ("x", "input", 0), ("q", "inputs that appear after the first operator", 2)]
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+@pytest.mark.parametrize("what", UNFOUNDED)
+def test_operators_that_do_not_belong_together_are_not_verified(what, end_to_end, tmp_path):
+    change, expected = UNFOUNDED[what]
+    graph, arrays = small_capture()
+    text = change(graph, arrays)
+    path = saved(tmp_path / "c", text if isinstance(text, str) else graph, arrays)
+    if expected == REFUSED:
+        with pytest.raises(bitmma.Error):
+            bitmma.replay(path)
+        return
+    found = bitmma.replay(path, end_to_end=end_to_end)
+    if expected == NOT_SAME:
+        assert not found.same, str(found)
+    elif expected == "not recomputed":
+        assert [one.code for one in found.verdicts].count("not recomputed") == 1, str(found)
+    else:
+        assert any(one.reason == expected for one in found.trusted_tensors) and found.trusted[expected], str(found)
+        assert json.loads(json.dumps(found.to_dict()))["trusted_tensors"]
+
+
+def test_memory_that_a_write_through_a_view_explains_is_listed(tmp_path):
+    graph, arrays = small_capture()
+    inserted(graph, arrays, 4, "mul_.Tensor", ["v", "v"], ["v2"], v2=arrays["v"] * arrays["v"])
+    tensor(graph, arrays, "z2", "changed", arrays["v2"].reshape(4, 64))
+    inserted(graph, arrays, 5, "relu.default", ["z2"], ["late"], late=bitmma.operators.elementwise("relu", arrays["z2"]))
+    found = bitmma.replay(saved(tmp_path / "c", graph, arrays))
+    assert found.same and ("z2", "tensors whose memory an operator wrote through another tensor", 5) in found.trusted_tensors
+
+
+LARGE = {
+    "arange": ("arange.default", [1 << 34], {"o": [1 << 34]}),
+    "ones": ("ones.default", [[1 << 34]], {"o": [1 << 34]}),
+    "many ones": ("ones.default", [[1 << 30]], {f"o{i}": [1 << 30] for i in range(40)}),
+    "repeat": ("repeat.default", ["x", [1 << 26, 1]], {"o": [1 << 28, 64]}),
+    "arange of another size": ("arange.default", [1 << 34], {"o": [4]}),
+    "ones of another size": ("ones.default", [[1 << 34]], {"o": [4]}),
+    "repeat of another size": ("repeat.default", ["x", [1 << 28, 1]], {"o": [4]}),
+    "parts that are not listed": ("split.Tensor", ["x", 1], {"o": [1, 64]}),
+    "a product of another size": ("mm.default", ["u", "w"], {"o": [4]}),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_memory_is_bounded_before_it_is_allocated(what, tmp_path):
+    op, args, outputs = LARGE[what]
+    graph, arrays = small_capture()
+    del graph["operators"][1:]
+    if op == "mm.default":
+        tensor(graph, arrays, "u", "input", np.zeros((1 << 18, 1), np.float32))
+        tensor(graph, arrays, "w", "input", np.zeros((1, 1 << 18), np.float32))
+    for name, shape in outputs.items():
+        graph["tensors"][name] = {"dtype": "int64" if op.startswith("arange") else "float32", "shape": shape, "role": "value"}
+        graph["operators"].append({"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
+                                   "outputs": [name], "kernels": [{"name": "nvjet"}]})  # fmt: skip
+    if what == "many ones":  # they are needed at the end
+        graph["operators"].append({"op": "aten.stack.default", "args": [[{"tensor": name} for name in outputs]], "kwargs": {}, "outputs": []})
+    path = saved(tmp_path / "c", graph, arrays)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if "of another size" in what or "not listed" in what:
+        assert not bitmma.replay(path).same
+    else:
+        with pytest.raises(bitmma.Error) as error:
+            bitmma.replay(path)
+        assert str(path / "graph.json") in error.value.violations[0].field and "operator" in error.value.violations[0].field
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
+
+
+def test_the_limit_of_memory_is_an_argument():
+    with pytest.raises(bitmma.Error):
+        bitmma.replay(folder / "tiny_llama", memory_limit=1 << 20)
+    assert bitmma.replay(folder / "tiny_llama", memory_limit=1 << 26, rows=1).same
+
+
+@pytest.mark.parametrize("change", [lambda path: os.truncate(path, 60_000), lambda path: os.utime(path, (1, 1)), lambda path: path.write_bytes(b"x" * 100)])
+def test_a_file_that_changes_while_it_is_read_is_named(change, tmp_path):
+    shutil.copytree(folder / "tiny_llama", tmp_path / "c")
+    path = tmp_path / "c" / "tensors.safetensors"
+
+    def progress(done, count):
+        if done == 20:
+            change(path)
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.replay(tmp_path / "c", progress=progress)
+    assert error.value.violations[0].field == str(path)
 
 
 @pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])
