@@ -46,7 +46,7 @@ except ImportError as missing:
 from ._arguments import target_of
 from ._arrays import Codes, dtype_of, to_numpy
 from ._core import Instruction, Plan
-from ._errors import Error, Violation, refuse
+from ._errors import Error, Violation, refuse, shown
 from ._gemm import _operands, _resolved
 from ._gemm import gemm as _gemm
 from ._mma import _parsed
@@ -338,41 +338,85 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
 
 # ---- Units of work
 
+_counts = ("cases", "outputs", "mismatches", "cases_with_mismatches")
+
+
+def _checked_result(unit: object, result: object) -> dict[str, Any]:
+    """The result of a unit, with the fields that reports add up."""
+    if not isinstance(unit, str):
+        raise refuse("unit", shown(unit), "a string")
+    if not isinstance(result, dict):
+        raise refuse(unit, shown(result), "a dictionary, as in Report.units")
+    wrong = [_violation(f"{unit}: {name}", shown(result.get(name, "(missing)")), "a whole number, 0 or more")
+             for name in _counts if type(result.get(name)) is not int or result[name] < 0]
+    for name in ("first", "group"):
+        if not isinstance(result.get(name), (str, type(None))):
+            wrong.append(_violation(f"{unit}: {name}", shown(result[name]), "a string or None"))
+    if wrong:
+        raise Error(wrong)
+    return result
+
+
 class Journal(UserDict[str, dict[str, Any]]):
     """Results of finished units that outlive the process: a dictionary, and a file with one line of JSON per unit.
 
-    A campaign that gets the journal of a stopped one runs only the missing units. An incomplete last line is ignored.
-    Only one process at a time may write.
+    A campaign that gets the journal of a stopped one runs only the missing units. If the process ended while it wrote
+    the last line, that line is ignored, and the next result replaces it. Any other file that is not a journal raises
+    Error and is left as it is. Only one process at a time may write.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
         super().__init__()
         self.path = pathlib.Path(path)
+        self._torn_at: int | None = None
+        """Where an incomplete last line begins."""
         if not self.path.exists():
             return
-        whole = self.path.read_bytes()
+        try:
+            whole = self.path.read_bytes()
+        except OSError as error:
+            raise Error(f"{self.path}: {error.strerror}") from None
         lines = whole[:whole.rfind(b"\n") + 1]
-        for number, line in enumerate(lines.splitlines(), 1):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
+        for number, line in enumerate(lines.split(b"\n")[:-1], 1):
+            row = _json_of(line)
             if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], dict)):
                 raise refuse(f"{self.path}: line {number}", repr(line[:60]), "[unit, result] in JSON, as in a journal")
-            self.data[row[0]] = row[1]
+            try:
+                self.data[row[0]] = _checked_result(*row)
+            except Error as error:
+                raise _named(f"{self.path}: line {number}", error) from None
         torn = whole[len(lines):]
         if torn:
-            # What was being written when the process ended begins so; any other file is the user's.
-            if not torn.startswith(b'["'[:len(torn)]):
-                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or a new file")
-            os.truncate(self.path, len(lines))
+            # Only a line that this class began may be lost: it follows other units, and it is no whole JSON.
+            if not self.data or not torn.startswith(b'["'[:len(torn)]) or _json_of(torn) is not None:
+                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or a new file",
+                             "if it is a journal, end its last line, or remove the line")
+            self._torn_at = len(lines)
 
     def __setitem__(self, unit: str, result: dict[str, Any]) -> None:
+        _checked_result(unit, result)
+        try:
+            line = json.dumps([unit, result])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise refuse(unit, shown(result), "values that JSON supports", str(error)) from None
+        if json.dumps(_json_of(line.encode())) != line:
+            raise refuse(unit, shown(result), "values that JSON can read again: no deep nesting, keys that are strings")
         with open(self.path, "ab") as file:
-            file.write(json.dumps([unit, result]).encode() + b"\n")
+            if self._torn_at is not None:
+                file.truncate(self._torn_at)
+                self._torn_at = None
+            file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         super().__setitem__(unit, result)
+
+
+def _json_of(text: bytes) -> Any:
+    """None if it is no JSON, or nested too deep to read."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 class Report(NamedTuple):
@@ -465,12 +509,15 @@ def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any
             done: MutableMapping[str, dict[str, Any]] | None, progress: Progress | None,
             resources: Mapping[str, float] | None) -> Report:
     done = {} if done is None else done
+    for unit in units:
+        if unit.key in done:
+            _checked_result(unit.key, done[unit.key])
     missing = [unit for unit in units if unit.key not in done]
     finished = len(units) - len(missing)
     # Closed at once when anything goes wrong, so that no unit is left running.
     with contextlib.closing(_finished(missing, task, client, resources)) as pairs:
         for key, result in pairs:
-            done[key] = result
+            done[key] = _checked_result(key, result)
             finished += 1
             if progress is not None:
                 progress(finished, len(units), key, result)
@@ -480,7 +527,9 @@ def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any
     for unit in units:
         result = results[unit.key]
         one = Comparison(*(result[field] for field in Comparison._fields))
-        group = result["group"] if unit.group is None else unit.group
+        group = result.get("group") if unit.group is None else unit.group
+        if group is None:
+            raise refuse(f"{unit.key}: group", "(missing)", "a string")
         table[group] = _sum(table.get(group, _nothing), one)
         total = _sum(total, one._replace(first=None if one.first is None else f"{group}: {one.first}"))
     return Report(total, table, results)
@@ -578,7 +627,7 @@ def _campaign_unit(unit: str, check: Check, instruction: str, immediates: tuple[
     except Error as error:
         raise _named(unit, error) from None
     said = dict(found._asdict() if isinstance(found, Comparison) else found if isinstance(found, Mapping) else {})
-    if not isinstance(said.get("mismatches"), int):
+    if type(said.get("mismatches")) is not int or said["mismatches"] < 0:
         raise refuse(unit, f"check gave {found!r:.80}", "a Comparison, or a dictionary with \"mismatches\"")
     whole = {"cases": len(file), "outputs": 0, "cases_with_mismatches": int(said["mismatches"] > 0), "first": None,
              **said}

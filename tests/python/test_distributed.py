@@ -448,6 +448,61 @@ def test_a_restart_repeats_the_missing_units_exactly(client, whole_campaign, tmp
         bd.Journal(path)
 
 
+UNIT = dict(cases=1, outputs=2, mismatches=0, cases_with_mismatches=0, first=None)
+ROW = json.dumps(["unit", UNIT]) + "\n"
+
+
+@pytest.mark.parametrize("text", [
+    '["alpha", "beta"]', '["alpha", "beta"]\n', '["al', "[", '["', '{"a": 1}', "null", "[" * 100_000, "[" * 100_000 + "\n", "\n", ROW[:-1], ROW[:-9],
+    ROW + ROW[:-1], ROW + "beta", ROW + '["unit", 5]', ROW + "[" * 100_000 + "\n", '["unit", {}]\n', ROW + '["unit", {}]\n', ROW + "\n" + ROW,
+    ROW + json.dumps([5, UNIT]) + "\n",
+    *(json.dumps(["unit", UNIT | {name: value}]) + "\n" for name in ("cases", "outputs", "mismatches", "cases_with_mismatches")
+      for value in (-5, 1.5, True, None, "1", [1])),
+    *(json.dumps(["unit", UNIT | {name: 5}]) + "\n" for name in ("first", "group"))])  # fmt: skip
+def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(text, tmp_path):
+    path = tmp_path / "names.json"
+    path.write_text(text)
+    with pytest.raises(bitmma.Error):
+        bd.Journal(path)
+    assert path.read_text() == text
+
+
+def test_only_a_line_that_a_journal_began_is_replaced(tmp_path):
+    path = tmp_path / "night.jsonl"
+    torn = ROW + '["other", {"cases": 1, "outp'
+    path.write_text(torn)
+    journal = bd.Journal(path)
+    assert dict(journal) == {"unit": UNIT} and path.read_text() == torn  # reading changes nothing
+    journal["next"] = UNIT
+    assert path.read_text() == ROW + ROW.replace("unit", "next")
+    assert dict(bd.Journal(path)) == {"unit": UNIT, "next": UNIT}
+
+
+@pytest.mark.parametrize("unit, result", [
+    (5, UNIT), (None, UNIT), ("unit", None), ("unit", []), ("unit", {}), ("unit", UNIT | {"mismatches": -5}), ("unit", UNIT | {"mismatches": 1.5}),
+    ("unit", UNIT | {"more": object()}), ("unit", UNIT | {"more": {1: 2, "1": 3}}), ("unit", UNIT | {"group": 5})])  # fmt: skip
+def test_a_journal_takes_only_results_that_it_can_read_again(unit, result, tmp_path):
+    path = tmp_path / "night.jsonl"
+    journal = bd.Journal(path)
+    journal["first"] = UNIT
+    with pytest.raises(bitmma.Error):
+        journal[unit] = result
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(bitmma.Error):
+        journal["deep"] = UNIT | {"more": deep}
+    assert dict(journal) == dict(bd.Journal(path)) == {"first": UNIT}
+
+
+def test_results_given_as_done_are_checked():
+    with pytest.raises(bitmma.Error) as error:
+        bd.campaign(WGMMA, check=len, done={unit: {"mismatches": -5} for unit in bd.campaign(WGMMA, check=bd.by_case(bitmma.Case.computed_d)).units})
+    assert len(error.value.violations) == 4
+    with pytest.raises(bitmma.Error):
+        bd.campaign(WGMMA, check=lambda file: {"mismatches": -5})
+
+
 def test_errors_of_a_check(client):
     def check(file):
         if file[0].target:
