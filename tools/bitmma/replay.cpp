@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The Python package recomputes captures; this command hands its flags over.
-#include <spawn.h>
-#include <sys/wait.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "bitmma/core/error.hpp"
@@ -23,7 +25,11 @@ struct ReplayFlags {
 // Exit code 1 means that an output differs; Python's own errors must not end with it.
 constexpr const char* python_program =
     "import sys\n"
-    "sys.path.pop(0)\n"  // the current folder, which may be a stranger's capture
+    "sys.path[:] = [path for path in sys.path if path]\n"  // not the current folder, which may be a stranger's capture
+    "import signal\n"
+    // Ctrl-C ends the other commands by the signal.
+    "if signal.getsignal(signal.SIGINT) is signal.default_int_handler:\n"
+    "  signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     "try:\n"
     "  from bitmma._replay_command import main\n"
     "except ImportError as error:\n"
@@ -39,6 +45,23 @@ std::string python() {
   return !failed && std::filesystem::exists(beside, failed) ? beside.string() : "python3";
 }
 
+/// An empty entry of PYTHONPATH, as in `PYTHONPATH=$PYTHONPATH:folder`, is the current folder, from which Python would
+/// import sitecustomize at its start. Python's -P leaves the entry, and -I would ignore all entries.
+void leave_out_current_folder() {
+  const char* const listed = std::getenv("PYTHONPATH");
+  if (!listed) return;
+  std::vector<std::string> folders;
+  for (std::string_view rest = listed;;) {
+    const size_t end = rest.find(':');
+    if (end != 0 && !rest.empty()) folders.emplace_back(rest.substr(0, end));
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  if (folders.empty()) unsetenv("PYTHONPATH");
+  else setenv("PYTHONPATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
+}
+
+/// Python replaces this process: signals reach it, and no process is left behind.
 void run_replay(Context& context, const ReplayFlags& flags) {
   std::vector<std::string> words{python(), "-c", python_program, *flags.capture};
   const auto add = [&](std::string name, std::string value) {
@@ -56,20 +79,14 @@ void run_replay(Context& context, const ReplayFlags& flags) {
     if (*flag) words.emplace_back(name);
   }
   context.out().flush();
-  std::vector<char*> given;
-  for (std::string& word : words) given.push_back(word.data());
-  given.push_back(nullptr);
-  pid_t child = 0;
-  if (posix_spawnp(&child, given.front(), nullptr, nullptr, given.data(), environ) == 0) {
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    context.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_bad_request;
-    return;
-  }
+  leave_out_current_folder();
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
   throw Error({.code = ViolationCode::not_found,
                .field = "python3",
-               .seen = "not in PATH",
+               .seen = errno == ENOENT ? "not in PATH" : std::strerror(errno),
                .expected = "Python with the package bitmma, which recomputes captures",
                .fix = "`pip install .` in a checkout of bitmma installs it"});
 }
