@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bitmma/analysis/report.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/files/recorded_file.hpp"
 #include "bitmma/formats/codes.hpp"
@@ -69,9 +70,16 @@ std::string text_in(nb::handle object, std::string_view field, std::string_view 
 /// The target that Python names: text, or a compute capability as one number or two; nothing for None.
 std::optional<Target> target_in(nb::handle object);
 
-/// Makes a function that looks for Ctrl-C if the thread that made it calls it. That thread holds the GIL and then
-/// releases it: Ctrl-C ends long calls of Python's main thread with KeyboardInterrupt.
-std::function<void(int64_t)> interruptible();
+/// Releases the GIL while it exists. Every call that may take long has one: Ctrl-C ends the work of Python's main
+/// thread with KeyboardInterrupt.
+class Unlocked {
+ public:
+  Unlocked();
+
+ private:
+  nb::gil_scoped_release release_;
+  InterruptScope scope_;
+};
 
 Format parse_format(std::string_view name);
 MmaKind parse_kind(std::string_view name);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <thread>
 
 #include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
@@ -63,6 +62,7 @@ Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
   const Buffer buffer(array, name);
   if (buffer.rank() != 2)
     throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "two axes"});
+  const Unlocked unlocked;
   return matrix_at(buffer, buffer.data(), format, name);
 }
 
@@ -150,13 +150,11 @@ std::optional<Target> target_in(nb::handle object) {
                      text_in(nb::str(nb::object(object[1])), "target", expected));
 }
 
-std::function<void(int64_t)> interruptible() {
-  return [caller = std::this_thread::get_id()](int64_t) {
-    if (std::this_thread::get_id() != caller) return;
-    const nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  };
-}
+Unlocked::Unlocked()
+    : scope_([] {
+        const nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      }) {}
 
 Format parse_format(std::string_view name) {
   if (const auto format = format_named(name)) return *format;
@@ -179,7 +177,9 @@ nb::object numpy_array(std::span<const int64_t> shape, const char* dtype) {
 nb::object array_of(const Matrix& matrix) {
   constexpr const char* dtypes[] = {"", "uint8", "uint16", "", "uint32"};
   nb::object array = numpy_array({matrix.rows(), matrix.cols()}, dtypes[code_bytes(matrix.format())]);
-  write_codes(matrix, Buffer(array, "codes", true).data());
+  const Buffer to(array, "codes", true);
+  const Unlocked unlocked;
+  write_codes(matrix, to.data());
   return array;
 }
 

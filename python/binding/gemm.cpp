@@ -2,8 +2,6 @@
 // Whole products: plans, gemm, the search and the catalogue.
 #include <fmt/format.h>
 
-#include <thread>
-
 #include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
 #include "bitmma/analysis/describe_product.hpp"
@@ -113,12 +111,10 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   const int64_t outputs = int64_t{first.a.rows()} * first.b.cols(), bytes = outputs * code_bytes(bound.plan.output);
   if (!to.is_contiguous() || to.bytes() != count * bytes)
     throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
-  const GemmProgress look = interruptible();  // Ctrl-C ends a long product
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   gemm_batch(
       bound.plan, count, [&](int64_t i) { return i == 0 ? std::move(first) : batch.at(i); },  // once for each i
-      [&](int64_t i, const Matrix& one) { write_codes(one, static_cast<char*>(to.data()) + i * bytes); }, threads,
-      look);
+      [&](int64_t i, const Matrix& one) { write_codes(one, static_cast<char*>(to.data()) + i * bytes); }, threads);
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {
@@ -205,7 +201,6 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
               int threads) {
   const GemmInputs inputs = inputs_of(operands);
   const Matrix recorded = required_matrix_in(d, "d");
-  const std::thread::id caller = std::this_thread::get_id();
   const FindOptions options{.target = optional_target(target).value_or(default_target(inputs)),
                             .threads = threads,
                             .max_nearest = max_nearest,
@@ -213,10 +208,8 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
                             .beta = beta,
                             .timeout_s = timeout,
                             .max_plans = max_plans,
-                            .stop = [&] {
-                              if (std::this_thread::get_id() != caller) return false;
-                              const nb::gil_scoped_acquire acquire;
-                              if (PyErr_CheckSignals() != 0) throw nb::python_error();
+                            .stop = [] {
+                              check_interrupt();
                               return false;
                             }};
   FindProgress report;
@@ -239,7 +232,7 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
     given = plans_for(request, inputs);
   }
   PlanSearch found = [&] {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     return given ? try_plans(*given, inputs, recorded, options, report) : find_plans(inputs, recorded, options, report);
   }();
   return found_in(std::move(found), inputs);
@@ -248,10 +241,9 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
 nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
   const GemmInputs inputs = inputs_of(operands);
   const Matrix computed = required_matrix_in(d, "d");
-  const std::function<void(int64_t)> look = interruptible();
   const Accuracy found = [&] {
-    const nb::gil_scoped_release release;
-    return accuracy_of(inputs, computed, threads, look);
+    const Unlocked unlocked;
+    return accuracy_of(inputs, computed, threads);
   }();
   nb::dict said;
   said["outputs"] = found.outputs;

@@ -91,7 +91,7 @@ void multiply_into(const BoundInstruction& instruction, std::optional<std::strin
                                .scale_b = view(of_scale_b),
                                .metadata = view(of_metadata)};
   const Target on = instruction.target_of(target);
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   multiply_batch(instruction.value, on, count, operands, of_d.data(), threads);
 }
 

@@ -13,6 +13,7 @@ namespace {
 using nb::literals::operator""_a;
 
 std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
+  require_state(extents, 3);
   return {nb::cast<int64_t>(extents[0]), nb::cast<int64_t>(extents[1]), nb::cast<int64_t>(extents[2])};
 }
 
@@ -132,10 +133,13 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
                                                          .fills_with_nan = nb::cast<bool>(argument[7])}));
   }
   std::optional<StepKeeper> keeper;
-  if (trace) call.trace = &keeper.emplace(*trace).trace;
+  if (trace) {
+    require_state(*trace, 6);
+    call.trace = &keeper.emplace(*trace).trace;
+  }
   LaunchReport done;
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     done = launch(kernel, call);
   }
   return nb::make_tuple(done.thread_instructions, printed(done.warnings), done.was_stopped,
@@ -175,6 +179,7 @@ void bind_kernel(nb::module_& module) {
              bool fmad, std::optional<std::string> sass) {
             KernelOptions options{.entry = entry, .fmad = fmad, .sass = std::move(sass)};
             if (target) options.target = target_from(*target);
+            const Unlocked unlocked;
             new (self) PtxEntry(ptx, options);
           },
           "ptx"_a, "entry"_a, "target"_a.none(), "fmad"_a, "sass"_a.none())
@@ -186,7 +191,13 @@ void bind_kernel(nb::module_& module) {
       .def_prop_ro("shared_bytes", &PtxEntry::shared_bytes);
   module.def("kernel_launch", launch_kernel, "kernel"_a, "grid"_a, "block"_a, "cluster"_a.none(), "shared_bytes"_a,
              "arguments"_a, "threads"_a, "checks"_a, "trace"_a.none());
-  module.def("kernel_entries", kernel_entries, "ptx"_a);
+  module.def(
+      "kernel_entries",
+      [](std::string_view ptx) {
+        const Unlocked unlocked;
+        return kernel_entries(ptx);
+      },
+      "ptx"_a);
 }
 
 }  // namespace bitmma::python

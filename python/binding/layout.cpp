@@ -50,6 +50,7 @@ nb::dict arrays_of(const Map& map) {
     columns.emplace_back(axis, static_cast<int64_t*>(buffers.emplace_back(array, "places", true).data()));
   }
   int64_t next = 0;
+  const Unlocked unlocked;
   map.for_each({}, [&](const MapEntry& entry) {
     for (const auto& [axis, values] : columns) values[next] = entry[axis];
     ++next;
@@ -58,6 +59,7 @@ nb::dict arrays_of(const Map& map) {
 }
 
 std::string svg_of(const Map& map, std::optional<int64_t> lines, std::optional<int64_t> columns) {
+  const Unlocked unlocked;
   return to_svg(picture_of(map, {}, {.lines = lines, .columns = columns}));
 }
 
@@ -198,10 +200,12 @@ void bind_layout(nb::module_& module) {
   module.def(
       "layout_algebra",
       [](std::string_view operation, std::string_view first, std::optional<std::string_view> second) {
+        const Unlocked unlocked;
         return print(apply_layout_operation(operation, first, second));
       },
       "operation"_a, "first"_a, "second"_a.none());
   module.def("layout_offsets", [](std::string_view text) {
+    const Unlocked unlocked;
     const AlgebraLayout layout = parse_algebra_layout(text);
     std::vector<int64_t> offsets;
     for (int64_t index = 0; index < layout.size(); ++index) offsets.push_back(layout(index));
@@ -220,8 +224,11 @@ void bind_layout(nb::module_& module) {
   module.def(
       "describe_ptx_file",
       [](std::string_view name, std::string_view text, std::optional<std::string_view> target) {
-        return from_report(
-            describe_file(name, text, target ? std::optional(target_from(*target)) : std::nullopt).report);
+        const Report report = [&] {
+          const Unlocked unlocked;
+          return describe_file(name, text, target ? std::optional(target_from(*target)) : std::nullopt).report;
+        }();
+        return from_report(report);
       },
       "name"_a, "text"_a, "target"_a.none());
   module.def("decode_idesc", [](std::string_view kind, uint32_t word) {

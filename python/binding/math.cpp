@@ -43,7 +43,7 @@ void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& r
   if (!fit)
     throw Error(
         {.field = "operands", .seen = "other arrays", .expected = "contiguous arrays of words of the same length"});
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   parallel_for(static_cast<size_t>((count + words_at_once - 1) / words_at_once), threads, [&](size_t piece) {
     const int64_t first = static_cast<int64_t>(piece) * words_at_once;
     const auto size = static_cast<size_t>(std::min(words_at_once, count - first));

@@ -14,10 +14,9 @@ namespace {
 
 using namespace nb::literals;
 
-/// `run` without the interpreter's lock.
 template <typename Run>
 auto unlocked(const Run& run) {
-  const nb::gil_scoped_release release;
+  const Unlocked scope;
   return run();
 }
 
@@ -46,7 +45,7 @@ nb::object attend(nb::handle q, nb::handle k, nb::handle v, int heads, int kv_he
                                                     .splits = splits});
   if (output) {
     const auto [head, query, col] = *output;
-    return told(trace_attention(plan, shape, q_matrix, k_matrix, v_matrix, head, query, col));
+    return told(unlocked([&] { return trace_attention(plan, shape, q_matrix, k_matrix, v_matrix, head, query, col); }));
   }
   const Attention result = unlocked([&] { return attention(plan, shape, q_matrix, k_matrix, v_matrix, threads); });
   return nb::make_tuple(array_of(result.out), array_of(result.lse));
@@ -61,7 +60,7 @@ nb::object softmax_rows(nb::handle x, std::string_view to, bool logarithm, std::
   const Matrix matrix = required_matrix_in(x, "x");
   const SoftmaxOptions options{
       .to = parse_format(to), .logarithm = logarithm, .of = rows_of_whole(std::move(rows), whole), .threads = threads};
-  if (output) return told(trace_softmax(matrix, options, (*output)[0], (*output)[1]));
+  if (output) return told(unlocked([&] { return trace_softmax(matrix, options, (*output)[0], (*output)[1]); }));
   return array_of(unlocked([&] { return softmax(matrix, options); }));
 }
 
@@ -72,7 +71,9 @@ nb::object norm_rows(nb::handle x, nb::handle weight, nb::handle bias, float eps
   const Matrix *const w = weights ? &*weights : nullptr, *const b = biases ? &*biases : nullptr;
   if (output) {
     const auto [row, col] = *output;
-    return told(rms ? trace_rms_norm(matrix, w, eps, row, col) : trace_layer_norm(matrix, w, b, eps, row, col));
+    return told(unlocked([&] {
+      return rms ? trace_rms_norm(matrix, w, eps, row, col) : trace_layer_norm(matrix, w, b, eps, row, col);
+    }));
   }
   const Norm result =
       unlocked([&] { return rms ? rms_norm(matrix, w, eps, threads) : layer_norm(matrix, w, b, eps, threads); });
@@ -88,7 +89,7 @@ nb::object reduce_rows(nb::handle x, std::string_view what, std::string_view to,
                               .over_rows = over_rows,
                               .of = rows_of_whole(std::move(rows), whole),
                               .threads = threads};
-  if (output) return told(trace_reduce(matrix, options, *output));
+  if (output) return told(unlocked([&] { return trace_reduce(matrix, options, *output); }));
   return array_of(unlocked([&] { return reduce(matrix, options); }));
 }
 

@@ -15,7 +15,7 @@ nb::tuple quantize_matrix(nb::handle x, std::string_view name, std::optional<std
   const Matrix matrix = required_matrix_in(x, "x");
   const Quantized q = [&] {
     const TorchDevice torch = torch_device_of(recipe, device);
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     return quantize(recipe, matrix, torch, threads);
   }();
   nb::list warnings;

@@ -67,7 +67,7 @@ nb::dict run(const BoundInstruction& instruction, std::optional<std::string_view
   BorrowedState borrowed(state);
   const Target on = instruction.target_of(target);
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     execute(instruction.value, on, borrowed.state);
   }
   return written_of(instruction.value, borrowed.state, false);
@@ -166,7 +166,7 @@ nb::object run_diagnose(const std::vector<BoundCase>& cases, const nb::list& act
   for (const nb::handle one : nb::list(nb::tuple(actual))) wrong.push_back(required_matrix_in(one, "actual"));
   const std::vector<Case> values = values_of(cases);
   const Report found = [&] {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     const Diagnosis diagnosis =
         diagnose(values, wrong, {.max_cases = max_cases, .max_findings = max_findings, .pairs = pairs});
     Comparison comparison;
@@ -200,6 +200,9 @@ nb::dict metadata_of(const TensorFile& file) {
 TensorFile file_of(const nb::list& tensors, const nb::dict& metadata) {
   TensorFile file;
   for (const nb::handle one : tensors) {
+    if (!PyTuple_Check(one.ptr()))
+      throw Error({.field = "tensor", .seen = shown(one), .expected = "a tuple of name, type, shape and bytes"});
+    require_state(nb::borrow<nb::tuple>(one), 4);
     const Buffer bytes(one[3], "tensor");
     if (!bytes.is_contiguous()) throw Error({.field = "tensor", .seen = "strides", .expected = "a contiguous array"});
     const auto* first = static_cast<const uint8_t*>(bytes.data());
@@ -213,7 +216,7 @@ TensorFile file_of(const nb::list& tensors, const nb::dict& metadata) {
 
 void write_tensors(const std::string& path, const nb::list& tensors, const nb::dict& metadata) {
   const TensorFile file = file_of(tensors, metadata);
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   write_tensor_file(path, file);
 }
 
@@ -229,6 +232,7 @@ nb::object parts_of(const TensorFile& file) { return nb::make_tuple(tensors_of(f
 /// The file that parts_of took apart. A file that names no instruction or target uses `instruction` and `target`.
 BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_view instruction,
                    std::string_view target) {
+  require_state(parts, 2);
   TensorFile file = file_of(nb::cast<nb::list>(parts[0]), nb::cast<nb::dict>(parts[1]));
   file.path = path;
   VectorFileDefaults defaults{.instruction = instruction};
@@ -291,7 +295,7 @@ void bind_state(nb::module_& module) {
       .def("computed_d",
            [](const BoundCase& one) {
              const Matrix d = [&] {
-               const nb::gil_scoped_release release;
+               const Unlocked unlocked;
                const std::optional<WholeTile> tile = whole_tile(one.value);
                return tile ? computed_d(*tile, 0) : computed_d(one.value);
              }();
@@ -320,7 +324,6 @@ void bind_state(nb::module_& module) {
                                        nb::cast<std::string_view>(parts[1]), nb::none(), nb::cast<nb::dict>(parts[2])));
                return;
              }
-             require_state(parts, 2);
              const BoundFile one = restored(parts, "", "", "");
              new (&self) BoundCase{.value = case_at(*one.file, 0), .file = one.file, .index = 0};
            })
@@ -377,28 +380,35 @@ void bind_state(nb::module_& module) {
       .def(
           "verify",
           [](const BoundFile& one, int threads, int64_t first, int64_t count) {
-            const Progress look = interruptible();
             const Comparison found = [&] {
-              const nb::gil_scoped_release release;
+              const Unlocked unlocked;
               return verify(first == 0 && count < 0
                                 ? *one.file
                                 : cases_of(*one.file, first, count < 0 ? one.file->cases() - first : count),
-                            threads, look);
+                            threads);
             }();
             return dictionary_of(found);
           },
           "threads"_a, "first"_a = 0, "count"_a = -1)
-      .def("compare",
-           [](const BoundFile& one, const BoundFile& other) { return dictionary_of(compare(*one.file, *other.file)); });
+      .def("compare", [](const BoundFile& one, const BoundFile& other) {
+        const Comparison found = [&] {
+          const Unlocked unlocked;
+          return compare(*one.file, *other.file);
+        }();
+        return dictionary_of(found);
+      });
   module.def("read", [](const std::string& path, std::string_view instruction, std::optional<std::string_view> target,
                         bool on_demand) {
     VectorFileDefaults defaults{.instruction = instruction};
     if (target) defaults.target = target_from(*target);
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     return BoundFile(read_recorded_file(path, defaults, on_demand ? 0 : InputFile::usual_most_in_memory));
   });
   module.def("read_tensors", [](const std::string& path) {
-    const TensorFile file = read_tensor_file(path);
+    const TensorFile file = [&] {
+      const Unlocked unlocked;
+      return read_tensor_file(path);
+    }();
     return nb::make_tuple(tensors_of(file), metadata_of(file));
   });
   module.def("write_tensors", write_tensors);
@@ -423,13 +433,12 @@ void bind_state(nb::module_& module) {
     if (!layout_b.empty()) request.placement.b = parse_operand_layout(layout_b, Role::b);
     if (is_mma(request.instruction))
       request.instruction = with_majors(request.instruction, request.placement.a, request.placement.b);
-    const Progress look = interruptible();
-    const nb::gil_scoped_release release;
-    return BoundFile(as_vector_file(make_golden(request, threads, look)));
+    const Unlocked unlocked;
+    return BoundFile(as_vector_file(make_golden(request, threads)));
   });
   module.def("read_product", [](const std::string& path) {
     const ProductFile file = [&] {
-      const nb::gil_scoped_release release;
+      const Unlocked unlocked;
       return read_product_file(path);
     }();
     nb::dict said;

@@ -18,7 +18,7 @@ nb::object read_survey_file(const std::string& path, bool search, int threads) {
   Report found;
   std::string news;
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     ReadSurvey survey{.path = path, .report = read_survey(read_tensor_file(path))};
     survey.findings = findings_of(survey.report, search, threads);
     news = bitmma::print(confirmed_by(survey.report, survey.findings));
@@ -65,7 +65,7 @@ void run_unit(const std::string& unit, const std::string& path, uint64_t seed, i
               std::optional<std::string_view> rehearse) {
   const SurveyDevice asked{
       .ordinal = device, .rehearse = rehearse ? std::optional(target_from(*rehearse)) : std::nullopt, .seed = seed};
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   write_tensor_file(path, to_file(run_survey_unit(unit, asked)));
 }
 
@@ -73,7 +73,7 @@ nb::tuple run_sealed_prediction(const std::string& path, const std::vector<std::
                                 int jobs, const std::string& out) {
   Report found;
   {
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked;
     const SealedRun run = run_sealed({.path = path, .unit_seconds = unit_seconds, .jobs = jobs, .command = command});
     if (!out.empty()) write_tensor_file(out, to_file(run.answers));
     found = describe(run);
@@ -85,7 +85,7 @@ void run_sealed_unit(const std::string& point, const std::string& path, const st
                      std::optional<std::string_view> rehearse) {
   const SurveyDevice asked{.ordinal = device,
                            .rehearse = rehearse ? std::optional(target_from(*rehearse)) : std::nullopt};
-  const nb::gil_scoped_release release;
+  const Unlocked unlocked;
   write_tensor_file(path, to_file(run_sealed_point(point, sealed, asked)));
 }
 

@@ -9,6 +9,7 @@
 #include "../formats/matrix_inside.hpp"
 #include "accumulator_blocks.hpp"
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "bitmma/formats/round.hpp"
 #include "checks.hpp"
 #include "fused_sum.hpp"
@@ -50,6 +51,7 @@ Matrix sum_product(const AccumulatorModel& model, const Operands& operands) {
 }
 
 Matrix product(const AccumulatorModel& model, const Operands& operands) {
+  check_interrupt();
   if (std::optional<Matrix> d = warp_product(model, operands)) return std::move(*d);
   if (!operands.swapped && operands.selected_k.empty() && prefers_swapped(model, operands.a.rows(), operands.b.cols()))
     return transposed(product(model, swapped(operands)));

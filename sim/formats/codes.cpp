@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "matrix_inside.hpp"
 
 namespace bitmma {
@@ -15,6 +16,7 @@ void read(const CodeView& from, Matrix& to) {
   const bool is_bit = to.format() == Format::b1;
   const auto* first = static_cast<const uint8_t*>(from.data);
   for (int row = 0; row < to.rows(); ++row, first += from.row_stride) {
+    if (row % 64 == 63) check_interrupt();
     const uint8_t* place = first;
     for (uint32_t& code : to.row(row)) {
       Word word;
@@ -39,7 +41,9 @@ void read_wide(const CodeView& from, Matrix& to) {
 template <typename Word>
 void write(const Matrix& from, void* to) {
   auto* place = static_cast<uint8_t*>(to);
+  size_t count = 0;
   for (const uint32_t code : from.words()) {
+    if (++count % (1 << 18) == 0) check_interrupt();
     const auto word = static_cast<Word>(code);
     std::memcpy(place, &word, sizeof word);
     place += sizeof word;

@@ -10,6 +10,7 @@
 #include "../core/ieee_environment.hpp"
 #include "../core/words.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "bitmma/formats/round.hpp"
 #include "matrix_inside.hpp"
 
@@ -116,6 +117,7 @@ Matrix transposed(const Matrix& matrix) {
   const uint32_t* const from = matrix.words().data();
   uint32_t* const to = result.words().data();
   for (int row = 0; row < whole_rows; row += 4) {
+    if (row % 256 == 252) check_interrupt();
     for (int col = 0; col < whole_cols; col += 4) {
       Words words[4];
       for (int i = 0; i < 4; ++i) words[i] = load<Words>(from + int64_t{row + i} * cols + col);

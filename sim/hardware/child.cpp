@@ -15,6 +15,7 @@
 
 #include "../core/seconds.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/interrupt.hpp"
 
 extern char** environ;
 
@@ -58,6 +59,7 @@ bool has_ended(pid_t process, Clock::time_point deadline, int& status) {
     const pid_t ended = waitpid(process, &status, WNOHANG);
     if (ended == process || (ended < 0 && errno != EINTR)) return true;
     if (Clock::now() >= deadline) return false;
+    check_interrupt();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -80,7 +82,16 @@ ChildEnd run_child(const std::vector<std::string>& command, double seconds, cons
   }
   ChildEnd end;
   int status = 0;
-  if (!has_ended(process, after_seconds(seconds), status)) {
+  const auto ended_in_time = [&] {
+    try {
+      return has_ended(process, after_seconds(seconds), status);
+    } catch (...) {  // the caller gives up: the process must not outlive the call
+      kill(-process, SIGKILL);
+      waitpid(process, &status, 0);
+      throw;
+    }
+  };
+  if (!ended_in_time()) {
     end.timed_out = true;
     kill(-process, SIGKILL);
     end.unstoppable = !has_ended(process, after_seconds(seconds_to_die), status);

@@ -9,6 +9,7 @@
 
 #include "../math/f32.hpp"
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
@@ -316,7 +317,7 @@ class Executor {
         const Mask predicate = warp.mask_of(op.guard);
         mask &= op.guard_negated ? ~predicate : predicate;
       }
-      ++warp.steps;
+      if ((++warp.steps & 0x3FF) == 0) check_interrupt();
       count.executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
       if (op.control == Control::none) {
         if (mask != 0) op.run(warp, op, mask);

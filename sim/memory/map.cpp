@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "bitmma/core/interrupt.hpp"
+
 namespace bitmma {
 namespace {
 
@@ -127,6 +129,7 @@ void Map::for_each(const MapQuestion& question, const std::function<void(const M
       if (fits()) visit(entry);
       return;
     }
+    check_interrupt();
     const std::size_t axis = own[level];
     const int64_t first = question[axis].value_or(0), end = question[axis] ? first + 1 : axes[axis].extent;
     for (int64_t value = first; value < end; ++value) {

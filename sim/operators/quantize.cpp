@@ -9,6 +9,7 @@
 
 #include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/formats/ieee.hpp"
@@ -256,7 +257,10 @@ uint32_t scaled(const Settings& settings, uint32_t x, uint32_t factor) {
 /// The words of x as f32, which holds every number of x's format.
 Matrix as_f32(const Matrix& x) {
   Matrix words(Format::f32, x.rows(), x.cols());
-  for (size_t i = 0; i < x.size(); ++i) words.words()[i] = converted(x.format(), x.words()[i], Format::f32);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i % (1 << 16) == 0) check_interrupt();
+    words.words()[i] = converted(x.format(), x.words()[i], Format::f32);
+  }
   return words;
 }
 
@@ -267,6 +271,7 @@ struct Block {
 uint32_t amax_of(const Matrix& words, const Block& block) {
   uint32_t amax = 0;
   for (int row = block.row; row < block.row + block.rows; ++row) {
+    if (row % 64 == 63) check_interrupt();
     for (int col = block.col; col < block.col + block.cols; ++col) amax = std::max(amax, words(row, col) & ~sign_f32);
   }
   return amax;
@@ -280,6 +285,7 @@ void require_input(const QuantizeRecipe& recipe, const Matrix& x) {
                  .source = fmt::format("{}, {}", recipe.project, recipe.path)});
   }
   for (int row = 0; row < x.rows(); ++row) {
+    if (row % 64 == 63) check_interrupt();
     for (int col = 0; col < x.cols(); ++col) {
       if (decode(x.format(), x(row, col)).number == NumberClass::finite) continue;
       throw Error({.field = fmt::format("x({}, {})", row, col),
@@ -417,6 +423,7 @@ Quantized quantize(const QuantizeRecipe& recipe, const Matrix& x, TorchDevice to
     take_steps(settings, recipe.of_factor, values);
     const uint32_t factor = values[QuantizeValue::factor];
     for (int i = block.row; i < block.row + block.rows; ++i) {
+      if (i % 64 == 63) check_interrupt();
       for (int j = block.col; j < block.col + block.cols; ++j)
         result.codes(i, j) = code_of_element(settings, scaled(settings, words(i, j), factor));
     }
