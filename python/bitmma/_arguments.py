@@ -5,6 +5,7 @@
     def explain(case: Case, row: int, col: int) -> Explanation:      row is a whole number because `row` is in the table
 
 An illegal argument raises bitmma.Error, which names the argument, the given value and the legal values.
+A missing or unknown argument raises ArgumentError, which is an Error and a TypeError. All other exceptions pass unchanged.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 from . import _core
 from ._core import Instruction, Plan
-from ._errors import Error, count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
+from ._errors import ArgumentError, Error, count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
 core: Any = _core
 """The library, for checked arguments: the public argument types are wider than the library's."""
@@ -33,6 +34,9 @@ def target_of(value: Any, field: str = "target") -> str:
     """The PTX name of a target that is given as a PTX name, "H100", "9.0", 90 or (9, 0)."""
     if type(value) is str and value in _known_targets:
         return _known_targets[value]
+    for number in value if isinstance(value, (tuple, list)) else (value,):
+        if isinstance(number, int) and abs(number) > 10**6:  # Python refuses to print numbers of thousands of digits
+            raise refuse(field, shown(number), 'a target, such as "sm_90a", "H100", "9.0" or (9, 0)')
     name: str = core.target_name(value)
     if type(value) is str and len(_known_targets) < 1000:
         _known_targets[value] = name
@@ -117,7 +121,7 @@ checks: dict[str, Check] = {
         "max_findings", "max_lines", "max_cols", "max_nearest", "device", "jobs", "split_k")},
     **{name: cases_of for name in ("start_address", "leading_byte_offset", "stride_byte_offset", "base_offset",
                                    "start", "lbo", "sbo")},
-    **{name: text for name in ("operand", "name", "shape", "major", "kind", "distribution", "layout_a", "layout_b",
+    **{name: text for name in ("operation", "swizzle", "operand", "name", "shape", "major", "kind", "distribution", "layout_a", "layout_b",
                                "source", "only", "kernel", "stream", "rounding")},
     **{name: flag_of for name in ("ws", "sparse", "pack_16b", "transposed", "store", "leading_absolute", "absolute",
                                   "pairs", "search", "retry", "relu", "ftz", "sat", "nearest", "packed",
@@ -159,11 +163,11 @@ def public(function: Any = None, **own: Check) -> Any:
                 if name in by_name:
                     kwargs[name] = checked(name, by_name[name], value)
             return function(*given, **kwargs)
-        except Error:
+        except TypeError as error:
+            # Raised by the call itself, not in the function.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None and not isinstance(error, Error):
+                raise misuse(called.__module__, function.__qualname__, signature, args, kwargs, error) from None
             raise
-        except (TypeError, AttributeError, OverflowError, UnicodeError, RecursionError, ValueError, KeyError,
-                IndexError) as error:
-            raise misuse(called.__module__, function.__qualname__, signature, args, kwargs, error) from error
         finally:
             restore_environment(environment)
     return called
@@ -196,21 +200,14 @@ _words_of_others = {
 
 def misuse(module: str, name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
            error: Exception) -> Exception:
-    """The mistake of a call that Python rejected: wrong names, number of arguments, or type of a value."""
+    """The mistake of a call that Python rejected: wrong names, or number of arguments."""
     legal = [one for one in signature.parameters if one != "self"]
     is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     for given in kwargs:
         if given not in legal and not is_open:
             meant = _words_of_others.get((name, given)) or near(given, legal)
             return no_such_argument(given, f"{module}.{name}", legal, meant)
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as wrong:
-        return refuse(name, str(wrong), f"{name}{inspect.Signature(list(signature.parameters.values()))}")
-    if callable(kwargs.get("progress")):
-        return error  # may be that function's own
-    kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
-    return refuse(name, f"({', '.join(kinds)})", "arguments of the types in the function's help", shown(str(error)))
+    return refuse(name, str(error).removeprefix(f"{name}() "), f"{name}{inspect.Signature(list(signature.parameters.values()))}", kind=ArgumentError)
 
 
 def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:

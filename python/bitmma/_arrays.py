@@ -334,14 +334,25 @@ def _torch_remedy(name: str) -> str:
             "tensor.half() keeps all")
 
 
+def require_memory_of(tensor: Any, name: str) -> None:
+    """A torch tensor whose elements are in memory that it owns or shares."""
+    torch = sys.modules["torch"]
+    if tensor.is_nested:
+        raise refuse(name, "a nested tensor", "a tensor of one shape", "torch.nested.to_padded_tensor, or one call for each part")
+    if tensor.is_meta:
+        raise refuse(name, "on the device meta, without elements", "a tensor with elements")
+    if tensor.layout is not torch.strided:
+        raise refuse(name, shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
+    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
+    if tensor.numel() and (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise refuse(name, "a tensor whose storage was freed or resized", "a tensor with its memory")
+
+
 def _torch_to_numpy(tensor: Any) -> np.ndarray:
     """The same memory, if it is on the CPU. Types that NumPy lacks become codes."""
     torch = sys.modules["torch"]
     name = str(tensor.dtype).removeprefix("torch.")
-    if tensor.is_meta:
-        raise refuse("torch tensor", "on the device meta, without elements", "a tensor with elements")
-    if tensor.layout is not torch.strided:
-        raise refuse("torch tensor", shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
+    require_memory_of(tensor, "torch tensor")
     if tensor.is_complex() or tensor.is_quantized:
         raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)),
                      "pass tensor.real and tensor.imag separately" if tensor.is_complex() else "tensor.dequantize()")

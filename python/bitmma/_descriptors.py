@@ -8,7 +8,7 @@ from typing import Any
 
 from ._arguments import core as _core, path_of, public, word_of
 from ._core import Instruction
-from ._errors import Error, count_of, refuse, text_of
+from ._errors import Error, count_of, refuse, shown, text_of
 from ._mma import _parsed, evidence
 from ._types import Target
 
@@ -19,7 +19,7 @@ def _text_or_path(value: Any, field: str) -> str:
 
 def _swizzle(value: Any, field: str) -> str:
     """128 and "128B" are "128"."""
-    return str(text_of(str(value) if type(value) is int else value, field, "128")).removesuffix("B")
+    return str(text_of(shown(value) if type(value) is int else value, field, "128")).removesuffix("B")
 
 
 @public
@@ -56,8 +56,8 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
         kind = kind.removeprefix("kind::")
     if major is not None:
         major = major.lower()
-    if not 0 <= what < 1 << (32 if kind else 64):
-        raise refuse("word", hex(what), f"a number of {32 if kind else 64} bits")
+    if not 0 <= what < 1 << (64 if kind is None else 32):
+        raise refuse("word", hex(what), f"a number of {64 if kind is None else 32} bits")
     fields: Any = _core.decode_smem(what, target or "sm_90a", major) if kind is None else _core.decode_idesc(kind, what)
     return fields
 

@@ -57,6 +57,11 @@ class Error(ValueError):
         super().__init__("\n".join(str(one) for one in self.violations))
 
 
+class ArgumentError(Error, TypeError):
+    """A call with a missing or unknown argument, or with too many: an Error that is a TypeError too, as Python raises for its own
+    functions."""
+
+
 def shown(value: object, most: int = 80) -> str:
     """A value for a message: short, and with printable characters only."""
     try:
@@ -134,14 +139,14 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "",
-           code: str = "illegal_value") -> Error:
+           code: str = "illegal_value", kind: type[Error] = Error) -> Error:
     """Makes an Error with one violation, for the caller to raise."""
     text = f"{field} = {seen}: must be {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
-    return Error([Violation(field, str(seen), legal, fix, source, "error", text, code)])
+    return kind([Violation(field, str(seen), legal, fix, source, "error", text, code)])
 
 
 def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:
     """Makes an Error for an unknown keyword, for the caller to raise."""
     legal = ", ".join(names)
     text = f"{name}: no such argument of {function}" + (f"; {fix}" if fix else "") + f" (available: {legal})"
-    return Error([Violation(name, "given", legal, fix, "", "error", text, "unknown_name")])
+    return ArgumentError([Violation(name, "given", legal, fix, "", "error", text, "unknown_name")])

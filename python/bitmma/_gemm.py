@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import Any, NamedTuple, overload
@@ -66,7 +66,7 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
         if value is None:
             continue
         if name in ("rows", "cols", "whole"):
-            count = len(value) if hasattr(value, "__len__") and not isinstance(value, str) else None
+            count = len(value) if isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(value) else None
             if count is None or name == "whole" and count != 2:
                 raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
                              f"the index in the whole product of each of the {name}")
@@ -103,7 +103,7 @@ def _two_axes(value: Any, name: str) -> Any:
     """Scales may be numbers, and a bias a vector, or one vector per product of a batch."""
     if isinstance(value, Codes):
         return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
-    array = np.float32(value) if isinstance(value, (int, float)) else to_numpy(value, name)
+    array = np.float32(number_of(value, name)) if isinstance(value, (int, float)) else to_numpy(value, name)
     if name == "scale_a" and np.ndim(array) == 1 and np.size(array) > 1:
         raise refuse(name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]",
                      "scale_a[:, None] has one per row")
@@ -125,7 +125,7 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
         text = json.dumps(which) if isinstance(which, dict) else None if isinstance(which, Plan) else which
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse("plan", "a dictionary", "a value that JSON can represent", str(error)) from None
-    if text == "":
+    if isinstance(text_of(text, "plan", "nvjet-algo2"), str) and not text:
         raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
     return list(_core.plans_for(text, text_of(kernel, "kernel", "nvjet_sm90_..."), which if isinstance(which, Plan) else None,
                                 operands, None if output is None else format_named(output),
@@ -385,8 +385,8 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     recorded: Any = matrix(d, "d")
     if kernel is not None and among is not None:
         raise refuse("kernel", "beside among", "one of the two")
-    if among is not None and not all(isinstance(one, Plan) for one in among):
-        raise refuse("among", [type(one).__name__ for one in among], "a list of Plan")
+    if among is not None and not (isinstance(among, (list, tuple, PlanSearch)) and all(isinstance(one, Plan) for one in among)):
+        raise refuse("among", shown(among), "a list of Plan")
     if among is not None:
         for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
             if given != default:
@@ -445,8 +445,15 @@ def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows:
 
     `stream` is "a" ([M, K]), "b" ([N, K]), "c" or "bias"; `rows` selects rows of a larger operand.
     """
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise refuse("shape", shown(shape), "(rows, columns)")
+    if rows is not None and (not isinstance(rows, Iterable) or np.ndim(rows) == 0):
+        raise refuse("rows", shown(rows), "numbers of rows")
+    streams = ("a", "b", "c", "bias")
+    if stream not in streams:
+        raise refuse("stream", shown(stream), ", ".join(streams))
     shape = (count_of(shape[0], "rows"), count_of(shape[1], "columns"))
     picked = list(range(shape[0])) if rows is None else [count_of(row, "rows") for row in rows]
     d = np.empty((len(picked), shape[1]), dtype_of(format))
-    _core.generated(format, picked, shape[1], seed, ("a", "b", "c", "bias").index(stream), d.view(f"u{d.dtype.itemsize}"))
+    _core.generated(format, picked, shape[1], seed, streams.index(stream), d.view(f"u{d.dtype.itemsize}"))
     return d

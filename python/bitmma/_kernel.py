@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import in_ieee_environment, public, text
+from ._arrays import _is_torch, require_memory_of
 from ._errors import count_of, flag_of, refuse, shown, threads_of
 from ._state import Case
 
@@ -33,8 +34,17 @@ def _extents(value: Any, field: str) -> tuple[int, int, int]:
 
 def _memory(value: Any) -> np.ndarray | None:
     """The memory of a NumPy or torch array as writable bytes; None for a number."""
-    if type(value).__module__.split(".")[0] == "torch":
+    if isinstance(value, np.ma.MaskedArray):
+        raise refuse("argument", "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+    if _is_torch(value):
         import torch
+        require_memory_of(value, "argument")
+        if value.is_conj() or value.is_neg():
+            raise refuse("argument", "a tensor that is conjugated or negated when it is read", "one in memory", "use .resolve_conj().resolve_neg()")
+        if value.is_quantized:
+            raise refuse("argument", "a quantized tensor", "a tensor of numbers", "use .int_repr()")
+        if value.ndim == 0:
+            return None
         if value.device.type != "cpu":
             raise refuse("argument", f"a tensor on {value.device}", "one on the CPU", "use .cpu() to copy it")
         if not value.is_contiguous():
@@ -43,6 +53,8 @@ def _memory(value: Any) -> np.ndarray | None:
         return array
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         return None
+    if value.dtype.hasobject:
+        raise refuse("argument", f"an array of {value.dtype}", "an array of numbers")
     if not value.flags.c_contiguous:
         raise refuse("argument", "an array with gaps", "a contiguous one", "use numpy.ascontiguousarray to copy it")
     if not value.flags.writeable:
@@ -53,6 +65,14 @@ def _memory(value: Any) -> np.ndarray | None:
 def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
     if isinstance(value, bytes):
         return value
+    if _is_torch(value):
+        import torch
+        if value.device.type != "cpu":
+            raise refuse(name, f"a tensor on {value.device}", "one on the CPU", "use .cpu() to copy it")
+        is_word = value.is_floating_point() and value.element_size() == size
+        value = value.detach().reshape(1).view(torch.uint8).numpy().tobytes() if is_word else value.item()
+        if is_word:
+            return bytes(value)
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "iub" and value.dtype.itemsize == size:
         return value.tobytes()
     try:
@@ -114,7 +134,7 @@ def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: 
     memory = _memory(array)
     if memory is None:
         raise refuse("array", shown(array), "a NumPy array, or a torch tensor on the CPU")
-    if fill not in ("zero", "nan"):
+    if not isinstance(fill, str) or fill not in ("zero", "nan"):
         raise refuse("fill", shown(fill), "zero or nan")
     return TensorMap(array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill)
 

@@ -63,7 +63,7 @@ def library_choice(m: int, n: int, k: int, dtype: Any = "bf16", *, gpu: str, lib
     >>> library_choice(1024, 4096, 4096, "bf16", gpu="H100")
     LibraryChoice(kernel='nvjet_sm90_tst_*', slices=0, exact=True, shape=(1024, 4096, 4096), output='bf16')
     """
-    if scales not in (None, "tensor", "rows"):
+    if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
         raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
     name = _format(dtype)
     return _choice(library, gpu, name, name, None if out_dtype is None else _format(out_dtype), layout, allow_tf32, bias, scales or "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Bound, Instruction, Plan
-from ._errors import Error, count_of, refuse
+from ._errors import Error, count_of, refuse, shown
 from ._types import ArrayLike, Target
 
 
@@ -103,7 +104,13 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
     given = {}
     for name, value in fields.items():
         is_format = name in known and known[name][3]
-        if value is not None and not (is_format and value == ""):
+        if value is not None and not (is_format and isinstance(value, str) and value == ""):
+            if not is_format and not isinstance(value, str):
+                try:
+                    operator.index(value)
+                except TypeError:
+                    if type(value).__name__ not in ("bool", "bool_"):
+                        raise refuse(name, shown(value), "a flag, a 64-bit number or a word") from None
             given[name] = format_named(value, name) if is_format else value
     return _core.make_instruction(family, given)
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import _core
-from ._arguments import public, threads_of
+from ._arguments import public, text, threads_of
 from ._arrays import Codes, _is_torch, dtype_of, format_of, like, matrix, tile, to_numpy
-from ._errors import refuse
+from ._errors import refuse, shown, text_of
 from ._core import Plan
 from ._gemm import gemm
 
@@ -119,9 +119,10 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
     array([[127]], dtype=uint8)
     """
     if not isinstance(recipe, str):
-        raise refuse("recipe", repr(recipe), "a name of bitmma.quantize_recipes()")
+        raise refuse("recipe", shown(recipe), "a name of bitmma.quantize_recipes()")
     if torch_device is not None and not isinstance(torch_device, str):
-        raise refuse("torch_device", repr(torch_device), "cuda or cpu")
+        raise refuse("torch_device", shown(torch_device), "cuda or cpu")
+    recipe, torch_device = text(recipe, "recipe"), text_of(torch_device, "torch_device", "cuda")
     format, array = matrix(x, "x")
     if format == "tf32" and isinstance(x, Codes):
         raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 ignores 13 bits of each word: clear them and quantise as f32")

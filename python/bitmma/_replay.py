@@ -401,6 +401,8 @@ def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, e
     threads, begun = threads_of(threads), time.monotonic()
     run = _Run(Capture(Path(capture), _files(weights)), None if rows is None else count_of(rows, "rows", 1), threads, flag_of(end_to_end, "end_to_end"),
                flag_of(explain, "explain"))
+    if progress is not None and not callable(progress):
+        raise refuse("progress", shown(progress), "a function of two numbers")
     run.require_memory(count_of(memory_limit, "memory_limit", 1, 2**63 - 1))
     last: dict[int, list[str]] = {}
     for number, index in last_reads(run.capture.operators).items():

@@ -363,6 +363,8 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
     """
     if not isinstance(actual, (list, tuple)):
         array = to_numpy(actual, "actual")
+        if array.ndim < 2:
+            raise refuse("actual", f"shape {array.shape}", "matrices")
         actual = [array] if array.ndim == 2 else list(array)
     listed = _cases(cases, "cases")
     if len(actual) > len(listed):

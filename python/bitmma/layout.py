@@ -185,7 +185,7 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
     return Places(one.cute, arrays, (("byte", 1, size),), bytes=size)._of(one)
 
 
-@public
+@public(box_inner=count_of, box_outer=count_of)
 def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, major: str = "k", box_inner: int = 0,
         box_outer: int = 0, start: int = 0) -> Places:
     """A matrix as TMA writes it to shared memory: in boxes of a tensor map with this swizzle.
@@ -197,7 +197,7 @@ def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, m
     return Places("", one.arrays(), _BYTE)._of(one)
 
 
-@public
+@public(bytes=count_of)
 def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]:
     """The number of wavefronts in which shared memory serves the byte addresses of a warp's threads, the number without
     conflicts, and the words per bank in the request whose maximum is largest.

@@ -21,7 +21,7 @@ import numpy as np
 
 from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import near, refuse, shown
+from ._errors import near, number_of, refuse, shown
 
 _formats = ("f32", "f16", "bf16", "f64")
 
@@ -51,9 +51,9 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float)
 
 
-def _rounded_number(value: Any, format: str) -> np.ndarray:
+def _rounded_number(value: Any, format: str, name: str) -> np.ndarray:
     """The code of a Python number, rounded once to nearest."""
-    words = np.array([float(value)]).view(np.uint64)
+    words = np.array([number_of(value, name)]).view(np.uint64)
     if format != "f64":
         results = np.empty(1, np.uint64)
         _core.cvt_compute(f"cvt.rn.{format}.f64", [words], results, 1)
@@ -64,7 +64,7 @@ def _rounded_number(value: Any, format: str) -> np.ndarray:
 def _words(value: Any, format: str, name: str) -> np.ndarray:
     """The codes of an array, one per 32- or 64-bit word. Python numbers are rounded to the format."""
     if _is_number(value):
-        value = Codes(np.asarray(_rounded_number(value, format)), format)
+        value = Codes(np.asarray(_rounded_number(value, format, name)), format)
     elif not isinstance(value, Codes):
         value = to_numpy(value, name)
     return codes_as(value, format, name, is_exact=True).astype(np.uint64 if format == "f64" else np.uint32)
@@ -159,7 +159,7 @@ def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
         array = _integer_words(value, _integers[source], name)
         array = array.view(_unsigned[8 * array.dtype.itemsize])
     elif _is_number(value):
-        array = _rounded_number(value, source)
+        array = _rounded_number(value, source, name)
     else:
         array = codes_as(value if isinstance(value, Codes) else to_numpy(value, name), source, name, is_exact=True)
     return np.asarray(array).astype(np.uint64)

@@ -343,3 +343,73 @@ def test_products_take_scales_in_tiles(format, size, m, n, k):
     with pytest.raises(bitmma.Error, match="sfa"):
         bitmma.gemm(a, b.T, sfa=bitmma.tiled(np.ones(512 * 999, np.uint8), format), sfb=bitmma.codes(sfb.T, format),
                     target="B200")
+
+
+@pytest.mark.parametrize("name", sorted(set(public_functions()) - {"Instruction", "Plan", "Case"}))
+def test_missing_and_unknown_arguments_are_type_errors_too(name):
+    function, good = public_functions()[name], good_arguments()[name]
+    of_families = ("instruction", "mma_sync", "tcgen05", "tmem_move", "wgmma")  # their library's fields are their arguments
+    if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values()) and name not in of_families:
+        with pytest.raises(TypeError):
+            function(**good, nonsense=1)
+    needed = [one.name for one in inspect.signature(function).parameters.values()
+              if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if needed:
+        with pytest.raises(TypeError):
+            function()
+
+
+@pytest.mark.parametrize("error", [KeyError, AttributeError, TypeError, IndexError, RuntimeError, RecursionError, ZeroDivisionError, OverflowError])
+def test_errors_that_are_not_of_the_request_pass_unchanged(error):
+    class Broken:
+        def __array__(self, dtype=None, copy=None):
+            raise error("a bug inside")
+
+    for call in (lambda: bitmma.mma(MMA, Broken(), B), lambda: bitmma.gemm(Broken(), B), lambda: bitmma.operators.softmax(Broken()),
+                 lambda: bitmma.math.sin(Broken())):  # fmt: skip
+        with pytest.raises(error, match="a bug inside") as caught:
+            call()
+        assert not isinstance(caught.value, bitmma.Error)
+
+
+KERNEL = """.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry store(.param .u64 x, .param .b32 y)
+{
+  .reg .u64 %rd<2>;
+  .reg .u32 %r<2>;
+  ld.param.u64 %rd1, [x];
+  ld.param.b32 %r1, [y];
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize("array", [np.zeros(4, object), np.ma.masked_array(np.zeros(4), [1, 0, 0, 0]), np.zeros(2, [("a", object)]), np.zeros(8)[::2],
+                                   np.broadcast_to(np.zeros(1), 4), "text", None, [1, 2], 2**70, float("nan")])  # fmt: skip
+def test_kernels_refuse_arrays_without_plain_memory(array):
+    kernel = bitmma.kernel(KERNEL)
+    if array is not None:
+        with pytest.raises(bitmma.Error):
+            kernel[1, 1](array, 1)
+    with pytest.raises(bitmma.Error):
+        bitmma.tensor_map(array, (4,))
+
+
+def test_kernels_refuse_torch_tensors_without_plain_memory():
+    torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
+    kernel = bitmma.kernel(KERNEL)
+    freed = torch.zeros(4)
+    freed.untyped_storage().resize_(0)
+    for tensor in (freed, torch.zeros(4, dtype=torch.complex64).conj(), torch._neg_view(torch.zeros(4)), torch.zeros(4).to_sparse(),
+                   torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), torch.zeros(4, device="meta"), torch.zeros(4, 4).T[:, :2]):
+        with pytest.raises(bitmma.Error):
+            kernel[1, 1](tensor, 1)
+    with pytest.raises(bitmma.Error):
+        bitmma.operators.softmax(freed)
+    memory = np.zeros(1, np.uint32)
+    for number, word in ((torch.tensor(1.5), 0x3FC00000), (torch.tensor(7), 7), (np.array(1.5, np.float32), 0x3FC00000)):
+        kernel[1, 1](memory, number)
+        assert memory[0] == word
