@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
         if value is None:
             continue
         if name in ("rows", "cols", "whole"):
-            count = len(value) if isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(value) else None
+            count = len(value) if isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value)) else None
             if count is None or name == "whole" and count != 2:
                 raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
                              f"the index in the whole product of each of the {name}")
@@ -447,7 +447,7 @@ def generated(format: str, shape: tuple[int, int], seed: int, stream: str, rows:
     """
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise refuse("shape", shown(shape), "(rows, columns)")
-    if rows is not None and (not isinstance(rows, Iterable) or np.ndim(rows) == 0):
+    if rows is not None and (not isinstance(rows, Iterable) or np.ndim(cast(Any, rows)) == 0):
         raise refuse("rows", shown(rows), "numbers of rows")
     streams = ("a", "b", "c", "bias")
     if stream not in streams:

@@ -50,7 +50,7 @@ class Tensors(Mapping[str, np.ndarray]):
         one = self.about[name]
         data, done = np.empty(one.bytes, np.uint8), 0
         while done < one.bytes:
-            read = os.preadv(self._file, [memoryview(data)[done:]], one.begin + done)
+            read = os.preadv(self._file, [data.data[done:]], one.begin + done)
             if read == 0:
                 break
             done += read

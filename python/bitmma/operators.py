@@ -330,7 +330,7 @@ def _reduced(x: Any, dim: Dims, keepdim: bool, dtype: Any, rows: Any, whole: int
     if flag_of(keepdim, "keepdim"):
         shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
     place = _place(output, shape, 0)
-    made = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), whole, threads_of(threads),
+    made: Any = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), whole, threads_of(threads),
                         place[0] if place else None)
     if output is not None:
         return made

@@ -169,6 +169,11 @@ class Describer {
   const std::vector<StatementOperand>* operands_;
 };
 
+/// The description of an instruction of any family.
+Report describe_in_detail(const Instruction& described, Target target, const std::vector<StatementOperand>* operands) {
+  return std::visit(Describer(target, operands), described);
+}
+
 /// The meaning of an immediate number.
 struct ImmediateMeaning {
   std::string_view name;
@@ -441,7 +446,7 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
       decoded.alike += fmt::format(" {}={}", operand.name, operand.text);
   }
   if (!decoded.violations.empty()) return decoded;
-  decoded.report = std::visit(Describer(decoded.target, is_mnemonic ? nullptr : &statement.operands), instruction);
+  decoded.report = describe_in_detail(instruction, decoded.target, is_mnemonic ? nullptr : &statement.operands);
   if (is_mnemonic) return decoded;
   decoded.report.add("operands", describe_operands(statement.operands));
   if (idesc) {
@@ -537,20 +542,18 @@ std::string print_arguments(const CutlassAtom& atom) {
 /// instruction descriptor. Only template arguments set them.
 Report describe_settings(const CutlassAtom& atom) {
   Report report = Report::object();
-  if (const auto* tcgen05 = std::get_if<Tcgen05Mma>(&atom.instruction)) {
-    const uint32_t idesc = idesc_of(*tcgen05);
-    const InstructionDescriptor descriptor = decode_instruction_descriptor(tcgen05->kind, idesc);
-    report.add("idesc", idesc);
-    report.add_text(fmt::format("instruction descriptor {:#010x}: {}", idesc, print_shape_and_types(descriptor)));
-    return report;
-  }
-  if (!std::holds_alternative<Wgmma>(atom.instruction)) return report;
   std::vector<std::string> parts;
   for (const ImmediateInfo& immediate : immediates_of(atom.instruction)) {
-    if (immediate.by_case) continue;
-    const int64_t value = immediate_of(atom.instruction, immediate.name);
-    report.add(std::string(immediate.name), value);
-    parts.push_back(fmt::format("{} = {}", immediate.name, value));
+    if (immediate.name == "idesc") {
+      const auto idesc = static_cast<uint32_t>(immediate_of(atom.instruction, immediate.name));
+      const InstructionDescriptor descriptor = decode_instruction_descriptor(*kind_of(atom.instruction), idesc);
+      report.add("idesc", idesc);
+      report.add_text(fmt::format("instruction descriptor {:#010x}: {}", idesc, print_shape_and_types(descriptor)));
+    } else if (!immediate.by_case) {
+      const int64_t value = immediate_of(atom.instruction, immediate.name);
+      report.add(std::string(immediate.name), value);
+      parts.push_back(fmt::format("{} = {}", immediate.name, value));
+    }
   }
   if (!parts.empty()) report.add_text(fmt::format("immediates: {}", fmt::join(parts, ", ")));
   return report;
@@ -566,7 +569,7 @@ Report describe_atom(std::string_view text, std::optional<Target> target) {
   all.add_text(fmt::format("{}: {}", shortened(text), operands));
   Report report{{"instruction", mnemonic}, {"target", print(chosen)}};
   report.add_text(fmt::format("{}\ntarget: {}", mnemonic, print(chosen)));
-  report.update(std::visit(Describer(chosen, nullptr), atom.instruction));
+  report.update(describe_in_detail(atom.instruction, chosen, nullptr));
   report.add("atom", shortened(text)).add("operands_from", operands);
   if (!atom.arguments.empty()) {
     const std::string arguments = print_arguments(atom);

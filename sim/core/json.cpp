@@ -51,8 +51,7 @@ std::string with_escaped_controls(const std::string& json) {
 }  // namespace
 
 std::string json_text(const Json& json, int indent) {
-  std::string text =
-      in_ieee_environment([&] { return json.dump(indent, ' ', false, Json::error_handler_t::replace); });
+  std::string text = in_ieee_environment([&] { return json.dump(indent, ' ', false, Json::error_handler_t::replace); });
   const bool has_control = text.find_first_of("\x7F\xC2") != std::string::npos;
   return has_control ? with_escaped_controls(text) : text;
 }

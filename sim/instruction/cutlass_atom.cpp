@@ -188,7 +188,7 @@ struct ParameterList {
   bool (*matches)(const Atom&);
   std::array<std::optional<Parameter>, 12> parameters;
 };
-bool is_tcgen05(const Atom& atom) { return atom.issues() == tcgen05_atom; }
+bool issues_tcgen05(const Atom& atom) { return atom.issues() == tcgen05_atom; }
 bool is_from_tmem(const Atom& atom) { return atom.a_source == OperandSource::tmem; }
 bool is_wgmma_of(const Atom& atom, NumberKind kind, bool has_majors) {
   return atom.issues() == wgmma_atom && info(atom.types[1]).kind == kind &&
@@ -212,16 +212,16 @@ const auto& parameter_lists() {
       {[](const Atom& atom) { return atom.is_complex; }, {rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
       {[](const Atom& atom) { return atom.kind == MmaKind::i8 && !is_from_tmem(atom); },
        {a_type, b_type, d_type, rows, cols, a_major, b_major, saturate}},
-      {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).is_fp4; },
+      {[](const Atom& atom) { return issues_tcgen05(atom) && info(*atom.kind).is_fp4; },
        {a_type, b_type, d_type, scale_type, rows, cols, vector_size, a_major, b_major, a_sign, b_sign}},
-      {[](const Atom& atom) { return is_tcgen05(atom) && info(*atom.kind).has_block_scales; },
+      {[](const Atom& atom) { return issues_tcgen05(atom) && info(*atom.kind).has_block_scales; },
        {a_type, b_type, d_type, scale_type, rows, cols, a_major, b_major, a_sign, b_sign}},
       {[](const Atom& atom) { return atom.takes_scale_d && is_from_tmem(atom); },
        {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign, saturate}},
       {[](const Atom& atom) { return atom.takes_scale_d; },
        {a_type, b_type, d_type, rows, cols, a_major, b_major, scale_d, a_sign, b_sign}},
       {is_from_tmem, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign, saturate}},
-      {is_tcgen05, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign}},
+      {issues_tcgen05, {a_type, b_type, d_type, rows, cols, a_major, b_major, a_sign, b_sign}},
   });
   return lists;
 }

@@ -39,7 +39,7 @@ std::vector<cli::BenchCase> cases_of_rows() {
 
 /// Operands of an instruction, case after case along K; their rows and columns come again.
 GemmInputs random_inputs(const cli::BenchCase& one, Distribution distribution, uint64_t seed, int m, int n, int k) {
-  const Mma mma = mma_of(one.instruction);
+  const Mma mma = step_of(one.instruction);
   GemmInputs inputs{.a = Matrix(mma.a, m, k), .b = Matrix(mma.b, k, n)};
   for (int first = 0; first < k; first += mma.k) {
     const Operands tile =
@@ -60,7 +60,7 @@ GemmInputs random_inputs(const cli::BenchCase& one, Distribution distribution, u
 
 /// Any legal fields that say how K is cut. Fields that do not go together are drawn again.
 GemmPlan random_plan(const cli::BenchCase& one, RandomStream& random) {
-  const Mma mma = mma_of(one.instruction);
+  const Mma mma = step_of(one.instruction);
   while (true) {
     GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
     if (random.one_in(3)) plan.tensor().k_step = random.between(1, mma.k);
@@ -81,7 +81,7 @@ std::vector<cli::BenchCase> instructions_that_add_differently() {
   for (const Form& form : forms()) {
     for (const Instruction& instruction : instructions_of(form)) {
       if (!is_mma(instruction)) break;
-      const Mma mma = mma_of(instruction);
+      const Mma mma = step_of(instruction);
       for (const TargetInfo& target : targets) {
         if (target.adds_as != target.id ||
             !violations_of({.target = target.id, .chain = TensorCoreChain{.instruction = instruction}}).empty())
@@ -181,7 +181,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[u
   RandomStream random(73, 0);
   int products = 0;
   for (const cli::BenchCase& one : instructions_that_add_differently()) {
-    const Mma mma = mma_of(one.instruction);
+    const Mma mma = step_of(one.instruction);
     const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d);
     const uint64_t minus_one = a.kind == NumberKind::floating
                                    ? a.sign_bit() | static_cast<uint64_t>(a.bias) << (a.mantissa_bits + a.ignored_bits)

@@ -192,14 +192,13 @@ TEST_CASE("A batch is its products one after the other, and a chain if D is C of
 }
 
 TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
-  using Catch::Matchers::Contains;
   const auto prepare = [](std::string_view text, Target target) {
     return message_of([&] { const Prepared prepared(parse_instruction(text), target); });
   };
-  REQUIRE_THAT(prepare("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75), Contains("sm_75"));
+  REQUIRE_THAT(prepare("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75), ContainsSubstring("sm_75"));
   const Prepared of_warpgroup(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), Target::sm_90a);
   REQUIRE(of_warpgroup.words().d == 0);
-  REQUIRE_THAT(message_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }), Contains("mma.sync"));
+  REQUIRE_THAT(message_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }), ContainsSubstring("mma.sync"));
   const Prepared prepared(f16_product, Target::sm_90a);
   std::vector<uint32_t> words(128), d(128, 7);
   const auto execute = [&](int64_t count, const WarpRegisters& registers, uint32_t* to) {
@@ -210,11 +209,11 @@ TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
   std::ranges::fill(d, 7u);
   WarpRegisters without_c = complete, with_metadata = complete, with_scale = complete;
   without_c.c = {}, with_metadata.metadata = words.data(), with_scale.scale_b = words.data();
-  REQUIRE_THAT(execute(1, without_c, d.data()), Contains("c = NULL") && Contains("128 words"));
-  REQUIRE_THAT(execute(1, with_metadata, d.data()), Contains("metadata = given"));
-  REQUIRE_THAT(execute(1, with_scale, d.data()), Contains("scale_b = given"));
-  REQUIRE_THAT(execute(-1, complete, d.data()), Contains("count = -1"));
-  REQUIRE_THAT(execute(1, complete, nullptr), Contains("d = NULL"));
+  REQUIRE_THAT(execute(1, without_c, d.data()), ContainsSubstring("c = NULL") && ContainsSubstring("128 words"));
+  REQUIRE_THAT(execute(1, with_metadata, d.data()), ContainsSubstring("metadata = given"));
+  REQUIRE_THAT(execute(1, with_scale, d.data()), ContainsSubstring("scale_b = given"));
+  REQUIRE_THAT(execute(-1, complete, d.data()), ContainsSubstring("count = -1"));
+  REQUIRE_THAT(execute(1, complete, nullptr), ContainsSubstring("d = NULL"));
   REQUIRE(d == std::vector<uint32_t>(128, 7));
 }
 
@@ -232,14 +231,13 @@ TEST_CASE("A prepared instruction acts on a state like execute, for every family
 }
 
 TEST_CASE("A prepared instruction checks every state", "[prepared]") {
-  using Catch::Matchers::Contains;
   const Instruction wgmma = parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
   const Prepared prepared(wgmma, Target::sm_90a);
   State state = test::sample_case(wgmma, 1).before;
   state.set(Field::a_desc, 0x3FFF);  // the last 16 bytes of 256 KiB
   const State before = state;
-  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("shared-memory image"));
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), ContainsSubstring("shared-memory image"));
   REQUIRE(state == before);
   state.erase(Field::b_desc);
-  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), Contains("b_desc = (missing)"));
+  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), ContainsSubstring("b_desc = (missing)"));
 }

@@ -222,10 +222,11 @@ TEST_CASE("blocks whose order decides bits are warned of, for any number of thre
   constexpr std::string_view own = "mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n";
   for (const Row& row : std::initializer_list<Row>{
            {"ld.global.u32 %r2, [%rd1];\nadd.u32 %r2, %r2, 1;\nst.global.u32 [%rd1], %r2;", true},
-           {"st.global.u32 [%rd1], %r1;", true},                                // another value from each block
-           {"st.global.u32 [%rd3], %r1;", false},                               // memory of its own
-           {"mov.u32 %r2, 7;\nst.global.u32 [%rd1], %r2;", false},              // one value
-           {"ld.global.u32 %r2, [%rd1+4];\nadd.u32 %r2, %r2, %r1;\nst.global.u32 [%rd3], %r2;", true},  // block 1 writes what the others read
+           {"st.global.u32 [%rd1], %r1;", true},                    // another value from each block
+           {"st.global.u32 [%rd3], %r1;", false},                   // memory of its own
+           {"mov.u32 %r2, 7;\nst.global.u32 [%rd1], %r2;", false},  // one value
+           {"ld.global.u32 %r2, [%rd1+4];\nadd.u32 %r2, %r2, %r1;\nst.global.u32 [%rd3], %r2;",
+            true},  // block 1 writes what the others read
            {"ld.global.u32 %r2, [%rd3];\nadd.u32 %r2, %r2, 1;\nst.global.u32 [%rd3], %r2;", false},
            {"cvt.u16.u32 %h1, %r1;\nmul.wide.u32 %rd2, %r1, 1;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.u8 [%rd3], %h1;",
             false},

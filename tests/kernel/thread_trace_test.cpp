@@ -110,7 +110,7 @@ TEST_CASE("trace files: what was written is read, and the first difference is fo
   other[1].bits = "false";
   CHECK(print(*first_difference(rows, other)) == "line 19, %p1 = true expected, false actual");
   other[1].line = 30;
-  CHECK_THAT(print(*first_difference(rows, other)), Catch::StartsWith("the runs take different paths: line 19"));
+  CHECK(print(*first_difference(rows, other)).starts_with("the runs take different paths: line 19"));
   other.pop_back();
   CHECK_FALSE(first_difference(rows, other)->actual);
   for (const std::string_view text : {"", "step,line\n", "step,line,register,bits,statement\n1,2,3\n",
