@@ -88,7 +88,7 @@ using enum Type;
 inline constexpr TypeSet integers{u16, s16, u32, s32, u64, s64}, wide_integers{u32, s32, u64, s64},
     signed_integers{s16, s32, s64}, bits_16_to_64{b16, b32, b64}, bits_32_and_64{b32, b64},
     floats{f16, bf16, f16x2, bf16x2, f32, f64}, sums_of_floats = floats | TypeSet{f32x2}, singles{f32, f64},
-                                                words = bits_16_to_64 | integers | singles;
+                                                scalars = bits_16_to_64 | integers | singles;
 }  // namespace type_sets
 
 enum class Space : uint8_t { generic, param, constant, global, shared, local };
