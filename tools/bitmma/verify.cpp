@@ -11,6 +11,7 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/launch_file.hpp"
 #include "bitmma/hardware/campaign.hpp"
+#include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "recorded_file.hpp"
