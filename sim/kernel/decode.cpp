@@ -232,7 +232,8 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
     }
     case Kind::special:
       if (bits > 64) refuse("a special register of 128 bits");
-      if (bits > 32 || info(type).kind == TypeClass::floating)
+      if (std::ranges::find(specials, operand.name, &SpecialInfo::name) != specials.end() &&
+          (bits > 32 || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
       return special(operand.name, bits);
     case Kind::symbol:
