@@ -331,24 +331,14 @@ void Decoder::keep_factors(const uint32_t* slots, Type type) {
 }
 
 const Operand& Decoder::origin_of(const Operand& operand, bool with_signs) {
-  if (first_writer_.empty()) {
-    first_writer_.assign(entry_.registers.size(), -1);
-    writes_.assign(entry_.registers.size(), 0);
-    for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
-      for_each_register(entry_.instructions[static_cast<size_t>(i)].operands, [&](const Operand& written) {
-        if (written.role == Operand::Role::in) return;
-        const auto reg = static_cast<size_t>(written.reg);
-        ++writes_[reg];
-        if (first_writer_[reg] < 0) first_writer_[reg] = i;
-      });
-    }
-  }
+  if (writers_.empty()) writers_ = writers_of(entry_);
   const Operand* origin = &operand;
   int before = static_cast<int>(entry_.instructions.size());
   while (origin->kind == Kind::reg) {
-    const int writer = first_writer_[static_cast<size_t>(origin->reg)];
+    const std::vector<int>& writers = writers_[static_cast<size_t>(origin->reg)];
     // Another write, or a loop: the walk ends.
-    if (writer < 0 || writer >= before || writes_[static_cast<size_t>(origin->reg)] > 1) break;
+    if (writers.size() != 1 || writers.front() >= before) break;
+    const int writer = writers.front();
     const Instruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
     const std::string& name = instruction.words[0];
     const bool passes = name == "mov" || (with_signs && (name == "neg" || name == "abs"));
@@ -371,7 +361,9 @@ const Operand* Decoder::constant_of(const Operand& operand) {
 bool Decoder::comes_later(const Operand& a, const Operand& b) {
   const auto place = [&](const Operand& operand) {
     const Operand& origin = origin_of(operand, true);
-    return origin.kind == Kind::reg ? first_writer_[static_cast<size_t>(origin.reg)] : std::numeric_limits<int>::max();
+    if (origin.kind != Kind::reg) return std::numeric_limits<int>::max();
+    const std::vector<int>& writers = writers_[static_cast<size_t>(origin.reg)];
+    return writers.empty() ? -1 : writers.front();
   };
   return place(a) > place(b);
 }

@@ -121,9 +121,8 @@ class Decoder {
   std::map<int, std::array<uint32_t, 2>> kept_factors_;
   int current_ = -1;
   bool without_guard_ = false;
-  bool is_as_written_ = false;  // folding replaces operands by integers that are the bits of any type
-  // For each register: the instruction that writes it first, and how many do. Made when they are first asked for.
-  std::vector<int> first_writer_ = {}, writes_ = {};
+  bool is_as_written_ = false;                  // folding replaces operands by integers that are the bits of any type
+  std::vector<std::vector<int>> writers_ = {};  // of each register; found when first asked for
   // The operands that the current instruction reads and writes.
   mutable std::vector<const Operand*> read_ = {}, written_ = {};
 };

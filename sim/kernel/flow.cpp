@@ -81,6 +81,16 @@ Effects effects_of(const Instruction& instruction) {
   return effects;
 }
 
+std::vector<std::vector<int>> writers_of(const Entry& entry) {
+  std::vector<std::vector<int>> writers(entry.registers.size());
+  for (int i = 0; i < std::ssize(entry.instructions); ++i) {
+    for_each_register(entry.instructions[static_cast<size_t>(i)].operands, [&](const Operand& operand) {
+      if (operand.role != Operand::Role::in) writers[static_cast<size_t>(operand.reg)].push_back(i);
+    });
+  }
+  return writers;
+}
+
 bool is_branch(const Instruction& instruction) { return instruction.words[0] == "bra"; }
 bool leaves(const Instruction& instruction) {
   const std::string& name = instruction.words[0];

@@ -30,6 +30,9 @@ struct Effects {
 
 Effects effects_of(const Instruction& instruction);
 
+/// For each register: the instructions that write it, in ascending order.
+std::vector<std::vector<int>> writers_of(const Entry& entry);
+
 bool is_branch(const Instruction& instruction);
 bool leaves(const Instruction& instruction);
 

@@ -29,8 +29,7 @@ constexpr uint64_t one_f32 = 0x3F800000, minus_one_f32 = 0xBF800000;
 constexpr uint64_t most_steps = uint64_t{1} << 23;
 
 bool has(const Instruction& one, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(
-      words, [&](std::string_view word) { return std::ranges::find(one.words, word) != one.words.end(); });
+  return std::ranges::any_of(words, [&](std::string_view word) { return has_word(one, word); });
 }
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
@@ -449,17 +448,12 @@ bool is_approximate_ftz(const Instruction& one, std::string_view name) {
 class Reciprocals {
  public:
   explicit Reciprocals(const Entry& entry) : entry_(entry) {
-    std::vector<int> reads(entry.registers.size()), writes = reads;
-    writer_.resize(entry.registers.size(), -1);
-    for (int i = 0; i < std::ssize(entry.instructions); ++i) {
-      const Instruction& one = entry.instructions[static_cast<size_t>(i)];
-      if (one.guard >= 0) ++reads[static_cast<size_t>(one.guard)];
-      for_each_register(one.operands, [&](const Operand& operand) {
-        const auto reg = static_cast<size_t>(operand.reg);
-        if (operand.role != Operand::Role::out) ++reads[reg];
-        if (operand.role == Operand::Role::in) return;
-        ++writes[reg];
-        writer_[reg] = i;
+    const std::vector<std::vector<int>> writers = writers_of(entry);
+    std::vector<int> reads(entry.registers.size());
+    for (const Instruction& instruction : entry.instructions) {
+      if (instruction.guard >= 0) ++reads[static_cast<size_t>(instruction.guard)];
+      for_each_register(instruction.operands, [&](const Operand& operand) {
+        if (operand.role != Operand::Role::out) ++reads[static_cast<size_t>(operand.reg)];
       });
     }
     for (int i = 0; i < std::ssize(entry.instructions); ++i) {
@@ -467,8 +461,9 @@ class Reciprocals {
       if (!is_approximate_ftz(outer, "rcp") && !is_approximate_ftz(outer, "div")) continue;
       if (outer.operands.back().kind != Kind::reg || outer.operands[0].kind != Kind::reg) continue;
       const auto divisor = static_cast<size_t>(outer.operands.back().reg);
-      const int inner = writer_[divisor];
-      if (inner < 0 || writes[divisor] != 1 || replaced_.contains(inner)) continue;
+      if (writers[divisor].size() != 1) continue;
+      const int inner = writers[divisor].front();
+      if (replaced_.contains(inner)) continue;
       const Instruction& one = entry.instructions[static_cast<size_t>(inner)];
       if (one.guard >= 0 || one.operands.size() != 2) continue;
       const bool is_power = is_approximate_ftz(one, "ex2") && reads[divisor] == 1;
@@ -503,7 +498,6 @@ class Reciprocals {
 
  private:
   const Entry& entry_;
-  std::vector<int> writer_ = {};       // for each register: the last instruction that writes it
   std::map<int, int> inner_of_ = {};   // from a reciprocal or quotient to the instruction that computes its divisor
   std::set<int> replaced_ = {};        // instructions that are no longer reciprocals
   std::map<int, int> arguments_ = {};  // from those inner instructions to the register that keeps their argument
@@ -514,28 +508,19 @@ class Reciprocals {
 /// return their own NaN. ptxas sees through copies and blocks. Measured on an H100: data/kernels/instructions.py.
 class SignModifiers {
  public:
-  explicit SignModifiers(const Entry& entry)
-      : entry_(entry), flow_(flow_of(entry)), writer_(entry.registers.size(), -1), writes_(entry.registers.size()) {
-    for (int i = 0; i < std::ssize(entry.instructions); ++i) {
-      for (const int reg : effects_of(at(i)).writes) {
-        ++writes_[static_cast<size_t>(reg)];
-        writer_[static_cast<size_t>(reg)] = i;
-      }
-    }
+  explicit SignModifiers(const Entry& entry) : entry_(entry), flow_(flow_of(entry)), writers_(writers_of(entry)) {
     for (size_t b = 0; b < flow_.blocks.size(); ++b) {
       for (const int next : flow_.blocks[b].successors) has_loops_ = has_loops_ || next <= static_cast<int>(b);
     }
   }
 
-  Entry replace() {
-    if (std::ranges::none_of(entry_.instructions, is_sign_change)) return entry_;
+  Entry replace() const {
     return rewritten(entry_, [this](int i, Entry& result) {
       Instruction instruction = at(i);
-      if (!instruction.is_refused) replace_in(i, instruction, result);
+      std::vector<std::string> signs;
+      if (!instruction.is_refused) signs = replace_in(i, instruction, result);
       result.instructions.push_back(std::move(instruction));
-      if (instruction_signs_.empty()) return;
-      // cvt is exact: the signs may as well change behind it.
-      for (const std::string& name : std::exchange(instruction_signs_, {})) {
+      for (const std::string& name : signs) {
         Instruction change = result.instructions.back();
         change.operands = {change.operands[0], change.operands[0]};
         change.operands[1].role = Operand::Role::in;
@@ -545,8 +530,14 @@ class SignModifiers {
     });
   }
 
+  static bool is_sign_change(const Instruction& instruction) {
+    const auto type = type_named(instruction.words.back());
+    return is_between_registers(instruction) && is_one_of(instruction.words[0], {"neg", "abs"}) && type &&
+           info(*type).kind == TypeClass::floating;
+  }
+
  private:
-  /// A register and the sign changes of its value, the first one first.
+  /// A register and the sign changes of its value, the first change first.
   struct Source {
     int reg = -1;
     std::vector<std::string> signs = {};
@@ -559,49 +550,43 @@ class SignModifiers {
            instruction.operands[0].kind == Kind::reg && instruction.operands[1].kind == Kind::reg &&
            instruction.words.size() == 2;
   }
-  static bool is_sign_change(const Instruction& instruction) {
-    const auto type = type_named(instruction.words.back());
-    return is_between_registers(instruction) && is_one_of(instruction.words[0], {"neg", "abs"}) && type &&
-           info(*type).kind == TypeClass::floating;
-  }
-
   /// Whether the value of the register at instruction `writer` is still there when `reader` runs.
   bool lasts(int writer, int reader) const {
     const auto block = [&](int i) { return flow_.block_of[static_cast<size_t>(i)]; };
-    return writer >= 0 && writer < reader && (!has_loops_ || block(writer) == block(reader));
+    return writer < reader && (!has_loops_ || block(writer) == block(reader));
   }
 
   /// Follows copies and sign changes of one type back from an operand.
   Source source_of(int reg, int reader, std::string_view type) const {
     Source source{.reg = reg};
     for (;;) {
-      const auto index = static_cast<size_t>(source.reg);
-      if (writes_[index] != 1 || !lasts(writer_[index], reader)) return source;
-      const Instruction& writer = at(writer_[index]);
-      const bool is_copy =
-          is_between_registers(writer) && writer.words[0] == "mov" && writer.operands[1].kind == Kind::reg;
+      const std::vector<int>& writers = writers_[static_cast<size_t>(source.reg)];
+      if (writers.size() != 1 || !lasts(writers.front(), reader)) return source;
+      const Instruction& writer = at(writers.front());
+      const bool is_copy = is_between_registers(writer) && writer.words[0] == "mov";
       if (!is_copy && !(is_sign_change(writer) && writer.words.back() == type)) return source;
-      const auto from = static_cast<size_t>(writer.operands[1].reg);
-      if (writes_[from] > 1 || (writes_[from] == 1 && !lasts(writer_[from], writer_[index]))) return source;
-      reader = writer_[index];
+      const std::vector<int>& before = writers_[static_cast<size_t>(writer.operands[1].reg)];
+      if (before.size() > 1 || (before.size() == 1 && !lasts(before.front(), writers.front()))) return source;
+      reader = writers.front();
       source.reg = writer.operands[1].reg;
       if (!is_copy) source.signs.insert(source.signs.begin(), writer.words[0]);
     }
   }
 
-  void replace_in(int i, Instruction& instruction, Entry& result) {
+  /// Returns the sign changes that belong behind the instruction.
+  std::vector<std::string> replace_in(int i, Instruction& instruction, Entry& result) const {
     const std::string& type = instruction.words.back();
     if (is_sign_change(instruction) && instruction.words[0] == "neg" && type != "bf16x2") {
       const Source source = source_of(instruction.operands[1].reg, i, type);
-      if (source.signs != std::vector<std::string>{"neg"}) return;
+      if (source.signs != std::vector<std::string>{"neg"}) return {};
       instruction.operands[1].reg = source.reg;
       become(instruction, {"mov", fmt::format("b{}", info(*type_named(type)).bits)});
     } else if (instruction.opcode == "cvt.f64.f32" && instruction.operands.size() == 2 &&
                instruction.operands[1].kind == Kind::reg && instruction.operands[0].kind == Kind::reg) {
-      Source source = source_of(instruction.operands[1].reg, i, "f32");
-      if (source.signs.empty()) return;
+      const Source source = source_of(instruction.operands[1].reg, i, "f32");
+      if (source.signs.empty()) return {};
       instruction.operands[1].reg = source.reg;
-      instruction_signs_ = std::move(source.signs);
+      return source.signs;  // cvt is exact: the signs may as well change behind it
     } else if (instruction.opcode == "selp.f32" && instruction.operands.size() == 4) {
       for (const size_t k : {size_t{1}, size_t{2}}) {
         Operand& operand = instruction.operands[k];
@@ -621,14 +606,13 @@ class SignModifiers {
         }
       }
     }
+    return {};
   }
 
   const Entry& entry_;
   Flow flow_;
-  std::vector<int> writer_;  // for each register: the last instruction that writes it
-  std::vector<int> writes_;
+  std::vector<std::vector<int>> writers_;
   bool has_loops_ = false;
-  std::vector<std::string> instruction_signs_ = {};  // of the cvt that was replaced
 };
 
 }  // namespace
@@ -637,7 +621,8 @@ Entry folded(const Entry& entry, Target target) {
   if (entry.instructions.empty()) return entry;
   const math::IeeeEnvironment environment;
   const Entry constant = Folder(entry, target).fold();
-  const Entry simplified = Reciprocals(constant).replace();
+  Entry simplified = Reciprocals(constant).replace();
+  if (std::ranges::none_of(simplified.instructions, SignModifiers::is_sign_change)) return simplified;
   return SignModifiers(simplified).replace();
 }
 

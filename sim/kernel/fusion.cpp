@@ -39,11 +39,8 @@ constexpr auto rows = std::to_array<FusionRow>({
 });
 constexpr std::string_view row(size_t i) { return rows[i].name; }
 
-bool has(const Instruction& one, std::string_view word) {
-  return std::ranges::find(one.words, word) != one.words.end();
-}
 bool has_rounding(const Instruction& one) {
-  return has(one, "rn") || has(one, "rz") || has(one, "rm") || has(one, "rp");
+  return has_word(one, "rn") || has_word(one, "rz") || has_word(one, "rm") || has_word(one, "rp");
 }
 std::optional<Type> floating_type(const Instruction& one) {
   const auto type = type_named(one.words.back());
@@ -53,13 +50,13 @@ std::optional<Type> floating_type(const Instruction& one) {
 
 bool is_product(const Instruction& one) {
   const auto type = floating_type(one);
-  if (one.is_refused || !type || has(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg)
+  if (one.is_refused || !type || has_word(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg)
     return false;
   const std::string& name = one.words[0];
   if (name == "mul") return one.operands.size() == 3 && !has_rounding(one);
   if (*type != Type::f32) return false;
-  if (name == "div") return one.operands.size() == 3 && (has(one, "full") || has(one, "approx"));
-  return name == "rcp" && one.operands.size() == 2 && has(one, "approx") && !has(one, "ftz");
+  if (name == "div") return one.operands.size() == 3 && (has_word(one, "full") || has_word(one, "approx"));
+  return name == "rcp" && one.operands.size() == 2 && has_word(one, "approx") && !has_word(one, "ftz");
 }
 bool is_sum(const Instruction& one) {
   return !one.is_refused && (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) &&
@@ -70,7 +67,7 @@ bool is_transparent(const Instruction& one, bool product_flushes) {
   if (one.is_refused || one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
       one.operands[1].kind != Kind::reg)
     return false;
-  if (one.words[0] == "neg") return floating_type(one).has_value() && (product_flushes || !has(one, "ftz"));
+  if (one.words[0] == "neg") return floating_type(one).has_value() && (product_flushes || !has_word(one, "ftz"));
   return one.words[0] == "mov";
 }
 
@@ -80,11 +77,11 @@ bool is_transparent(const Instruction& one, bool product_flushes) {
 bool splits_block(const Instruction& one) {
   const std::string& name = one.words[0];
   if (one.guard >= 0 && one.acts) return true;
-  if (name == "membar" || (name == "fence" && !has(one, "proxy"))) return true;
+  if (name == "membar" || (name == "fence" && !has_word(one, "proxy"))) return true;
   const std::optional<Type> type = type_named(one.words.back());
   if (!type) return false;
   if (info(*type).kind != TypeClass::floating) return (name == "div" || name == "rem") && *type != Type::u32;
-  if (name == "rsqrt") return *type == Type::f64 && !has(one, "ftz");
+  if (name == "rsqrt") return *type == Type::f64 && !has_word(one, "ftz");
   if (!has_rounding(one)) return false;
   const bool is_constant = one.operands.size() == 2 && one.operands[1].kind != Kind::reg;
   return name == "div" || ((name == "rcp" || name == "sqrt") && !is_constant);
@@ -168,9 +165,8 @@ class Fuser {
   void find_useful_instructions() {
     std::vector<int> work;
     useful_.resize(entry_.instructions.size());
-    writers_.resize(entry_.registers.size());
+    writers_ = writers_of(entry_);
     for (int i = 0; i < std::ssize(entry_.instructions); ++i) {
-      for (const int reg : effects(i).writes) writers_[static_cast<size_t>(reg)].push_back(i);
       if (at(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
     }
     while (!work.empty()) {
@@ -199,7 +195,7 @@ class Fuser {
       if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
       const Instruction& one = at(writer);
       const std::string& name = one.words[0];
-      if (name == "ld") return has(one, "param") || has(one, "const") ? &one.operands.back() : nullptr;
+      if (name == "ld") return has_word(one, "param") || has_word(one, "const") ? &one.operands.back() : nullptr;
       if ((name != "mov" && name != "neg" && name != "abs") || one.guard >= 0 || one.operands.size() != 2)
         return nullptr;
       operand = &one.operands[1];
@@ -251,7 +247,7 @@ class Fuser {
       const Instruction& one = at(i);
       const Effects& of = effects(i);
       if (std::ranges::find(of.reads, reg) != of.reads.end()) {
-        if (is_transparent(one, has(at(product.instruction), "ftz"))) {
+        if (is_transparent(one, has_word(at(product.instruction), "ftz"))) {
           collect_uses(block, product, i + 1, one.operands[0].reg, negated != (one.words[0] == "neg"), uses);
         } else {
           bool direct = false;
@@ -277,7 +273,7 @@ class Fuser {
   bool fits(const Product& product, const Use& use) const {
     const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
     return !use.leaves_block && use.operand > 0 && is_sum(sum) && mul.words.back() == sum.words.back() &&
-           has(mul, "ftz") == has(sum, "ftz");
+           has_word(mul, "ftz") == has_word(sum, "ftz");
   }
 
   void find_products(const Block& block) {

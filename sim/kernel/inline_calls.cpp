@@ -15,9 +15,7 @@ namespace {
 using Kind = Operand::Kind;
 
 constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
-// Of an entry with the functions that it calls: each call has registers and variables of its own.
-constexpr size_t most_registers = 1 << 18, most_variables = 1 << 16;
-constexpr int64_t most_variable_bytes = int64_t{1} << 29;
+constexpr size_t most_variables = 1 << 16;  // each call has registers and variables of its own
 
 bool is_call(const Instruction& one) { return one.words[0] == "call"; }
 
@@ -118,7 +116,7 @@ class Inliner {
   void call(const Instruction& one, const Entry& function, Entry& to) {
     if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
     if (open_.size() >= most_nested_calls) refuse(one, fmt::format("at most {} nested calls", most_nested_calls));
-    if (to.registers.size() + function.registers.size() > most_registers)
+    if (std::ssize(to.registers) + std::ssize(function.registers) > most_registers)
       refuse(one, fmt::format("at most {} registers, including those of called functions", most_registers));
     Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
     to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());

@@ -139,7 +139,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   one.with_tx = words.take("expect_tx");
   one.parity = words.take("parity");
   const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
-  const bool is_remote = std::ranges::find(instruction.words, "shared::cluster") != instruction.words.end();
+  const bool is_remote = has_word(instruction, "shared::cluster");
   const bool is_incomplete = arrives && words.take("noComplete");
   take_orders(decoder, words, arrives, waits, what == "expect_tx" || what == "complete_tx");
   if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");

@@ -126,7 +126,7 @@ size_t take_vector(Words& words) {
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool is_store = words.name() == "st";
   if (is_store && words.take("async")) return decode_async_store(decoder, instruction, words);
-  const bool has_hint = std::ranges::find(instruction.words, "L2::cache_hint") != instruction.words.end();
+  const bool has_hint = has_word(instruction, "L2::cache_hint");
   MemoryDetails one;
   const Space space = space_of(words);
   take_order(decoder, words, is_store, space);
@@ -445,7 +445,7 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
 /// PTX ISA, atom, red and red.async: the types of each operation.
 bool is_atomic_type(Atomic what, Type type, bool returns, bool is_async) {
   using enum Type;
-  const auto is = [&](std::initializer_list<Type> types) { return std::ranges::find(types, type) != types.end(); };
+  const auto is = [&](TypeSet types) { return types.contains(type); };
   switch (what) {
     case Atomic::add:
       return is({u32, s32, u64}) || (!is_async && is({f32, f64, f16, bf16, f16x2, bf16x2})) ||

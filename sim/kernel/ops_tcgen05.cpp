@@ -278,7 +278,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   const Statement statement = parse_statement(text);
   const std::string& what = instruction.words[1];
   Tcgen05Details one{.instruction = statement.instruction, .loads = what == "ld"};
-  one.of_pair = std::ranges::find(instruction.words, "cta_group::2") != instruction.words.end();
+  one.of_pair = has_word(instruction, "cta_group::2");
   const auto number_of = [&](Field field, const Operand& given) {
     NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
     number.in_brackets = given.kind == Kind::address;

@@ -25,7 +25,6 @@ using Kind = Operand::Kind;
 
 constexpr int most_nested_brackets = 200;
 constexpr size_t most_words = 40;  // of an opcode; PTX has up to 15
-constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
     {".param", Space::param},

@@ -8,6 +8,7 @@
 //     ...
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -72,6 +73,10 @@ struct Instruction {
   bool is_refused = false;  // bitmma does not run it
 };
 
+inline bool has_word(const Instruction& instruction, std::string_view word) {
+  return std::ranges::find(instruction.words, word) != instruction.words.end();
+}
+
 /// Calls body(operand) for each operand of kind reg, also those inside of vectors and addresses.
 template <typename Operands, typename Body>
 void for_each_register(Operands&& operands, const Body& body) {
@@ -120,6 +125,9 @@ struct Entry {
   int64_t most_cluster = 0;                    // of .maxclusterrank
   bool grid_of_clusters = false;               // .blocksareclusters
 };
+
+// Of an entry with the functions that it calls, and of a module.
+inline constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 struct Module {
   std::string version = {}, target = {};
