@@ -123,8 +123,8 @@ def _hint(dtype: np.dtype) -> str:
     """A hint for an array without a format."""
     if not dtype.isnative:
         return "big-endian: array.astype(array.dtype.newbyteorder('=')) changes the order of bytes"
-    if str(dtype) in _other_float8:
-        return _remedy_of_float8(str(dtype))
+    if remedy := _array_remedy(dtype):
+        return remedy
     if dtype.type is np.void and dtype.itemsize in (1, 2):
         kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
         return f"np.save loses these types: use array.view(ml_dtypes.{kind}), or the original type"
@@ -141,11 +141,17 @@ _other_float8 = {
 }
 
 
-def _remedy_of_float8(name: str) -> str:
-    """How to convert an array: by values, as the same codes mean other numbers."""
+def _remedy_of_float8(name: str, rounds: str, keeps: str) -> str:
+    """How to convert: by values, as the same codes mean other numbers. `rounds` is the prefix of the call that converts to the nearest
+    type, `keeps` the call that keeps all values. Empty for other types."""
+    if name not in _other_float8:
+        return ""
     nearest, reason = _other_float8[name]
-    return (f"the codes mean other numbers ({reason}): array.astype(ml_dtypes.{nearest}) converts the values and rounds those that it lacks, "
-            "array.astype(np.float16) keeps all")
+    return f"the codes mean other numbers ({reason}): {rounds}{nearest}) converts the values and rounds those that it lacks, {keeps} keeps all"
+
+
+def _array_remedy(dtype: np.dtype) -> str:
+    return _remedy_of_float8(str(dtype), "array.astype(ml_dtypes.", "array.astype(np.float16)")
 
 
 class Codes(NamedTuple):
@@ -192,10 +198,9 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
         return _unpacked(array, format)
     size = code_bytes[format]
     if array.dtype.kind not in "iubV" or array.dtype.itemsize != size or array.dtype.names:
-        raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}", _hint(array.dtype) if str(array.dtype) in _other_float8 else "")
+        raise refuse("codes", array.dtype, f"{_raw[size]}, raw codes of {format}", _array_remedy(array.dtype))
     if array.dtype.kind == "V" and array.dtype.type is not np.void and array.dtype != _dtypes.get(format):
-        raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}",
-                     _hint(array.dtype) if str(array.dtype) in _other_float8 else "")
+        raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}", _array_remedy(array.dtype))
     if format in _below_a_byte and array.dtype.kind in "iu" and (array.view(np.uint8) >> _below_a_byte[format]).any():
         raise refuse("codes", "bits above those of the format", f"codes of {_below_a_byte[format]} bits, one per byte",
                      "use packed=True for two codes per byte" if format == "e2m1" else "")
@@ -325,15 +330,6 @@ def _is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _torch_remedy(name: str) -> str:
-    """How to convert a tensor of a type that no format has."""
-    if name not in _other_float8:
-        return ""
-    nearest, reason = _other_float8[name]
-    return (f"the codes mean other numbers ({reason}): tensor.float().to(torch.{nearest}) converts the values and rounds those that it lacks, "
-            "tensor.half() keeps all")
-
-
 def require_memory_of(tensor: Any, name: str) -> None:
     """A torch tensor whose elements are in memory that it owns or shares."""
     torch = sys.modules["torch"]
@@ -365,7 +361,7 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
     format = _torch_formats.get(name)
     if format is None:
-        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)), _torch_remedy(name))
+        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)), _remedy_of_float8(name, "tensor.float().to(torch.", "tensor.half()"))
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(_dtypes[format])
     return tensor.numpy()

@@ -104,6 +104,11 @@ def tensors_in(value: Any) -> Iterator[str]:
         yield value["tensor"]
 
 
+def reads_of(operator: dict[str, Any]) -> list[str]:
+    """The tensors among the arguments of an operator."""
+    return list(tensors_in([operator["args"], *operator["kwargs"].values()]))
+
+
 roles = ("input", "weight", "value", "changed")
 
 # Their results are the memory of their first argument.
@@ -135,8 +140,7 @@ def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> 
         return one["dtype"], tuple(one["shape"])
 
     for index, one in enumerate(operators):
-        read = [*tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values()))]
-        for number in read:
+        for number in reads_of(one):
             role = tensors[number]["role"]
             if number in found:
                 continue
@@ -176,7 +180,7 @@ def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]])
 
 
 def _touched(one: dict[str, Any]) -> list[str]:
-    return [*tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values())), *(number for number in one["outputs"] if number is not None)]
+    return [*reads_of(one), *(number for number in one["outputs"] if number is not None)]
 
 
 def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
@@ -243,7 +247,7 @@ def _checked(graph: dict[str, Any], data: dict[str, StoredTensor]) -> tuple[dict
         need(isinstance(one, dict) and isinstance(one.get("op"), str) and isinstance(one.get("args"), list) and isinstance(one.get("kwargs"), dict)
              and isinstance(one.get("outputs"), list), field, one, "op, args, kwargs and outputs")
         outputs = [number for number in one["outputs"] if isinstance(number, str)]
-        read = [*outputs, *tensors_in(one["args"]), *tensors_in(list(one["kwargs"].values()))]
+        read = [*outputs, *reads_of(one)]
         need(all(isinstance(number, str) and number in tensors for number in read), field, read, "tensors that graph.json describes")
         one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
         need(all(tensors[number]["role"] != "value" or number in made for number in read[len(outputs):]), field, read,

@@ -56,8 +56,9 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
         kind = kind.removeprefix("kind::")
     if major is not None:
         major = major.lower()
-    if not 0 <= what < 1 << (64 if kind is None else 32):
-        raise refuse("word", hex(what), f"a number of {64 if kind is None else 32} bits")
+    bits = 64 if kind is None else 32
+    if not 0 <= what < 1 << bits:
+        raise refuse("word", hex(what), f"a number of {bits} bits")
     fields: Any = _core.decode_smem(what, target or "sm_90a", major) if kind is None else _core.decode_idesc(kind, what)
     return fields
 

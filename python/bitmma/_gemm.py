@@ -385,7 +385,7 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     recorded: Any = matrix(d, "d")
     if kernel is not None and among is not None:
         raise refuse("kernel", "beside among", "one of the two")
-    if among is not None and not (isinstance(among, (list, tuple, PlanSearch)) and all(isinstance(one, Plan) for one in among)):
+    if among is not None and not (isinstance(among, (list, tuple, PlanSearch)) and all(isinstance(plan, Plan) for plan in among)):
         raise refuse("among", shown(among), "a list of Plan")
     if among is not None:
         for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):

@@ -185,7 +185,7 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
         else:
             value = one._scales_by_k()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
-    left, right = (one._codes() if _is_torch(one.codes) else one.codes for one in (a, b))
+    left, right = (operand._codes() if _is_torch(operand.codes) else operand.codes for operand in (a, b))
     made = gemm(left, right.T, plan, **scales, **keywords)
     if not _is_torch(a.codes):
         return made

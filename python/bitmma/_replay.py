@@ -29,6 +29,7 @@ from ._captured import (
     broken,
     bytes_of_operators,
     last_reads,
+    reads_of,
     tensors_in,
     trust_of_reads,
 )
@@ -78,8 +79,9 @@ class Replay(NamedTuple):
     def same(self) -> bool:
         """Whether no output differs, something was compared, and the operators belong together: the capture leaves out no main output that
         could be compared, and no operator reads a tensor that is neither an input nor the result of an operator before it."""
-        return not any(one.status == "differs" or one.code == Reason.no_main_output for one in self.verdicts) \
-            and any(one.outputs for one in self.verdicts) and not any(one.reason in broken for one in self.trusted_tensors)
+        is_contradicted = any(verdict.status == "differs" or verdict.code == Reason.no_main_output for verdict in self.verdicts)
+        is_broken = any(tensor.reason in broken for tensor in self.trusted_tensors)
+        return any(verdict.outputs for verdict in self.verdicts) and not is_contradicted and not is_broken
 
     @property
     def first(self) -> Verdict | None:
@@ -97,7 +99,7 @@ class Replay(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted,
-                "trusted_tensors": [one._asdict() for one in self.trusted_tensors], "seconds": round(self.seconds, 3),
+                "trusted_tensors": [tensor._asdict() for tensor in self.trusted_tensors], "seconds": round(self.seconds, 3),
                 "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}  # fmt: skip
 
     def __str__(self) -> str:
@@ -125,7 +127,7 @@ class Replay(NamedTuple):
 
 
     def _names(self, reason: str) -> str:
-        names = [shown(one.tensor) for one in self.trusted_tensors if one.reason.value == reason]
+        names = [shown(trusted.tensor) for trusted in self.trusted_tensors if trusted.reason.value == reason]
         return f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})" if names else ""
 
 
@@ -208,7 +210,7 @@ class _Run:
 
     def trusted(self) -> tuple[TrustedTensor, ...]:
         weights = {number: index for index, one in reversed(list(enumerate(self.capture.operators)))
-                   for number in tensors_in([one["args"], *one["kwargs"].values()]) if number in self.capture.own_weights}
+                   for number in reads_of(one) if number in self.capture.own_weights}
         return tuple(sorted([*self.reads.values(),
                              *(TrustedTensor(self.capture.own_weights[number], Trust.own_weight, index) for number, index in weights.items()),
                              *(TrustedTensor(number, Trust.not_recomputed, index) for number, index in self.as_recorded.items())],
@@ -448,7 +450,7 @@ class CapturesCompared:
 
 
 def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:
-    given = [list(tensors_in([one["args"], *one["kwargs"].values()])) for one in ones]
+    given = [reads_of(one) for one in ones]
     for numbers in zip(*given):
         abouts = [run.capture.tensors[number] for run, number in zip(runs, numbers)]
         if abouts[0]["role"] == abouts[1]["role"] == "weight":

@@ -111,10 +111,11 @@ def require_views(op: str, x: np.ndarray, rest: list[Any], options: dict[str, An
         return
     if op not in ("aten.unbind.int", "aten.split.Tensor", "aten.split_with_sizes.default"):
         return
-    sizes = None if op == "aten.unbind.int" else rest[0]
-    dims = rest[:1] if sizes is None else rest[1:2]
+    has_sizes = op != "aten.unbind.int"  # unbind(x, dim), split(x, sizes, dim)
+    sizes = rest[0] if has_sizes else 1
+    dims = rest[1:] if has_sizes else rest
     extent = x.shape[dims[0] if dims else options.get("dim", 0)]
-    parts = extent if sizes is None else -(-extent // sizes) if isinstance(sizes, int) else len(sizes)
+    parts = -(-extent // sizes) if isinstance(sizes, int) else len(sizes)
     if parts != len(outputs):
         raise Differs(f"it makes {parts} tensors, but the capture lists {len(outputs)}")
 

@@ -303,14 +303,18 @@ def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     """The dimension that a reduction goes over; None for all."""
     given = dim
     if isinstance(dim, (tuple, list)) and has_lists:
-        if not all(type(one) is int and -dimensions <= one < dimensions for one in dim):
+        if not all(type(axis) is int and -dimensions <= axis < dimensions for axis in dim):
             raise refuse("dim", shown(given), f"whole numbers from {-dimensions} to {dimensions - 1}")
-        axes = {one % dimensions for one in dim}
+        axes = {axis % dimensions for axis in dim}
         if len(axes) != len(dim):
             raise refuse("dim", shown(given), "each dimension once")
-        dim = None if len(axes) in (0, dimensions) and dimensions > 1 or not axes else axes.pop() if len(axes) == 1 else given
-    is_known = dim is None or type(dim) is int and (dim in (-1, dimensions - 1) or dimensions == 2 and dim in (0, -2))
-    if not is_known:
+        if not axes or len(axes) == dimensions > 1:
+            dim = None
+        elif len(axes) == 1:
+            dim = axes.pop()
+    is_last = type(dim) is int and dim in (-1, dimensions - 1)
+    is_first_of_matrix = type(dim) is int and dimensions == 2 and dim in (0, -2)
+    if dim is not None and not is_last and not is_first_of_matrix:
         raise refuse("dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured")
     assert dim is None or isinstance(dim, int)
     return dim
