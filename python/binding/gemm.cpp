@@ -114,7 +114,7 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   const Unlocked unlocked;
   gemm_batch(
       bound.plan, count, [&](int64_t i) { return i == 0 ? std::move(first) : batch.at(i); },  // once for each i
-      [&](int64_t i, const Matrix& one) { write_codes(one, static_cast<char*>(to.data()) + i * bytes); }, threads);
+      [&](int64_t i, const Matrix& d) { write_codes(d, static_cast<char*>(to.data()) + i * bytes); }, threads);
 }
 
 std::optional<Target> optional_target(std::optional<std::string_view> name) {

@@ -390,10 +390,10 @@ void bind_state(nb::module_& module) {
             return dictionary_of(found);
           },
           "threads"_a, "first"_a = 0, "count"_a = -1)
-      .def("compare", [](const BoundFile& one, const BoundFile& other) {
+      .def("compare", [](const BoundFile& file, const BoundFile& other) {
         const Comparison found = [&] {
           const Unlocked unlocked;
-          return compare(*one.file, *other.file);
+          return compare(*file.file, *other.file);
         }();
         return dictionary_of(found);
       });

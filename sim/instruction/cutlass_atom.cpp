@@ -227,12 +227,13 @@ const auto& parameter_lists() {
 }
 
 std::vector<Parameter> parameters_of(const Atom& atom) {
-  std::vector<Parameter> list;
-  const auto row = std::ranges::find_if(parameter_lists(), [&](const ParameterList& one) { return one.matches(atom); });
+  std::vector<Parameter> found;
+  const auto row =
+      std::ranges::find_if(parameter_lists(), [&](const ParameterList& list) { return list.matches(atom); });
   for (const std::optional<Parameter>& parameter : row->parameters) {
-    if (parameter && (*parameter != Parameter::selector || atom.sparse)) list.push_back(*parameter);
+    if (parameter && (*parameter != Parameter::selector || atom.sparse)) found.push_back(*parameter);
   }
-  return list;
+  return found;
 }
 
 /// The enumerations of the parameters. UMMA::ScaleIn and GMMA::ScaleIn have different numbers.
