@@ -16,19 +16,21 @@ step() {
 try() {
   begin_step "$1"
   mkdir -p build && touch build/step_began
-  if "${@:2}"; then
+  # The log's end is printed again at the very end if the step failed.
+  if "${@:2}" 2>&1 | tee build/step.log; then
     end_step ok
   else
     end_step FAILED
-    remember_failed_tests
+    remember_failure "$1"
     some_failed=1
     return 1
   fi
 }
 
-# The end of what each failed test of ctest printed: the whole is far above the table, and a reader may have its end only.
-remember_failed_tests() {
-  local log
+# The end of what each failed test of ctest printed, or of what the step printed: the whole is far above the table, and a reader
+# may have its end only.
+remember_failure() {
+  local log before=$failed_tests
   while read -r log; do
     failed_tests+=$(awk '
       /^[0-9]+\/[0-9]+ Test(ing)?: / {count = 0}
@@ -38,6 +40,7 @@ remember_failed_tests() {
         for (i = count > 40 ? count - 40 : 1; i < count; ++i) print line[i]
       }' "$log")
   done < <(find build -path '*/Testing/Temporary/LastTest.log' -newer build/step_began)
+  [ "$failed_tests" != "$before" ] || failed_tests+=$'\n'"$1:"$'\n'"$(tail -n 40 build/step.log)"
 }
 
 begin_step() {

@@ -13,21 +13,28 @@ namespace {
 
 constexpr size_t longest_word = 200;  // longer words get no suggestions
 
-/// The number of letters to insert, delete, change, or exchange with a neighbour.
-size_t distance(std::string_view x, std::string_view y) {
-  std::vector<size_t> before(y.size() + 1), row(y.size() + 1), after(y.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
+/// The number of letters to insert, delete, change, or exchange with a neighbour; `most` + 1 for more than `most`.
+/// Words of at most longest_word letters.
+size_t distance(std::string_view x, std::string_view y, size_t most) {
+  if (std::max(x.size(), y.size()) - std::min(x.size(), y.size()) > most) return most + 1;
+  std::array<std::array<uint8_t, longest_word + 1>, 3> rows{};
+  auto *before = &rows[0], *row = &rows[1], *after = &rows[2];
+  std::iota(row->begin(), row->end(), uint8_t{0});
   for (size_t i = 1; i <= x.size(); ++i) {
-    after[0] = i;
+    (*after)[0] = static_cast<uint8_t>(i);
+    uint8_t least = (*after)[0];
     for (size_t j = 1; j <= y.size(); ++j) {
-      after[j] = std::min({row[j] + 1, after[j - 1] + 1, row[j - 1] + (x[i - 1] != y[j - 1])});
-      if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1])
-        after[j] = std::min(after[j], before[j - 2] + 1);
+      int slips = std::min({(*row)[j] + 1, (*after)[j - 1] + 1, (*row)[j - 1] + (x[i - 1] != y[j - 1])});
+      if (i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1]) slips = std::min(slips, (*before)[j - 2] + 1);
+      (*after)[j] = static_cast<uint8_t>(slips);
+      least = std::min(least, (*after)[j]);
     }
+    // No later row is below the least of this row: an exchange, too, costs 1 more than the row before.
+    if (least > most) return most + 1;
     std::swap(before, row);
     std::swap(row, after);
   }
-  return row[y.size()];
+  return (*row)[y.size()];
 }
 
 std::string lower(std::string_view text) {
@@ -110,8 +117,8 @@ std::vector<std::string_view> parts_of(std::string_view name) {
 
 /// True for names that differ only in a part of one letter: scale_a is not a misspelt scale_d, and --rows-a is not a
 /// misspelt --rows-b. Such letters name operands and extents.
-bool names_another(std::string_view word, std::string_view name) {
-  const std::vector<std::string_view> x = parts_of(word), y = parts_of(name);
+bool names_another(std::span<const std::string_view> x, std::string_view name) {
+  const std::vector<std::string_view> y = parts_of(name);
   if (x.size() != y.size()) return false;
   for (size_t i = 0; i < x.size(); ++i)
     if (x[i].size() == 1 && y[i].size() == 1 && x[i] != y[i]) return true;
@@ -133,18 +140,19 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   }
   const size_t dashes = std::min(meant.find_first_not_of('-'), meant.size());
   size_t best = most_slips(meant.size() - dashes) + 1;
-  std::string found;
+  const std::vector<std::string_view> parts = parts_of(meant);
+  std::string closest;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > longest_word) continue;
     const std::string name = lower(candidate);
-    if (names_another(meant, name)) continue;
     // The beginning of a name, or a longer word, counts as one slip: --dist, --column.
-    const bool is_begun = meant.size() >= 3 && parts_of(meant).back().size() >= 2 && name.starts_with(meant),
+    const bool is_begun = meant.size() >= 3 && parts.back().size() >= 2 && name.starts_with(meant),
                goes_on = name.size() >= 5 && meant.starts_with(name);
-    const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name);
-    if (slips < best && slips < candidate.size()) best = slips, found = candidate;
+    const size_t slips = name == meant ? 0 : is_begun || goes_on ? 1 : distance(meant, name, best - 1);
+    if (slips < best && slips < candidate.size() && !names_another(parts, name)) best = slips, closest = candidate;
+    if (best == 0) break;
   }
-  return found;
+  return closest;
 }
 
 }  // namespace bitmma

@@ -177,6 +177,7 @@ struct Catalogue {
   std::vector<CvtInstruction> instructions;
   std::unordered_map<uint64_t, const CvtForm*> form_of;
   std::map<std::string, CvtInstruction, std::less<>> by_name;
+  std::vector<std::string> names;
 
   void add(const CvtForm& form, const CvtInstruction& one) {
     if (one.sat && is_integer(one.to) && is_integer(one.from) && holds_all_of(info(one.to), info(one.from))) return;
@@ -218,6 +219,7 @@ const Catalogue& catalogue() {
         for (const CvtType from : form.from) add_form(form, to, from, found);
       }
     }
+    for (const auto& [name, instruction] : found.by_name) found.names.push_back(name);
     return found;
   }();
   return all;
@@ -533,9 +535,7 @@ CvtInstruction parse_cvt(std::string_view ptx) {
   }
   const std::string ordered = before + seen[0] + seen[1] + seen[2] + seen[3] + after;
   if (const auto found = names.find(ordered); found != names.end()) return found->second;
-  std::vector<std::string> candidates;
-  for (const auto& [name, one] : names) candidates.push_back(name);
-  const std::string near = nearest(ptx, candidates);
+  const std::string near = nearest(ptx, catalogue().names);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = shortened(printable(ptx)),
