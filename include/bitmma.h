@@ -444,7 +444,7 @@ bitmma_status bitmma_plans_of_kernel(const char* kernel, const bitmma_gemm_input
 bitmma_status bitmma_find_plans(const bitmma_gemm_inputs* inputs, const bitmma_matrix* d, const bitmma_call* call,
                                 int threads, bitmma_plans** plans);
 // The search calls this function before each plan with the number of plans tried and the number known so far; from any
-// thread, one call at a time. A non-zero result ends the search.
+// thread, one call at a time, in IEEE 754's default floating-point environment. A non-zero result ends the search.
 typedef int (*bitmma_search_progress)(int64_t tried, int64_t of, void* context);
 // The same, but ends after timeout_s seconds (0: never) or when progress (may be NULL) returns non-zero. *complete (may
 // be NULL) becomes 1 if the search tried all plans.

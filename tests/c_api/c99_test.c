@@ -1,7 +1,8 @@
 // A program in C99 over bitmma.h: results of a real H200, known words, errors, threads. It is linked with the shared
 // library and with the static one. Bits are equal or not.
 //
-//   c99_test DATA_FOLDER
+//   c99_test DATA_FOLDER                 in the floating-point environment that a program starts with
+//   c99_test DATA_FOLDER environments    once more in each of eight others, which every call must leave as it is
 #include <bitmma.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +12,49 @@
 static const char* data_folder;
 static int failures = 0;
 
+// ------------------------------------------------------------------------------------- floating-point environments
+
+// MXCSR and x87's control word: traps masked, round to nearest.
+typedef struct {
+  unsigned sse;
+  uint16_t x87;
+} environment_t;
+static const environment_t usual = {0x1F80, 0x037F};
+static environment_t environment = {0x1F80, 0x037F};
+#if defined(__x86_64__)
+static const environment_t environments[] = {
+    {0x9F80, 0x037F},  // flush to zero
+    {0x1FC0, 0x037F},  // denormals are zero
+    {0x9FC0, 0x037F},  // both
+    {0x3F80, 0x077F},  // downward
+    {0x5F80, 0x0B7F},  // upward
+    {0x7F80, 0x0F7F},  // toward zero
+    {0x1F80, 0x007F},  // x87 of 24 bits
+    {0x0000, 0x0340},  // all exceptions unmasked
+};
+static void use(environment_t wanted) {
+  environment = wanted;
+  __asm__ volatile("fnclex\n\tfldcw %0" : : "m"(wanted.x87));
+  __builtin_ia32_ldmxcsr(wanted.sse);
+}
+// The six flags of MXCSR that say what happened do not count.
+static int is_kept(void) {
+  uint16_t x87 = 0;
+  __asm__ volatile("fnstcw %0" : "=m"(x87));
+  return (__builtin_ia32_stmxcsr() & ~0x3Fu) == (environment.sse & ~0x3Fu) && x87 == environment.x87;
+}
+#else
+static const environment_t environments[] = {{0x1F80, 0x037F}};
+static void use(environment_t wanted) { environment = wanted; }
+static int is_kept(void) { return 1; }
+#endif
+
 static void check(int holds, const char* what, int line) {
+  if (!is_kept()) {
+    fprintf(stderr, "line %d: the environment is not that of MXCSR 0x%x after %s\n", line, environment.sse, what);
+    ++failures;
+    use(environment);
+  }
   if (holds) return;
   fprintf(stderr, "line %d: not true: %s\n  last error: %s\n", line, what, bitmma_last_error());
   ++failures;
@@ -360,6 +403,11 @@ static void test_block_scales(void) {
   bitmma_instruction_destroy(mma);
 }
 
+static int stop_at_once(int64_t tried, int64_t of, void* context) {
+  *(int*)context += tried <= of;
+  return 1;
+}
+
 // A product that cuBLAS computed on an H100, 8 x 16 of its outputs; B lies there as N x K.
 static void test_gemm_of_an_h100(void) {
   file_t file = read_file("products/nvjet_algo2_e4m3_k4096.safetensors");
@@ -378,6 +426,9 @@ static void test_gemm_of_an_h100(void) {
 
   // As text and back.
   size_t length = 0;
+  char line[400];
+  CHECK_OK(bitmma_plan_print(plan, line, sizeof line, &length));
+  CHECK(length > 0 && length == strlen(line) && strstr(line, "128") != NULL);
   CHECK_OK(bitmma_plan_print_json(plan, NULL, 0, &length));
   char* text = malloc(length + 1);
   CHECK_OK(bitmma_plan_print_json(plan, text, length + 1, NULL));
@@ -406,6 +457,10 @@ static void test_gemm_of_an_h100(void) {
 
   // From the bits. One chain alone misses some.
   const bitmma_matrix recorded = {tensor(&file, "d"), BITMMA_F32, 8, 16, 0, 0};
+  int complete = 1, asked = 0;
+  CHECK_OK(bitmma_find_plans_until(&inputs, &recorded, NULL, 1, 0, stop_at_once, &asked, &plans, &complete));
+  CHECK(complete == 0 && asked >= 1);
+  bitmma_plans_destroy(plans);
   CHECK_OK(bitmma_find_plans(&inputs, &recorded, NULL, 0, &plans));
   CHECK(bitmma_plans_count(plans) >= 1);
   memset(d, 0, sizeof d);
@@ -626,9 +681,15 @@ static void test_functions_of_words(void) {
   CHECK_OK(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 1, 2, operands, &packed));
   CHECK(packed == 0x7E38);
   CHECK_INVALID(bitmma_cvt("cvt.rn.satfinite.e4m3x2.f32", 1, 1, operands, &packed), "2: a, b");
+  // 1 + 2^-24 is halfway.
+  const uint64_t half_ulp = 0x33800000;
+  uint64_t sum = 0x3F800000;
+  CHECK_OK(bitmma_math_64("add.rn.f32", 1, &sum, &half_ulp, NULL, &sum));
+  CHECK(sum == 0x3F800000);
 }
 
 static void test_quantize(void) {
+  CHECK(bitmma_recipe_name(0) != NULL && bitmma_recipe_name(1000) == NULL);
   const float numbers[32] = {448.0f, -1.0f, 0.5f};
   const bitmma_matrix x = {numbers, BITMMA_F32, 1, 32, 0, 0};
   bitmma_quantized_info info;
@@ -647,6 +708,9 @@ static void test_operators(void) {
   CHECK(out[0] == 0.25f && out[3] == 0.25f && out[7] > out[6]);
   CHECK_OK(bitmma_layer_norm(&x, NULL, NULL, 1.0f, 1, out, mean, rstd));
   CHECK(out[0] == 0.0f && mean[0] == 0.0f && mean[1] == 2.5f && rstd[0] == 1.0f);
+  CHECK_OK(bitmma_rms_norm(&x, NULL, 0.0f, 1, out, rstd));
+  CHECK(out[0] != out[0] && rstd[1] > 0.365f && rstd[1] < 0.366f);  // 0 * inf; 1 / sqrt(30 / 4)
+  CHECK(bitmma_elementwise_name(0) != NULL && bitmma_elementwise_name(1000) == NULL);
   CHECK_OK(bitmma_reduce("argmax", &x, BITMMA_S32, 0, 1, largest));
   CHECK(largest[0] == 0 && largest[1] == 3);
   CHECK_OK(bitmma_elementwise("square", &x, NULL, 1, out));
@@ -658,13 +722,50 @@ static void test_operators(void) {
   CHECK(made[0] == 0x3C00 && made[15] == 0x3C00);
 }
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: c99_test DATA_FOLDER\n");
-    return 2;
-  }
-  data_folder = argv[1];
-  CHECK(bitmma_last_error()[0] == '\0' && bitmma_error_count() == 0);
+// An instruction of fields, and the same with another field.
+static void test_fields(void) {
+  const bitmma_named_value fields[] = {{"kind", "mxf8f6f4", 0}, {"n", NULL, 16}, {"sparse", NULL, 1}};
+  const bitmma_named_value dense = {"sparse", NULL, 0};
+  bitmma_instruction* made = NULL;
+  bitmma_instruction_info info;
+  CHECK_OK(bitmma_instruction_make(BITMMA_TCGEN05_MMA, fields, 3, &made));
+  CHECK_OK(bitmma_instruction_set_fields(made, &dense, 1));
+  CHECK_OK(bitmma_instruction_get_info(made, &info));
+  CHECK(info.m == 128 && info.n == 16 && info.k == 32 && !info.sparse);
+  bitmma_instruction_destroy(made);
+}
+
+// Subnormal numbers times 1.5, rounded to nearest even: 3 * 1.5 is 4.5 units.
+static void test_kernel(void) {
+  static const char ptx[] =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry scale(.param .u64 x)\n{\n"
+      ".reg .b64 %rd<4>;\n.reg .b32 %r<2>;\n.reg .f32 %f<3>;\n.shared .align 4 .b8 unused[16];\n"
+      "ld.param.u64 %rd1, [x];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n"
+      "ld.global.f32 %f1, [%rd3];\nmul.rn.f32 %f2, %f1, 0f3FC00000;\nst.global.f32 [%rd3], %f2;\nret;\n}\n";
+  bitmma_kernel* kernel = NULL;
+  CHECK_OK(bitmma_kernel_create(ptx, NULL, &kernel));
+  CHECK(bitmma_kernel_parameter_count(kernel) == 1 && bitmma_kernel_parameter_bytes(kernel, 0) == 8);
+  CHECK(bitmma_kernel_shared_bytes(kernel) == 16);
+  char text[200];
+  size_t length = 0;
+  CHECK_OK(bitmma_kernel_warnings(kernel, text, sizeof text, &length));
+  uint32_t x[32];
+  for (uint32_t i = 0; i < 32; ++i) x[i] = i;
+  bitmma_kernel_argument argument = {0};
+  argument.memory = x;
+  argument.memory_bytes = sizeof x;
+  bitmma_launch launch = {0};
+  launch.block[0] = 32;
+  launch.arguments = &argument;
+  launch.argument_count = 1;
+  uint64_t instructions = 0;
+  CHECK_OK(bitmma_kernel_launch(kernel, &launch, &instructions));
+  CHECK(x[1] == 2 && x[2] == 3 && x[3] == 4 && x[5] == 8 && x[31] == 46 && instructions == 32 * 8);
+  bitmma_kernel_destroy(kernel);
+}
+
+static void test_all(void) {
+  CHECK(is_kept());
   test_mma_sync_of_an_h200();
   test_wgmma_of_an_h200();
   test_sparse();
@@ -674,7 +775,25 @@ int main(int argc, char** argv) {
   test_quantize();
   test_operators();
   test_text_and_errors();
+  test_fields();
+  test_kernel();
   test_threads();
+}
+
+int main(int argc, char** argv) {
+  const int everywhere = argc == 3 && strcmp(argv[2], "environments") == 0;
+  if (argc != 2 && !everywhere) {
+    fprintf(stderr, "usage: c99_test DATA_FOLDER [environments]\n");
+    return 2;
+  }
+  data_folder = argv[1];
+  CHECK(bitmma_last_error()[0] == '\0' && bitmma_error_count() == 0);
+  if (!everywhere) test_all();
+  for (size_t i = 0; everywhere && i < sizeof environments / sizeof *environments; ++i) {
+    use(environments[i]);
+    test_all();
+    use(usual);
+  }
   if (failures == 0) printf("all bits and errors are as they must be\n");
   else printf("%d checks failed\n", failures);
   return failures == 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-# What a shared library shows: every function that the header declares, and nothing else.
+# What a shared library shows: every function that the header declares, and nothing else. CALLER calls each of them.
 execute_process(COMMAND ${NM} -D --defined-only --demangle ${LIBRARY} OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "nm does not read ${LIBRARY}")
@@ -36,6 +36,14 @@ endif()
 if(function_count LESS 40)
   message(SEND_ERROR "too few functions: ${function_count}")
 endif()
+
+# The C99 program, which runs in all floating-point environments, calls each.
+file(READ ${CALLER} calls)
+foreach(name ${declared_functions})
+  if(NOT calls MATCHES "[^a-z_]${name}\\(")
+    message(SEND_ERROR "${CALLER} does not call ${name}")
+  endif()
+endforeach()
 
 execute_process(COMMAND ${OBJDUMP} -p ${LIBRARY} OUTPUT_VARIABLE text)
 if(NOT text MATCHES "SONAME +${SONAME}\n")
