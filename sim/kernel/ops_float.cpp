@@ -550,8 +550,13 @@ void run_cvt(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
+void require_target(const Decoder& decoder, TargetSet targets) {
+  if (!targets.contains(decoder.target())) decoder.refuse(fmt::format("on {}", print(decoder.target())));
+}
+
 void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
   const CvtInstruction one = parse_cvt(instruction.opcode);
+  require_target(decoder, targets_of(one));
   take_all(words, instruction);
   const std::vector<CvtOperand> wanted = operands_of(one);
   if (wanted.size() > 2 || one.scales > 0) decoder.refuse("with random bits, scales or more than two sources");
@@ -641,6 +646,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
   if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
   const MathInstruction one = math_instruction_of(instruction);
+  require_target(decoder, targets_of(one));
   take_all(words, instruction);
   const auto count = static_cast<size_t>(operand_count(one.operation));
   decoder.require_operands(instruction, count + 1, count + 1);
@@ -655,6 +661,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
   CompareDetails one{.format = format_of(type), .pair = is_pair(type)};
   one.ftz = words.take("ftz");
+  if (one.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");
   const std::string_view combine = words.take_one({"and", "or", "xor"});
   for (const ComparisonInfo& row : comparisons) {
     if (words.take(row.name)) {

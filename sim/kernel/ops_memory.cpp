@@ -142,7 +142,12 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   // PTX ISA, ld and st: vectors have up to 128 bits; since sm_100 256, of 32-bit or 64-bit elements in global memory.
   const bool is_long = total == most_bytes && (one.bytes == 4 || one.bytes == 8) &&
                        has_tensor_memory(decoder.target()) && (space == Space::global || space == Space::generic);
-  if (count > 1 && (one.bytes == 16 || (total > 16 && !is_long))) decoder.refuse("with a vector of this size");
+  // ptxas 13.0 also takes eight elements of 8 and 16 bits, but ends with an internal error for some loads of the
+  // latter.
+  const bool is_fixed = space == Space::constant || space == Space::param;
+  const bool is_unknown = count == 8 && !is_store && ((one.bytes == 2 && !is_fixed) || words.name() == "ldu");
+  if (count > 1 && (one.bytes == 16 || is_unknown || (total > 16 && !is_long)))
+    decoder.refuse("with a vector of this size");
   const size_t operands = has_hint ? 3 : 2;
   decoder.require_operands(instruction, operands, operands);
   const Operand& address = instruction.operands[is_store ? 0 : 1];

@@ -101,6 +101,12 @@ TEST_CASE("types and vectors that no instruction has are refused by line") {
         "ld.volatile.const.u32 %r1, [%rd1];",
         "st.acquire.gpu.global.u32 [%rd1], %r1;",
         "ldu.shared.u32 %r1, [%rd1];",
+        "ldu.global.v8.b8 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
+        "ld.global.v8.u16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
+        "setp.eq.ftz.f64 %p1, %rd1, %rd2;",
+        "setp.eq.ftz.bf16 %p1, %h1, %h2;",
+        "cvt.rn.satfinite.tf32.f32 %r1, %f1;",
+        "cvt.rn.bf16x2.e4m3x2 %r1, %h2;",
         "cvta.u64 %rd2, %rd1;",
         "trap %r1;",
         "ret %r1;",
@@ -122,6 +128,15 @@ TEST_CASE("types and vectors that no instruction has are refused by line") {
     CHECK(refusal_of_statement(statement) == ViolationCode::unsupported_ptx);
   }
   CHECK(refusal_of_statement("@%r1 mov.u32 %r2, %r3;") == ViolationCode::unusable_file);
+  // What stands beside them is accepted.
+  for (const std::string_view statement :
+       {"ldu.global.v4.b8 {%r1, %r2, %r3, %r4}, [%rd1];",
+        "ld.global.v8.u8 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];", "setp.eq.f64 %p1, %rd1, %rd2;",
+        "setp.eq.ftz.f32 %p1, %f1, %f2;", "setp.eq.bf16 %p1, %h1, %h2;", "cvt.rna.satfinite.tf32.f32 %r1, %f1;",
+        "cvt.rn.f16x2.e4m3x2 %r1, %h2;"}) {
+    INFO(statement);
+    CHECK_FALSE(refusal_of_statement(statement));
+  }
 }
 
 TEST_CASE("atomics of 128 bits exchange and compare whole values") {
