@@ -7,7 +7,6 @@
 
 #include "binding.hpp"
 #include "bitmma/core/target_names.hpp"
-#include "bitmma/survey/sealed.hpp"
 
 namespace bitmma::python {
 namespace {
@@ -69,26 +68,6 @@ void run_unit(const std::string& unit, const std::string& path, uint64_t seed, i
   write_tensor_file(path, to_file(run_survey_unit(unit, asked)));
 }
 
-nb::tuple run_sealed_prediction(const std::string& path, const std::vector<std::string>& command, double unit_seconds,
-                                int jobs, const std::string& out) {
-  Report found;
-  {
-    const Unlocked unlocked;
-    const SealedRun run = run_sealed({.path = path, .unit_seconds = unit_seconds, .jobs = jobs, .command = command});
-    if (!out.empty()) write_tensor_file(out, to_file(run.answers));
-    found = describe(run);
-  }
-  return nb::make_tuple(bitmma::print(found), from_report(found));
-}
-
-void run_sealed_unit(const std::string& point, const std::string& path, const std::string& sealed, int device,
-                     std::optional<std::string_view> rehearse) {
-  const SurveyDevice asked{.ordinal = device,
-                           .rehearse = rehearse ? std::optional(target_from(*rehearse)) : std::nullopt};
-  const Unlocked unlocked;
-  write_tensor_file(path, to_file(run_sealed_point(point, sealed, asked)));
-}
-
 }  // namespace
 
 void bind_survey(nb::module_& module) {
@@ -96,8 +75,6 @@ void bind_survey(nb::module_& module) {
              "only"_a, "retry"_a, "progress"_a.none());
   module.def("end_with_survey", end_with_survey);
   module.def("run_survey_unit", run_unit, "unit"_a, "path"_a, "seed"_a, "device"_a, "rehearse"_a.none());
-  module.def("run_sealed", run_sealed_prediction, "path"_a, "command"_a, "unit_seconds"_a, "jobs"_a, "out"_a);
-  module.def("run_sealed_point", run_sealed_unit, "point"_a, "path"_a, "sealed"_a, "device"_a, "rehearse"_a.none());
   module.def("read_survey", read_survey_file, "path"_a, "search"_a, "threads"_a);
 }
 

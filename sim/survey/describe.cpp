@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prints the findings of surveys and sealed predictions as reports.
+// Prints the findings of surveys as reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "../core/seconds.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/survey/sealed.hpp"
 #include "bitmma/survey/survey.hpp"
 
 namespace bitmma {
@@ -16,29 +15,14 @@ namespace {
 
 constexpr std::array verdicts{SurveyVerdict::confirmed, SurveyVerdict::refuted,    SurveyVerdict::unknown,
                               SurveyVerdict::undecided, SurveyVerdict::unreadable, SurveyVerdict::not_run};
-constexpr std::array sealed_verdicts{SealedVerdict::as_predicted, SealedVerdict::other_answer,
-                                     SealedVerdict::named,        SealedVerdict::none_known,
-                                     SealedVerdict::unreadable,   SealedVerdict::not_answered};
-
 Tone tone_of(SurveyVerdict verdict) {
   return verdict == SurveyVerdict::confirmed ? Tone::good
          : verdict == SurveyVerdict::refuted ? Tone::bad
                                              : Tone::warning;
 }
 
-Tone tone_of(SealedVerdict verdict) {
-  switch (verdict) {
-    case SealedVerdict::as_predicted:
-    case SealedVerdict::named: return Tone::good;
-    case SealedVerdict::other_answer:
-    case SealedVerdict::none_known: return Tone::bad;
-    default: return Tone::warning;
-  }
-}
-
-/// The GPU and the date of a survey or a sealed prediction.
-template <typename Answers>
-Report origin_of(const Answers& answers) {
+/// The GPU and the date of a survey.
+Report origin_of(const SurveyReport& answers) {
   return {{"gpu", answers.gpu},
           {"rehearsal", answers.gpu == rehearsal_gpu},
           {"target", print(answers.target)},
@@ -47,8 +31,7 @@ Report origin_of(const Answers& answers) {
           {"date", answers.date}};
 }
 
-template <typename Answers>
-std::string print_origin(const Answers& answers) {
+std::string print_origin(const SurveyReport& answers) {
   return fmt::format("{} ({}), driver {}, CUDA {}, {}", answers.gpu, print(answers.target), answers.driver,
                      answers.cuda, answers.date);
 }
@@ -137,25 +120,6 @@ void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) 
   }
 }
 
-/// The number of cases that support the answer.
-std::string print_cases(const SealedFinding& finding) {
-  switch (finding.verdict) {
-    case SealedVerdict::unreadable:
-    case SealedVerdict::not_answered: return "";
-    case SealedVerdict::none_known:
-      if (finding.deciding == 0) return "; none of them matches any case";
-      return fmt::format("; the nearest fits {} of {}: {}", finding.deciding, counted(finding.cases, "case"),
-                         finding.nearest);
-    default: return fmt::format(" ({} of {} decide)", finding.deciding, counted(finding.cases, "case"));
-  }
-}
-
-int64_t cases_of(const SealedFile& file) {
-  int64_t cases = 0;
-  for (const SealedPoint& point : file.points) cases += static_cast<int64_t>(point.cases.size());
-  return cases;
-}
-
 }  // namespace
 
 Report describe(const SurveyReport& report) {
@@ -187,46 +151,6 @@ Report describe(const std::vector<ReadSurvey>& surveys, bool all) {
     list.append(std::move(one));
   }
   return list;
-}
-
-Report describe(const SealedFile& file) {
-  const auto points = static_cast<int64_t>(file.points.size());
-  Report report{{"target", print(file.target)}, {"points", points}, {"cases", cases_of(file)}, {"sha256", file.sha256}};
-  return report.add_text(fmt::format("{}: {}, {}; SHA-256 {}", print(file.target), counted(points, "point"),
-                                     counted(cases_of(file), "case"), file.sha256));
-}
-
-Report describe(const SealedRun& run) {
-  const SealedAnswers& answers = run.answers;
-  Report report = origin_of(answers);
-  report.update({{"sealed_sha256", run.file.sha256}, {"seconds", answers.seconds}});
-  Report points = Report::list();
-  const std::vector<SealedFinding> findings = run.findings();
-  for (size_t i = 0; i < findings.size(); ++i) {
-    const SealedPoint& point = run.file.points[i];
-    const SealedFinding& finding = findings[i];
-    Report one{{"point", finding.point},      {"instruction", point.instruction}, {"verdict", print(finding.verdict)},
-               {"found", finding.found},      {"predicted", point.predicted},     {"cases", finding.cases},
-               {"deciding", finding.deciding}};
-    if (!finding.nearest.empty()) one.add("nearest", finding.nearest);
-    points.append(std::move(one));
-    report.add_text(fmt::format("{:<15} {}", print(finding.verdict), finding.point), tone_of(finding.verdict));
-    report.add_text(fmt::format("    {}{}", printable(finding.found), print_cases(finding)));
-    if (finding.verdict == SealedVerdict::other_answer) report.add_text("    predicted: " + *point.predicted);
-  }
-  std::string counts;
-  for (const SealedVerdict verdict : sealed_verdicts) {
-    const auto count = std::ranges::count(findings, verdict, &SealedFinding::verdict);
-    if (count > 0) counts += fmt::format(", {} {}", count, print(verdict));
-  }
-  report.add_text("");
-  report.add_text(fmt::format("{}; {} s\nsealed prediction {}\n{}, {}{}", print_origin(answers),
-                              print_seconds(answers.seconds, 1), run.file.sha256,
-                              counted(static_cast<int64_t>(findings.size()), "point"),
-                              counted(cases_of(run.file), "case"), counts));
-  if (answers.gpu == rehearsal_gpu)
-    report.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
-  return report.add("points", std::move(points));
 }
 
 }  // namespace bitmma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared by the JSON of surveys and of sealed predictions.
+// The JSON of surveys.
 #pragma once
 
 #include "../core/json_reader.hpp"

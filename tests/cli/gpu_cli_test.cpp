@@ -15,8 +15,6 @@ const test::BadRequests bad_requests({
     {"gpu $GOLDEN $OUT", "did you mean bitmma gpu run "},
     {"gpu --campaign --units 3", "did you mean bitmma gpu campaign?"},
     {"gpu --survey $OUT", "did you mean bitmma survey run?"},
-    {"gpu --sealed", "did you mean bitmma survey sealed?"},
-    {"gpu --make-sealed sm_90a", "did you mean bitmma survey seal?"},
     {"gpu campaign --units 0", "--units = 0: must be 1.."},
     {"gpu campaign --units -1", "--units = -1: must be 1.."},
     {"gpu campaign --units 4611686018427387904", "--units = 4611686018427387904: must be 1.."},

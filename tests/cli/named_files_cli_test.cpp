@@ -42,9 +42,6 @@ const std::map<std::string, std::vector<std::string>> lines{
     {"gpu campaign", {"gpu", "campaign", "--family", "c-functions", "--kernels", "$kernels"}},
     {"survey run", {"survey", "run", "--rehearse", "sm_90a"}},
     {"survey unit", {"survey", "unit", "none"}},
-    {"survey point", {"survey", "point", "none", "--sealed", "$sealed"}},
-    {"survey sealed", {"survey", "sealed", "$file"}},
-    {"survey seal", {"survey", "seal", "sm_90a"}},
     {"manual", {"manual"}},
 };
 

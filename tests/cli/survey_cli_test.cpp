@@ -10,7 +10,7 @@ using namespace bitmma;
 namespace {
 
 const test::BadRequests bad_requests({
-    {"survey", "command of bitmma survey: missing; expected run, read, sealed or seal"},
+    {"survey", "command of bitmma survey: missing; expected run or read"},
     {"survey read", "files: missing; expected reports"},
     {"survey read $GOLDEN", "bitmma-survey-1, a report of bitmma survey run"},
     {"survey read $FOLDER/none.safetensors", "none.safetensors"},
@@ -21,13 +21,6 @@ const test::BadRequests bad_requests({
     {"survey run --rehearse sm_90a -o r.safetensors --unit-seconds 0", "--unit-seconds = 0"},
     {"survey run --rehearse sm_90a -o r.safetensors --jobs 0", "--jobs = 0: must be 1..256"},
     {"survey run --rehearse sm_90a -o r.safetensors --family wgmma", "--family: no such flag of bitmma survey run"},
-    {"survey sealed $FOLDER/none.json --rehearse sm_90a", "none.json"},
-    {"survey sealed $GOLDEN --rehearse sm_90a", "bitmma-sealed-1, a file of bitmma survey seal"},
-    {"survey sealed --rehearse sm_91", "--rehearse = sm_91"},
-    {"survey sealed --withhold x", "--withhold: no such flag of bitmma survey sealed"},
-    {"survey seal sm_90a", "--output: missing"},
-    {"survey seal sm_91 $OUT", "target = sm_91"},
-    {"survey seal sm_70 $OUT", "target = sm_70: must be a target with open points"},
     // The spellings of earlier versions are answered with the new ones.
     {"survey $GOLDEN", "did you mean bitmma survey read "},
     {"survey --patch $GOLDEN", "did you mean bitmma survey read --confirmed?"},

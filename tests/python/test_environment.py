@@ -345,7 +345,6 @@ def normal_rows():
 
 NOT_RUN = {
     "bitmma.read_survey": "its report is of text and integers, and it computes with no floats; no test runs it in the eight environments",
-    "bitmma.sealed": "asks in processes of its own, which begin with the usual environment",
     "bitmma.survey": "asks in processes of its own, which begin with the usual environment",
 }
 

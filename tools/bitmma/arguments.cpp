@@ -119,8 +119,6 @@ constexpr auto other_words = std::to_array<OtherWord>({
     {"--campaign", "bitmma gpu campaign", "gpu"},
     {"--survey", "bitmma survey run", "gpu"},
     {"--rehearse", "bitmma survey run", "gpu"},
-    {"--sealed", "bitmma survey sealed", "gpu"},
-    {"--make-sealed", "bitmma survey seal", "gpu"},
     {any_file, "bitmma gpu run {}", "gpu"},
     {"--patch", "bitmma survey read --confirmed", "survey"},
     {"--all", "bitmma survey read --all", "survey"},

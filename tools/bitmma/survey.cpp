@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "signals.hpp"
@@ -16,8 +20,26 @@
 namespace bitmma::cli {
 namespace {
 
+/// --device and --rehearse.
+struct DeviceFlags {
+  Flag<int> ordinal = 0;
+  Flag<std::string> rehearse = {};
+
+  void add(Command& command) {
+    command.add_option("--device", ordinal, "which GPU")->capture_default_str();
+    command.add_option("--rehearse", rehearse,
+                       "let the model of this target answer in place of a GPU; this proves nothing about a GPU");
+  }
+  /// Throws Error, which names --rehearse, if no target has this name.
+  std::optional<Target> rehearsed() const {
+    if (rehearse.empty()) return std::nullopt;
+    return naming_flag("target", "--rehearse", [&] { return target_from(rehearse); });
+  }
+  SurveyDevice asked(uint64_t seed) const { return {.ordinal = ordinal, .rehearse = rehearsed(), .seed = seed}; }
+};
+
 struct SurveyRunFlags {
-  SurveyDeviceFlags device;
+  DeviceFlags device;
   Flag<std::string> out, only;
   Flag<uint64_t> seed = 0;
   Flag<double> seconds = 480, unit_seconds = 60;
@@ -26,7 +48,7 @@ struct SurveyRunFlags {
 };
 
 struct UnitFlags {
-  SurveyDeviceFlags device;
+  DeviceFlags device;
   Flag<std::string> unit, out;
   Flag<uint64_t> seed = 0;
 };
@@ -36,6 +58,15 @@ constexpr std::array<FlagOfField, 5> survey_flags{{{"only", "--only"},
                                                    {"seconds", "--seconds"},
                                                    {"unit_seconds", "--unit-seconds"},
                                                    {"jobs", "--jobs"}}};
+
+/// The command line of this program that measures a unit on the same device; the unit's name, "-o" and a path follow.
+std::vector<std::string> command_of_unit(const DeviceFlags& device) {
+  // The link itself, not its destination: an upgrade during a survey replaces the file, and each process that starts
+  // through the link still runs this program.
+  std::vector<std::string> command{"/proc/self/exe", "survey", "unit", "--device", std::to_string(device.ordinal)};
+  if (!device.rehearse.empty()) command.insert(command.end(), {"--rehearse", device.rehearse});
+  return command;
+}
 
 std::string progress_text(const Context& context, const SurveyProgress& now, double seconds) {
   const std::string text = fmt::format("{} of {}, {:.0f} s, {} without an answer, {} differing outputs", now.done,
@@ -47,7 +78,7 @@ void run_survey_command(Context& context, const SurveyRunFlags& flags) {
   require_tensor_file_name(flags.out);
   static_cast<void>(flags.device.rehearsed());  // rejects an unknown target before starting a process
   const Interrupts interrupts;
-  std::vector<std::string> command = command_of_unit("unit", flags.device);
+  std::vector<std::string> command = command_of_unit(flags.device);
   command.insert(command.end(), {"--seed", std::to_string(flags.seed)});
   const SurveyOptions options{.path = flags.out,
                               .seconds = flags.seconds,
@@ -131,39 +162,12 @@ void add_survey_unit(Command& survey) {
 
 }  // namespace
 
-void SurveyDeviceFlags::add(Command& command) {
-  command.add_option("--device", ordinal, "which GPU")->capture_default_str();
-  command.add_option("--rehearse", rehearse,
-                     "let the model of this target answer in place of a GPU; this proves nothing about a GPU");
-}
-
-std::optional<Target> SurveyDeviceFlags::rehearsed() const {
-  if (rehearse.empty()) return std::nullopt;
-  return naming_flag("target", "--rehearse", [&] { return target_from(rehearse); });
-}
-
-SurveyDevice SurveyDeviceFlags::asked(uint64_t seed) const {
-  return {.ordinal = ordinal, .rehearse = rehearsed(), .seed = seed};
-}
-
-std::vector<std::string> command_of_unit(const std::string& verb, const SurveyDeviceFlags& device) {
-  // The link itself, not its destination: an upgrade during a survey replaces the file, and each process that starts
-  // through the link still runs this program.
-  std::vector<std::string> command{"/proc/self/exe", "survey", verb, "--device", std::to_string(device.ordinal)};
-  if (!device.rehearse.empty()) command.insert(command.end(), {"--rehearse", device.rehearse});
-  return command;
-}
-
 void add_survey(Command& app, Context& context) {
   Command* command = app.add_command("survey", "measure on a GPU what no document states, or read a report");
   command->require_subcommand(1);
-  command->footer(
-      "Examples:\n  bitmma survey run -o report.safetensors\n  bitmma survey read report.safetensors\n  bitmma survey "
-      "sealed  # compare this GPU with bitmma's predictions, in less than a minute");
+  command->footer("Examples:\n  bitmma survey run -o report.safetensors\n  bitmma survey read report.safetensors");
   add_survey_run(*command, context);
   add_survey_read(*command, context);
-  add_survey_sealed(*command, context);
-  add_survey_seal(*command, context);
   add_survey_unit(*command);
 }
 

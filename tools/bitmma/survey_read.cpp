@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bitmma/core/text.hpp"
+#include "bitmma/survey/survey.hpp"
 #include "flags.hpp"
 #include "output.hpp"
 #include "survey.hpp"
