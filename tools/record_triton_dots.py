@@ -6,8 +6,8 @@
   record_triton_dots.py --run OUT --kernels DIR/kernels.npz   run kernels that another Triton compiled (needs CuPy)
   record_triton_dots.py --pack FILE OUT/triton-VERSION.. [--compiled DIR/kernels.npz..]   join them for the tests
 
-Kernels and cases are those of tests/python/adapters/triton_kernels.py and triton_cases.py; the tests run the same
-source in the interpreter. A run is OUT/VERSION.npz, with D of each case, and OUT/VERSION.json: instructions by case,
+Kernels and cases are those of tests/python/adapters/triton_kernels.py and triton_cases.py; the tests compile the
+same source and run its PTX. A run is OUT/VERSION.npz, with D of each case, and OUT/VERSION.json: instructions by case,
 as the PTX has them, the GPU, its driver and versions.
 """
 import argparse

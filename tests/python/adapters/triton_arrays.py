@@ -1,4 +1,4 @@
-"""A NumPy array as Triton's interpreter wants its arguments, so that tests need no torch."""
+"""A NumPy array as Triton wants its arguments, so that tests need no torch."""
 from __future__ import annotations
 
 import numpy as np
@@ -23,7 +23,7 @@ class Storage:
 
 
 class Array:
-    """What torch.Tensor is to the interpreter: data_ptr, dtype, and a view of one storage."""
+    """What torch.Tensor is to Triton: data_ptr, dtype, and a view of one storage."""
 
     def __init__(self, array: np.ndarray):
         assert array.flags.c_contiguous

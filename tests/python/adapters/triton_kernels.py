@@ -1,4 +1,4 @@
-"""Kernels whose dots a GPU computed; the interpreter runs the same source.
+"""Kernels whose dots a GPU computed.
 
 Everything but the pointers is a constexpr, so that a compiled kernel has no other arguments.
 """
