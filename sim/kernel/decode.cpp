@@ -446,6 +446,13 @@ void Decoder::decode_instruction(const Instruction& instruction) {
   Words words(instruction);
   if (const auto type = words.type(); type && !opcode->types.empty() && !opcode->types.contains(*type))
     refuse(fmt::format("of .{}", info(*type).name));
+  for (const Operand& operand : instruction.operands) {
+    const auto is_sink = [](const Operand& part) { return part.kind == Kind::sink; };
+    const bool has_parts = !operand.elements.empty();
+    // PTX ISA, destination operands: `_` for a part of the result; ptxas wants another part beside it.
+    if (has_parts ? std::ranges::all_of(operand.elements, is_sink) : is_sink(operand) && !opcode->may_drop)
+      refuse("with _ for its result");
+  }
   opcode->decode(*this, instruction, words);
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
 }

@@ -138,8 +138,9 @@ struct Opcode {
   bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
+  bool may_drop = false;  // `_` may stand for its whole result
 };
-constexpr bool acts = true;
+constexpr bool acts = true, may_drop = true;
 std::span<const Opcode> integer_opcodes();
 std::span<const Opcode> float_opcodes();
 std::span<const Opcode> memory_opcodes();

@@ -928,7 +928,7 @@ constexpr auto integer_rows = std::to_array<Opcode>({
     {.name = "dp4a", .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
     {.name = "dp2a", .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
     {.name = "bmsk", .decode = decode_bmsk, .types = TypeSet{Type::b32}},
-    {.name = "setp", .decode = decode_setp, .types = scalars | floats},
+    {.name = "setp", .decode = decode_setp, .types = scalars | floats, .may_drop = may_drop},
     {.name = "selp", .decode = decode_selp, .types = scalars},
     {.name = "mov", .decode = decode_mov, .types = scalars | TypeSet{Type::pred, Type::b128}},
     {.name = "set", .decode = decode_set},

@@ -661,7 +661,7 @@ void decode_policy(Decoder& decoder, const Instruction& instruction, Words& word
 constexpr auto memory_rows = std::to_array<Opcode>({
     {"ld", decode_access, acts},          {"ldu", decode_access, acts},
     {"st", decode_access, acts},          {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},        {"atom", decode_atomic, acts},
+    {"isspacep", decode_isspacep},        {"atom", decode_atomic, acts, {}, may_drop},
     {"red", decode_atomic, acts},         {"cp", decode_cp, acts},
     {"membar", decode_ignored, acts},     {"fence", decode_ignored, acts},
     {"prefetch", decode_ignored, acts},   {"prefetchu", decode_ignored, acts},

@@ -158,6 +158,7 @@ void decode_shfl(Decoder& decoder, const Instruction& instruction, Words& words)
   decoder.require_operands(instruction, 5, 5);
   const auto& operands = instruction.operands;
   const bool has_two = operands[0].kind == Kind::pair;
+  if (has_two && operands[0].elements[0].kind == Kind::sink) decoder.refuse("with _ for its result");
   const uint32_t a = decoder.read(operands[1], Type::b32), b = decoder.read(operands[2], Type::b32),
                  c = decoder.read(operands[3], Type::b32);
   const uint32_t d = decoder.write(has_two ? operands[0].elements[0] : operands[0], Type::b32),

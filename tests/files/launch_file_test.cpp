@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -212,8 +213,9 @@ TEST_CASE("a file of launches that is not as it must be is refused with the key"
 TEST_CASE("launches of published libraries, of torch.compile and of single instructions leave what an H100 left") {
   for (const auto& [name, launches] :
        {std::pair{"libraries", 93}, {"inductor", 69}, {"descriptors", 2}, {"instructions", 1154}}) {
-    const LaunchFile file = as_launch_file(read_tensor_file(test::oracle_path(fmt::format("{}.safetensors", name))));
+    LaunchFile file = as_launch_file(read_tensor_file(test::oracle_path(fmt::format("{}.safetensors", name))));
     CHECK(std::ssize(file.launches) == launches);
+    file.launches.resize(std::min<size_t>(file.launches.size(), test::amount(160, 10'000, 10'000)));
     int64_t changed = 0;
     const std::vector<LaunchComparison> compared = verify(file, 2);
     for (size_t i = 0; i < compared.size(); ++i) {

@@ -103,6 +103,12 @@ TEST_CASE("types and vectors that no instruction has are refused by line") {
         "ldu.shared.u32 %r1, [%rd1];",
         "ldu.global.v8.b8 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
         "ld.global.v8.u16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];",
+        "add.u32 _, %r1, %r2;",
+        "ld.global.u32 _, [%rd1];",
+        "ld.global.v2.u32 {_, _}, [%rd1];",
+        "setp.eq.u32 _|_, %r1, %r2;",
+        "shfl.sync.idx.b32 _|%p1, %r2, 0, 31, -1;",
+        "mbarrier.test_wait.shared.b64 _, [%rd1], %rd2;",
         "setp.eq.ftz.f64 %p1, %rd1, %rd2;",
         "setp.eq.ftz.bf16 %p1, %h1, %h2;",
         "cvt.rn.satfinite.tf32.f32 %r1, %f1;",
@@ -133,7 +139,9 @@ TEST_CASE("types and vectors that no instruction has are refused by line") {
        {"ldu.global.v4.b8 {%r1, %r2, %r3, %r4}, [%rd1];",
         "ld.global.v8.u8 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];", "setp.eq.f64 %p1, %rd1, %rd2;",
         "setp.eq.ftz.f32 %p1, %f1, %f2;", "setp.eq.bf16 %p1, %h1, %h2;", "cvt.rna.satfinite.tf32.f32 %r1, %f1;",
-        "cvt.rn.f16x2.e4m3x2 %r1, %h2;"}) {
+        "cvt.rn.f16x2.e4m3x2 %r1, %h2;", "atom.global.add.u32 _, [%rd1], %r1;", "ld.global.v2.u32 {_, %r1}, [%rd1];",
+        "setp.eq.u32 _|%p1, %r1, %r2;", "setp.eq.u32 _, %r1, %r2;", "shfl.sync.idx.b32 %r1|_, %r2, 0, 31, -1;",
+        "mbarrier.arrive.shared.b64 _, [%rd1];"}) {
     INFO(statement);
     CHECK_FALSE(refusal_of_statement(statement));
   }
