@@ -99,11 +99,11 @@ class BlockUses {
 
  private:
   struct Free {
-    void operator()(uint16_t* tags) const { std::free(tags); }
+    void operator()(uint64_t* tags) const { std::free(tags); }
   };
-  // A tag is a number of the block; for a writer with the highest bit set if the value changed. Memory that no block
-  // uses stays untouched, and so takes none.
-  std::unique_ptr<uint16_t[], Free> writers_, readers_;
+  // A tag of 16 bits is a number of the block; for a writer with the highest bit set if the value changed. Four to a
+  // word, the first byte's lowest. Memory that no block uses stays untouched, and so takes none.
+  std::unique_ptr<uint64_t[], Free> writers_, readers_;
 };
 
 /// An allocation of global memory.
@@ -340,6 +340,18 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
 inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& address, int bytes, AccessKind kind,
                        const uint8_t* data = nullptr) {
   return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
+}
+
+/// std::memcpy of an element: a compiler has the usual sizes without a call.
+inline void copy_element(void* to, const void* from, size_t bytes) {
+  switch (bytes) {
+    case 1: std::memcpy(to, from, 1); return;
+    case 2: std::memcpy(to, from, 2); return;
+    case 4: std::memcpy(to, from, 4); return;
+    case 8: std::memcpy(to, from, 8); return;
+    case 16: std::memcpy(to, from, 16); return;
+    default: std::memcpy(to, from, bytes);
+  }
 }
 
 /// Writes each lane's `bytes` bytes, at a distance of `stride` in `data`, to its place, as a GPU does if several lanes

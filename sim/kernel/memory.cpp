@@ -161,6 +161,16 @@ std::string nearest_region(const Cta& cta, uint64_t address) {
   return fmt::format("byte {} of {}, which has {} bytes", address - nearest->begin, nearest->name, nearest->size);
 }
 
+bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
+  switch (bytes) {  // a compiler compares the usual sizes without a call
+    case 2: return std::memcmp(x, y, 2) != 0;
+    case 4: return std::memcmp(x, y, 4) != 0;
+    case 8: return std::memcmp(x, y, 8) != 0;
+    case 16: return std::memcmp(x, y, 16) != 0;
+    default: return std::memcmp(x, y, bytes) != 0;
+  }
+}
+
 /// Warns once of a conflict between blocks.
 void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at, int bytes, AccessKind kind,
                     const uint8_t* data) {
@@ -168,7 +178,7 @@ void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at,
   if (cluster.warnings.block_race) return;
   const auto size = static_cast<size_t>(bytes);
   const bool is_write = kind != AccessKind::read;
-  const bool changes = is_write && (!data || std::memcmp(data, region.data + at, size) != 0);
+  const bool changes = is_write && (!data || differ(data, region.data + at, size));
   if (!region.uses->note(cluster.index, at, size, is_write, changes)) return;
   const bool of_clusters = cluster.ctas.size() > 1;
   cluster.warnings.block_race =
@@ -206,11 +216,14 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   return region.data + at;
 }
 
-uint16_t* zeroed_tags(size_t count) {
-  auto* const tags = static_cast<uint16_t*>(std::calloc(count, sizeof(uint16_t)));
+/// The tags of `bytes` bytes, four to a word.
+uint64_t* zeroed_tags(size_t bytes) {
+  auto* const tags = static_cast<uint64_t*>(std::calloc(bytes / 4 + 1, sizeof(uint64_t)));
   if (!tags) throw std::bad_alloc();
   return tags;
 }
+
+constexpr uint64_t four_of(uint16_t tag) { return tag * uint64_t{0x0001000100010001}; }
 
 }  // namespace
 
@@ -277,7 +290,7 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
     const uint8_t* const place = places[static_cast<size_t>(lane)];
     ascends = ascends && (!previous || place > previous);
     previous = place;
-    if (ascends) std::memcpy(places[static_cast<size_t>(lane)], data_of(lane), bytes);
+    if (ascends) copy_element(places[static_cast<size_t>(lane)], data_of(lane), bytes);
   });
   if (ascends) return;
   // From the last lane of each pass to its first one, so that the lowest lane writes last.
@@ -305,22 +318,40 @@ BlockUses::BlockUses(size_t bytes) : writers_(zeroed_tags(bytes)), readers_(zero
 
 bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
   constexpr uint16_t changed = 0x8000, several = 0x7FFF;
-  const auto tag = static_cast<uint16_t>(1 + block % (several - 1));
+  constexpr size_t tags = several - 1;
+  const auto tag = static_cast<uint16_t>(1 + (block < tags ? block : block % tags));  // a division takes long
   // Blocks on several threads share the tags. A race of these accesses themselves can hide a conflict, and makes none.
-  const auto load = [](uint16_t& from) { return std::atomic_ref(from).load(std::memory_order_relaxed); };
-  const auto store = [](uint16_t& to, uint16_t value) { std::atomic_ref(to).store(value, std::memory_order_relaxed); };
+  const auto load = [](uint64_t& from) { return std::atomic_ref(from).load(std::memory_order_relaxed); };
+  const auto store = [](uint64_t& to, uint64_t value) { std::atomic_ref(to).store(value, std::memory_order_relaxed); };
   bool conflicts = false;
-  for (size_t i = at; i < at + bytes; ++i) {
-    const uint16_t writer = load(writers_[i]), reader = load(readers_[i]);
-    const auto number = static_cast<uint16_t>(writer & ~changed);
-    if (!is_write) {
-      conflicts = conflicts || ((writer & changed) != 0 && number != tag);
-      if (reader != tag && reader != several) store(readers_[i], reader == 0 ? tag : several);
-      continue;
+  for (size_t word = at / 4; 4 * word < at + bytes; ++word) {
+    const size_t first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
+    const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
+    const uint64_t before = load(writers_[word]), read_before = load(readers_[word]);
+    uint64_t writers = before, readers = read_before;
+    // Most accesses are those of a block alone, and not its first ones.
+    const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;
+    const bool reads_alone = ((readers ^ four_of(tag)) & used) == 0;
+    const bool is_read_by_several = ((readers ^ four_of(several)) & used) == 0;
+    if (is_own && (reads_alone || (is_write && (readers & used) == 0))) continue;
+    if (!is_write && (reads_alone || is_read_by_several) && (writers & four_of(changed) & used) == 0) continue;
+    for (size_t i = first; i < end; ++i) {
+      const auto writer = static_cast<uint16_t>(writers >> 16 * i), reader = static_cast<uint16_t>(readers >> 16 * i);
+      const auto number = static_cast<uint16_t>(writer & ~changed);
+      const auto replace = [i](uint64_t& four, int with) {
+        four = (four & ~(uint64_t{0xFFFF} << 16 * i)) | uint64_t{static_cast<uint16_t>(with)} << 16 * i;
+      };
+      if (!is_write) {
+        conflicts = conflicts || ((writer & changed) != 0 && number != tag);
+        if (reader != tag && reader != several) replace(readers, reader == 0 ? tag : several);
+        continue;
+      }
+      conflicts = conflicts || (changes && ((number != 0 && number != tag) || (reader != 0 && reader != tag)));
+      if (changes) replace(writers, tag | changed);
+      else if (writer == 0) replace(writers, tag);
     }
-    conflicts = conflicts || (changes && ((number != 0 && number != tag) || (reader != 0 && reader != tag)));
-    if (changes) store(writers_[i], tag | changed);
-    else if (writer == 0) store(writers_[i], tag);
+    if (writers != before) store(writers_[word], writers);
+    if (readers != read_before) store(readers_[word], readers);
   }
   return conflicts;
 }

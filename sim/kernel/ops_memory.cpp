@@ -41,7 +41,7 @@ void load(Warp& warp, const Op& op, Mask mask) {
         continue;
       }
       uint64_t value = 0;
-      std::memcpy(&value, from, static_cast<size_t>(one.bytes));
+      copy_element(&value, from, static_cast<size_t>(one.bytes));
       from += one.bytes;
       if (is_signed(one.type) && (value >> (8 * one.bytes - 1) & 1) != 0) value |= ~low_mask(8 * one.bytes);
       if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
@@ -63,9 +63,9 @@ void store(Warp& warp, const Op& op, Mask mask) {
       if (one.bytes == 16) {
         std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + 2 * lane, 16);
       } else if (part.bits > 32) {
-        std::memcpy(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
+        copy_element(to, warp.lanes_of<const uint64_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
       } else {
-        std::memcpy(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
+        copy_element(to, warp.lanes_of<const uint32_t>(part.slot) + lane, static_cast<size_t>(one.bytes));
       }
       to += one.bytes;
     }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Which bytes of global memory several blocks use.
+#include <array>
+
+#include "bitmma/core/random.hpp"
+#include "kernel/machine.hpp"
+#include "support/catch.hpp"
+
+using namespace bitmma;
+
+TEST_CASE("conflicts between blocks are those of each byte by itself, whatever the size and place of the accesses") {
+  struct Byte {
+    int writer = -1, reader = -1;  // -1: none
+    bool changed = false, has_readers = false;
+  };
+  constexpr size_t bytes = 96;
+  kernel::BlockUses uses(bytes);
+  std::array<Byte, bytes> reference;
+  RandomStream random(5, 1);
+  int conflicting = 0, free_of_conflict = 0;
+  for (int round = 0; round < 200'000; ++round) {
+    if (round % 50 == 0) uses = kernel::BlockUses(bytes), reference = {};
+    constexpr std::array<size_t, 7> sizes{1, 2, 4, 8, 16, 32, 12};
+    const size_t size = sizes[static_cast<size_t>(random.between(0, 6))];
+    const size_t at = 4 * static_cast<size_t>(random.between(0, static_cast<int>((bytes - size) / 4))) +
+                      (size < 4 ? size * static_cast<size_t>(random.between(0, 4 / static_cast<int>(size) - 1)) : 0);
+    const int block = random.between(0, 3);
+    const bool is_write = random.between(0, 1) == 1, changes = is_write && random.between(0, 1) == 1;
+    bool conflicts = false;
+    for (Byte& byte : std::span(reference).subspan(at, size)) {
+      if (!is_write) {
+        conflicts |= byte.changed && byte.writer != block;
+        byte.has_readers |= byte.reader >= 0 && byte.reader != block;
+        if (byte.reader < 0) byte.reader = block;
+        continue;
+      }
+      conflicts |= changes && ((byte.writer >= 0 && byte.writer != block) || byte.has_readers ||
+                               (byte.reader >= 0 && byte.reader != block));
+      if (changes) byte.writer = block, byte.changed = true;
+      else if (byte.writer < 0) byte.writer = block;
+    }
+    REQUIRE(uses.note(static_cast<size_t>(block), at, size, is_write, changes) == conflicts);
+    ++(conflicts ? conflicting : free_of_conflict);
+  }
+  CHECK((conflicting > 10'000 && free_of_conflict > 10'000));
+}
