@@ -24,8 +24,8 @@ inline std::chrono::steady_clock::time_point after_seconds(double seconds) {
   });
 }
 
-inline std::string print_seconds(double seconds, int decimals = 0) {
-  return in_ieee_environment([&] { return fmt::format("{:.{}f}", seconds, decimals); });
+inline std::string print_seconds(double seconds) {
+  return in_ieee_environment([&] { return fmt::format("{:.0f}", seconds); });
 }
 
 }  // namespace bitmma

@@ -143,8 +143,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   const bool is_incomplete = arrives && words.take("noComplete");
   take_orders(decoder, words, arrives, waits, what == "expect_tx" || what == "complete_tx");
   if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");
-  if ((waits || what == "pending_count") && !operands.empty() && operands[0].kind == Kind::sink)
-    decoder.refuse("with _ for its result");
+  if (!arrives && !operands.empty() && operands[0].kind == Kind::sink) decoder.refuse("with _ for its result");
   if (what == "pending_count") {
     decoder.require_operands(instruction, 2, 2);
     const uint32_t d = decoder.write(operands[0], Type::u32), a = decoder.read(operands[1], Type::b64);

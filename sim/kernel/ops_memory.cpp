@@ -123,8 +123,11 @@ size_t take_vector(Words& words) {
   return 1;
 }
 
+enum class Access : uint8_t { load, uniform_load, store };
+
+template <Access access>
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const bool is_store = words.name() == "st";
+  constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
   if (is_store && words.take("async")) return decode_async_store(decoder, instruction, words);
   const bool has_hint = has_word(instruction, "L2::cache_hint");
   MemoryDetails one;
@@ -132,7 +135,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   take_order(decoder, words, is_store, space);
   take_hints(words, is_store);
   if (!is_store && words.take("nc") && space != Space::global) decoder.refuse("with .nc but without .global");
-  if (words.name() == "ldu" && space != Space::global && space != Space::generic) decoder.refuse("there");
+  if (is_uniform && space != Space::global && space != Space::generic) decoder.refuse("there");
   const size_t count = take_vector(words);
   const auto type = words.take_type();
   if (!type || !is_memory_type(*type)) decoder.refuse("without a type that memory holds");
@@ -145,7 +148,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   // ptxas 13.0 also takes eight elements of 8 and 16 bits, but ends with an internal error for some loads of the
   // latter.
   const bool is_fixed = space == Space::constant || space == Space::param;
-  const bool is_unknown = count == 8 && !is_store && ((one.bytes == 2 && !is_fixed) || words.name() == "ldu");
+  const bool is_unknown = count == 8 && !is_store && ((one.bytes == 2 && !is_fixed) || is_uniform);
   if (count > 1 && (one.bytes == 16 || is_unknown || (total > 16 && !is_long)))
     decoder.refuse("with a vector of this size");
   const size_t operands = has_hint ? 3 : 2;
@@ -659,16 +662,26 @@ void decode_policy(Decoder& decoder, const Instruction& instruction, Words& word
 }
 
 constexpr auto memory_rows = std::to_array<Opcode>({
-    {"ld", decode_access, acts},          {"ldu", decode_access, acts},
-    {"st", decode_access, acts},          {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},        {"atom", decode_atomic, acts, {}, may_drop},
-    {"red", decode_atomic, acts},         {"cp", decode_cp, acts},
-    {"membar", decode_ignored, acts},     {"fence", decode_ignored, acts},
-    {"prefetch", decode_ignored, acts},   {"prefetchu", decode_ignored, acts},
-    {"discard", decode_ignored, acts},    {"applypriority", decode_ignored, acts},
-    {"nanosleep", decode_ignored, acts},  {"griddepcontrol", decode_ignored, acts},
-    {"setmaxnreg", decode_ignored, acts}, {"pmevent", decode_ignored, acts},
-    {"createpolicy", decode_policy},      {"mapa", decode_mapa},
+    {"ld", decode_access<Access::load>, acts},
+    {"ldu", decode_access<Access::uniform_load>, acts},
+    {"st", decode_access<Access::store>, acts},
+    {"cvta", decode_cvta},
+    {"isspacep", decode_isspacep},
+    {"atom", decode_atomic, acts, {}, may_drop},
+    {"red", decode_atomic, acts},
+    {"cp", decode_cp, acts},
+    {"membar", decode_ignored, acts},
+    {"fence", decode_ignored, acts},
+    {"prefetch", decode_ignored, acts},
+    {"prefetchu", decode_ignored, acts},
+    {"discard", decode_ignored, acts},
+    {"applypriority", decode_ignored, acts},
+    {"nanosleep", decode_ignored, acts},
+    {"griddepcontrol", decode_ignored, acts},
+    {"setmaxnreg", decode_ignored, acts},
+    {"pmevent", decode_ignored, acts},
+    {"createpolicy", decode_policy},
+    {"mapa", decode_mapa},
     {"getctarank", decode_getctarank},
 });
 

@@ -177,7 +177,6 @@ struct Catalogue {
   std::vector<CvtInstruction> instructions;
   std::unordered_map<uint64_t, const CvtForm*> form_of;
   std::map<std::string, CvtInstruction, std::less<>> by_name;
-  std::vector<std::string> names;
 
   void add(const CvtForm& form, const CvtInstruction& one) {
     if (one.sat && is_integer(one.to) && is_integer(one.from) && holds_all_of(info(one.to), info(one.from))) return;
@@ -219,7 +218,6 @@ const Catalogue& catalogue() {
         for (const CvtType from : form.from) add_form(form, to, from, found);
       }
     }
-    for (const auto& [name, instruction] : found.by_name) found.names.push_back(name);
     return found;
   }();
   return all;
@@ -535,7 +533,12 @@ CvtInstruction parse_cvt(std::string_view ptx) {
   }
   const std::string ordered = before + seen[0] + seen[1] + seen[2] + seen[3] + after;
   if (const auto found = names.find(ordered); found != names.end()) return found->second;
-  const std::string near = nearest(ptx, catalogue().names);
+  static const std::vector<std::string> all = [&names] {
+    std::vector<std::string> candidates;
+    for (const auto& [name, instruction] : names) candidates.push_back(name);
+    return candidates;
+  }();
+  const std::string near = nearest(ptx, all);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "instruction",
                .seen = shortened(printable(ptx)),

@@ -11,24 +11,33 @@
 
 #include "../core/ascii.hpp"
 #include "../core/ieee_environment.hpp"
+#include "../core/json_reader.hpp"
 #include "../hardware/driver.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/hardware/campaign.hpp"
 #include "bitmma/survey/survey.hpp"
 #include "cases.hpp"
-#include "survey_json.hpp"
 
 namespace bitmma {
 namespace {
 
-using survey::end_of, survey::most_depth;
-
+/// More levels of JSON than a report needs.
+constexpr int most_depth = 8;
 constexpr std::string_view survey_format = "bitmma-survey-1";
 constexpr int64_t most_records = 100'000, most_seconds = 1'000'000'000;
 /// Limits for one record, far above what a survey writes. The search runs over all of it.
 constexpr int64_t most_cases = 1000, most_result_bytes = 8 << 20, most_outputs = int64_t{1} << 40;
 // A reader recomputes all of them: the limit keeps a report from occupying it for hours.
 constexpr int64_t most_random_outputs = 1'000'000;
+
+/// How a process ended. Throws Error for an unknown text.
+SurveyEnd end_of(const JsonReader& reader, const char* key) {
+  const std::string name = reader.text(key);
+  for (const SurveyEnd end : {SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed}) {
+    if (print(end) == name) return end;
+  }
+  reader.refuse(key, "answered, failed, timed out or crashed");
+}
 
 uint64_t hash_of(std::span<const uint8_t> bytes) {
   survey::Hash hash;
@@ -249,14 +258,6 @@ void require_one_origin(const TensorFile& file, const SurveyReport& report, size
 }
 
 }  // namespace
-
-SurveyEnd survey::end_of(const JsonReader& reader, const char* key) {
-  const std::string name = reader.text(key);
-  for (const SurveyEnd one : {SurveyEnd::answered, SurveyEnd::failed, SurveyEnd::timed_out, SurveyEnd::crashed}) {
-    if (print(one) == name) return one;
-  }
-  reader.refuse(key, "answered, failed, timed out or crashed");
-}
 
 std::string_view print(SurveyEnd end) {
   switch (end) {

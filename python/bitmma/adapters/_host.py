@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shared by the adapters: checks the private names of a host that they need, replaces and restores them."""
+"""For adapters that change their host: checks the private names that an adapter needs, replaces and restores them."""
 from __future__ import annotations
 
 import importlib

@@ -59,7 +59,7 @@ class Compiled:
     def note(self, loaded: "Loaded") -> None:
         """Records the facts about a kernel before it runs. Raises Error if `strict` refuses it."""
         self.ptx[loaded.kernel.name] = loaded.ptx
-        unsure = [one for one in loaded.kernel.fusions if not one["sure"]]
+        unsure = [fusion for fusion in loaded.kernel.fusions if not fusion["sure"]]
         if unsure and self.strict:
             first = unsure[0]
             raise refuse(loaded.kernel.name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
@@ -116,7 +116,7 @@ class Launcher:
         if kind == "constexpr":
             return []
         if isinstance(kind, tuple):
-            return [one for part, of in zip(value, kind) for one in self._given(part, of, descriptors)]
+            return [passed for part, of in zip(value, kind) for passed in self._given(part, of, descriptors)]
         if kind.startswith("tensordesc"):
             return self._descriptor(value, next(descriptors))
         if kind.startswith("*"):
@@ -134,7 +134,7 @@ class Launcher:
             raise refuse("tensor descriptor", "of a part of a tensor", "one of a whole contiguous tensor")
         box = bitmma.tensor_map(value.base, tuple(meta["block_size"]), swizzle=("none", "32", "64", "128")[meta["swizzle"]],
                                 fill="nan" if getattr(value, "padding", "zero") == "nan" else "zero")
-        return [box, *(struct.pack("<i", one) for one in value.shape), *(struct.pack("<q", one) for one in value.strides)]
+        return [box, *(struct.pack("<i", extent) for extent in value.shape), *(struct.pack("<q", stride) for stride in value.strides)]
 
 
 class Driver:
