@@ -1,6 +1,6 @@
 # The wheel's bill of materials (PEP 770, CycloneDX 1.6): the projects whose code is compiled into it, in the versions that
 # CMake found.
-set(bitmma_components "")
+set(bitmma_parts "")
 foreach(row "Eigen3|eigen|MPL-2.0" "fmt|fmt|MIT" "nlohmann_json|nlohmann-json|MIT" "CLI11|cli11|BSD-3-Clause"
             "nanobind|nanobind|BSD-3-Clause")
   string(REPLACE "|" ";" row "${row}")
@@ -14,10 +14,10 @@ foreach(row "Eigen3|eigen|MPL-2.0" "fmt|fmt|MIT" "nlohmann_json|nlohmann-json|MI
   if(version STREQUAL "")
     message(FATAL_ERROR "The bill of materials lacks the version of ${package}")
   endif()
-  list(APPEND bitmma_components "{\"type\": \"library\", \"name\": \"${name}\", \"version\": \"${version}\", \
+  list(APPEND bitmma_parts "{\"type\": \"library\", \"name\": \"${name}\", \"version\": \"${version}\", \
 \"licenses\": [{\"license\": {\"id\": \"${license}\"}}], \"purl\": \"pkg:generic/${name}@${version}\"}")
 endforeach()
-list(JOIN bitmma_components ",\n    " bitmma_components)
+list(JOIN bitmma_parts ",\n    " bitmma_parts)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/bitmma.cdx.json "{
   \"bomFormat\": \"CycloneDX\",
   \"specVersion\": \"1.6\",
@@ -25,7 +25,7 @@ file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/bitmma.cdx.json "{
   \"metadata\": {\"component\": {\"type\": \"application\", \"name\": \"bitmma\", \"version\": \"${PROJECT_VERSION}\", \
 \"licenses\": [{\"license\": {\"id\": \"MIT\"}}], \"purl\": \"pkg:pypi/bitmma@${PROJECT_VERSION}\"}},
   \"components\": [
-    ${bitmma_components}
+    ${bitmma_parts}
   ]
 }
 ")

@@ -1,5 +1,5 @@
 # The shared library for C99 and what calls C: the objects of the static one, and only the functions of bitmma.h outside.
-add_library(bitmma_shared SHARED $<TARGET_OBJECTS:bitmma_loops> $<TARGET_OBJECTS:bitmma_objects>)
+add_library(bitmma_shared SHARED ${bitmma_all_objects})
 add_library(bitmma::shared ALIAS bitmma_shared)
 set_target_properties(bitmma_shared PROPERTIES
   OUTPUT_NAME bitmma EXPORT_NAME shared LINKER_LANGUAGE CXX

@@ -1,21 +1,17 @@
 # Neighbours read the same headers and compile the same templates. Compiled in groups they do so once, and a build from
-# nothing takes a third less. After a change a group compiles longer than a file, so that builds with tests, which are
-# those of developers, do without. Names in the unnamed namespaces of a group must differ.
-if(BITMMA_BUILD_TESTS OR BITMMA_SANITIZE)
-  set(unity_usually OFF)
-else()
-  set(unity_usually ON)
-endif()
-option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing, slower after a change" ${unity_usually})
+# nothing takes a third less. After a change a group compiles longer than a file: -DBITMMA_UNITY=OFF is for those who work on
+# the library. Names in the unnamed namespaces of a group must differ.
+option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing, slower after a change" ON)
 if(NOT BITMMA_UNITY)
   return()
 endif()
-set_target_properties(bitmma_objects bitmma_loops PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-# These two warn of what a neighbour has; builds with tests show a file's own. Linked last, so that they follow -Wshadow.
+set_target_properties(${bitmma_objects} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+# These two warn of what a neighbour has; builds without groups show a file's own. Linked last, so that they follow -Wshadow.
 add_library(bitmma_unity_settings INTERFACE)
 target_compile_options(bitmma_unity_settings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-shadow)
-target_link_libraries(bitmma_objects PRIVATE bitmma_unity_settings)
-target_link_libraries(bitmma_loops PRIVATE bitmma_unity_settings)
+foreach(objects ${bitmma_objects})
+  target_link_libraries(${objects} PRIVATE bitmma_unity_settings)
+endforeach()
 # Files by themselves, since a neighbour has one of their names for something else.
 set(alone instruction/evidence_rows.cpp instruction/support_instruction.cpp math/math_instruction.cpp operators/recipes.cpp)
 # The loops over numbers, which compile for several instruction sets and would keep their neighbours waiting.
@@ -23,8 +19,11 @@ list(APPEND alone arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma
                   arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
                   math/c_function.cpp math/loops.cpp math/rounded_loops.cpp)
 set(most_in_group 8)
-foreach(folder analysis arithmetic c_api core files formats gemm hardware instruction instruction/mma_sync instruction/tcgen05 instruction/text
-               instruction/tmem_move instruction/wgmma kernel layout math memory operators stimulus survey)
+foreach(name ${bitmma_built})
+  list(APPEND unity_folders ${bitmma_${name}_folders})
+endforeach()
+list(REMOVE_ITEM unity_folders descriptor)  # its files call their rows alike
+foreach(folder ${unity_folders} instruction/mma_sync instruction/tcgen05 instruction/text instruction/tmem_move instruction/wgmma)
   file(GLOB_RECURSE paths RELATIVE ${PROJECT_SOURCE_DIR}/sim ${PROJECT_SOURCE_DIR}/sim/${folder}/*.cpp)
   if(folder STREQUAL instruction)  # those of its folders have groups of their own
     list(FILTER paths EXCLUDE REGEX "instruction/.*/")

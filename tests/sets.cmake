@@ -8,7 +8,7 @@ set(bitmma_support support/documents.cpp support/files.cpp support/instructions.
                    support/published.cpp support/word_lists.cpp cli/run.cpp)
 if(BITMMA_TEST_SET STREQUAL threads)
   set(bitmma_test_sources
-      analysis/find_rule_test.cpp support/mutants.cpp
+      survey/find_rule_test.cpp support/mutants.cpp
       core/parallel_test.cpp
       files/compare_test.cpp files/file_test.cpp files/golden_test.cpp
       gemm/gemm_test.cpp oracle/slow_dot.cpp
@@ -28,7 +28,7 @@ elseif(BITMMA_TEST_SET STREQUAL platform)
       instruction/batch_test.cpp
       math/c_function_test.cpp math/math_instruction_test.cpp support/ptx_interpreter.cpp
       memory/fragment_test.cpp memory/mma_sync_fragments_test.cpp
-      stimulus/golden_hash_test.cpp
+      cli/golden_hash_test.cpp
       ${bitmma_support})
 elseif(NOT BITMMA_TEST_SET STREQUAL all)
   message(FATAL_ERROR "BITMMA_TEST_SET = ${BITMMA_TEST_SET}: it is all, threads or platform")

@@ -23,10 +23,40 @@ using namespace bitmma;
 
 namespace {
 
-/// The layers, lowest first. Each includes only itself and those before it.
-const std::vector<std::string> layers{"core",   "formats",     "math",     "arithmetic", "layout", "descriptor",
-                                      "memory", "instruction", "stimulus", "gemm",       "kernel", "operators",
-                                      "files",  "analysis",    "hardware", "survey",     "c_api"};
+/// A component: its folders, lowest first, and the components that it may use, as cmake/components.cmake says.
+struct Component {
+  std::string name;
+  std::vector<std::string> folders;
+  std::set<std::string> uses;
+};
+
+/// The components of cmake/components.cmake, lowest first, each with what those that it uses may use.
+std::vector<Component> components() {
+  std::vector<Component> all;
+  std::istringstream lines(test::read_text(test::source_path("cmake/components.cmake")));
+  const std::string begin = "bitmma_component(";
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(begin)) continue;
+    std::istringstream words(line.substr(begin.size(), line.find(')') - begin.size()));
+    Component component;
+    words >> component.name;
+    bool is_folder = false;
+    for (std::string word; words >> word;) {
+      if (word == "FOLDERS" || word == "USES") {
+        is_folder = word == "FOLDERS";
+      } else if (is_folder) {
+        component.folders.push_back(word);
+      } else {
+        component.uses.insert(word);
+        for (const Component& below : all) {
+          if (below.name == word) component.uses.insert(below.uses.begin(), below.uses.end());
+        }
+      }
+    }
+    all.push_back(component);
+  }
+  return all;
+}
 
 /// Sources and headers below `folder`, as paths relative to the project.
 std::vector<std::string> sources_below(const std::string& folder) {
@@ -62,28 +92,42 @@ std::vector<std::string> includes_of(const std::string& path) {
   return found;
 }
 
-/// The place of a file's layer in `layers`: "include/bitmma/memory/smem.hpp" and "sim/memory/smem.cpp" are of memory.
-long level_of(const std::string& path) {
-  if (path == "include/bitmma.h") return level_of("sim/c_api/");
+/// The folder of a file below sim or include/bitmma: "memory" of "include/bitmma/memory/smem.hpp".
+std::string folder_of(const std::string& path) {
+  if (path == "include/bitmma.h") return "c_api";
   const std::string rest = path.substr(path.starts_with("sim/") ? 4 : std::string("include/bitmma/").size());
-  const std::string layer = rest.substr(0, rest.find('/'));
-  return std::find(layers.begin(), layers.end(), layer) - layers.begin();
+  return rest.substr(0, rest.find('/'));
+}
+
+/// The component that has `folder`. Fails the test if none has.
+const Component& component_of(const std::vector<Component>& all, const std::string& folder) {
+  for (const Component& component : all) {
+    if (std::ranges::find(component.folders, folder) != component.folders.end()) return component;
+  }
+  FAIL("no component of cmake/components.cmake has the folder " << folder);
+  return all.front();
 }
 
 }  // namespace
 
-TEST_CASE(
-    "includes point down, relative ones too: core, formats, math, arithmetic, layout, descriptor, memory, instruction, "
-    "stimulus, gemm, kernel, operators, files, analysis, hardware, survey, c_api") {
+TEST_CASE("a file includes its own component and those that it uses, and of its own component folders below its own") {
+  const std::vector<Component> all = components();
+  REQUIRE(all.size() == 7);
   int files = 0, includes = 0;
   for (const char* root : {"include/bitmma", "sim"}) {
     for (const std::string& path : sources_below(root)) {
       if (path == "include/bitmma/bitmma.hpp") continue;  // where a user begins: it names all
       ++files;
-      REQUIRE(level_of(path) < static_cast<long>(layers.size()));
+      const std::string folder = folder_of(path);
+      const Component& component = component_of(all, folder);
       for (const std::string& included : includes_of(path)) {
         INFO(path << " includes " << included);
-        CHECK(level_of(included) <= level_of(path));
+        const std::string other = folder_of(included);
+        if (component_of(all, other).name == component.name) {
+          CHECK(std::ranges::find(component.folders, other) <= std::ranges::find(component.folders, folder));
+        } else {
+          CHECK(component.uses.contains(component_of(all, other).name));
+        }
         CHECK_FALSE((path.starts_with("include/") && included.starts_with("sim/")));
         ++includes;
       }
@@ -91,6 +135,30 @@ TEST_CASE(
   }
   CHECK(files > 100);
   CHECK(includes > 300);
+}
+
+TEST_CASE("a test includes what its component may use, and each component has its page and its tests") {
+  const std::vector<Component> all = components();
+  for (const Component& component : all) {
+    INFO(component.name);
+    CHECK(test::read_text(test::source_path("docs/components/" + component.name + ".md")).size() > 500);
+    if (component.name == "c_api") continue;  // its tests call it from outside
+    std::vector<std::string> tested = component.folders;
+    if (component.name == "io") tested.push_back("recorded");
+    int files = 0;
+    for (const std::string& folder : tested) {
+      for (const std::string& path : sources_below("tests/" + folder)) {
+        ++files;
+        for (const std::string& included : includes_of(path)) {
+          if (!included.starts_with("sim/") && !included.starts_with("include/bitmma/")) continue;
+          INFO(path << " includes " << included);
+          const std::string& other = component_of(all, folder_of(included)).name;
+          CHECK((other == component.name || component.uses.contains(other)));
+        }
+      }
+    }
+    CHECK(files > 0);
+  }
 }
 
 TEST_CASE("no headers include each other in a circle") {
@@ -463,7 +531,7 @@ TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, 
   std::string tests;
   for (const std::string& path : sources_below("tests")) tests += test::read_text(test::source_path(path));
   const std::string page = test::read_text(test::source_path("docs/trust.md"));
-  const std::regex command(R"re(ctest --test-dir build/release -R "([^"]+)")re");
+  const std::regex command(R"re(ctest --test-dir build/test -R "([^"]+)")re");
   int commands = 0;
   for (std::sregex_iterator at(page.begin(), page.end(), command), end; at != end; ++at, ++commands) {
     INFO((*at)[1]);

@@ -152,6 +152,5 @@ void bind_layout(nb::module_& module);
 void bind_math(nb::module_& module);
 void bind_kernel(nb::module_& module);
 void bind_prepared(nb::module_& module);
-void bind_survey(nb::module_& module);
 
 }  // namespace bitmma::python

@@ -243,5 +243,4 @@ NB_MODULE(_core, module) {
   bind_math(module);
   bind_kernel(module);
   bind_prepared(module);
-  bind_survey(module);
 }

@@ -22,7 +22,6 @@ By what you have:
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
-    a GPU               survey, read_survey
     nothing yet         bitmma.datasets: a recorded product of an H100
 
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
@@ -45,16 +44,15 @@ from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule,
                      write)
 from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
-from ._survey import SurveyFinding, SurveyReport, read_survey, survey
 from .math import cvt
 
 __all__ = [
     "Accuracy", "Bound", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
     "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "LibraryChoice", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
-    "SurveyFinding", "SurveyReport", "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
+    "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
     "all_instructions", "bind", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
     "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layers", "layout", "library_choice", "lint", "math", "matmul", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "read_survey", "replay", "survey", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "instruction", "kernel", "layers", "layout", "library_choice", "lint", "math", "matmul", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "replay", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
 ]
 
 name_as_imported(globals(), __all__)

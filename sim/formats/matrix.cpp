@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,6 +55,16 @@ float value_of(Format format, uint64_t code) {
   if (decode(row, code).number == NumberClass::nan) return std::bit_cast<float>(0x7FFFFFFFu);
   const uint64_t bits = convert(format, code, f32, Rounding::nearest_even, Overflow::infinity);
   return std::bit_cast<float>(static_cast<uint32_t>(bits));
+}
+
+using EigenWords = Eigen::Array<uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The words as an Eigen array: one column per code, or two if the matrix is wide.
+Eigen::Map<EigenWords> view(Matrix& matrix) {
+  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
+}
+Eigen::Map<const EigenWords> view(const Matrix& matrix) {
+  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Internal operations on matrices: uninitialised matrices, and Eigen's view of the codes.
+// Internal operations on matrices.
 #pragma once
 
-#include <Eigen/Core>
+#include <span>
 
 #include "bitmma/formats/matrix.hpp"
 
@@ -21,15 +21,5 @@ Matrix picked_cols(const Matrix& matrix, std::span<const int> cols);
 
 /// The block, extended with zeros after its last row and column.
 Matrix filled_up(Matrix block, int rows, int cols);
-
-using EigenCodes = Eigen::Array<uint32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-/// The words as an Eigen array: one column per code, or two if the matrix is wide.
-inline Eigen::Map<EigenCodes> view(Matrix& matrix) {
-  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
-}
-inline Eigen::Map<const EigenCodes> view(const Matrix& matrix) {
-  return {matrix.words().data(), matrix.rows(), matrix.cols() * (matrix.is_wide() ? 2 : 1)};
-}
 
 }  // namespace bitmma

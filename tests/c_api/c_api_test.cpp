@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "bitmma/core/random.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/formats/codes.hpp"
 #include "bitmma/gemm/gemm.hpp"

@@ -1,3 +1,12 @@
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <sstream>
+
+#include "bitmma/core/error.hpp"
+#include "bitmma/hardware/device.hpp"
+#include "bitmma/instruction/form.hpp"
+#include "cli.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 
@@ -42,3 +51,39 @@ const test::BadRequests bad_requests({
 }  // namespace
 
 TEST_CASE("gpu refuses bad requests: message and exit code of each") { bad_requests.check(); }
+
+TEST_CASE("the help of gpu campaign knows how many units cover every mnemonic") {
+  std::ostringstream out, err;
+  CHECK(cli::run({"gpu", "campaign", "--help"}, {.out = out, .err = err}) == 0);
+  std::string words = out.str();
+  words.erase(
+      std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }),
+      words.end());
+  std::ranges::replace(words, '\n', ' ');
+  CHECK_THAT(words, ContainsSubstring(std::to_string(all_instructions(Family::wgmma).size()) +
+                                      " cover every mnemonic of wgmma once"));
+}
+
+TEST_CASE("without a GPU, gpu says so and exits with 2") {
+  const auto run = [](std::vector<std::string> arguments) {
+    std::ostringstream out, err;
+    const int code = cli::run(arguments, {.out = out, .err = err});
+    return std::pair(code, err.str());
+  };
+  const test::TemporaryFolder folder;
+  const std::string file = test::golden_files().front();
+  CHECK(run({"gpu", "campaign", file}).first == 2);
+  try {
+    const Gpu gpu;
+    WARN("this machine has " << gpu.name() << ": the message without a GPU was NOT checked");
+  } catch (const Error&) {
+    for (const auto& arguments :
+         {std::vector<std::string>{"gpu", "run", file, "-o", folder.path("out")},
+          std::vector<std::string>{"gpu", "campaign", "--units", "1", "--save", folder.path(".")}}) {
+      const auto [code, message] = run(arguments);
+      CHECK(code == 2);
+      CHECK_THAT(message, ContainsSubstring("error: GPU") && ContainsSubstring("NVIDIA"));
+      CHECK_FALSE(std::filesystem::exists(folder.path("out")));
+    }
+  }
+}

@@ -9,11 +9,6 @@
 namespace bitmma::test {
 namespace {
 
-std::size_t& counted_rows() {
-  static std::size_t count = 0;
-  return count;
-}
-
 void replace_all(std::string& text, const std::string& name, const std::string& value) {
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
     text.replace(at, name.size(), value);
@@ -47,10 +42,6 @@ std::vector<std::string> shell_words(std::string line) {
 }
 
 Outcome run_line(const std::string& line) { return run(shell_words(line)); }
-
-BadRequests::BadRequests(std::vector<BadRequest> rows) : rows_(std::move(rows)) { counted_rows() += rows_.size(); }
-
-std::size_t BadRequests::total() { return counted_rows(); }
 
 void BadRequests::check() const {
   const TemporaryFolder folder;

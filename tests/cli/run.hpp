@@ -1,7 +1,6 @@
 // The command line as users run it, in this process.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,15 +31,13 @@ struct BadRequest {
   std::string line, message;
 };
 
-/// The bad requests of one verb. All together they are counted, so that none gets lost.
+/// The bad requests of one verb.
 class BadRequests {
  public:
-  BadRequests(std::vector<BadRequest> rows);
+  BadRequests(std::vector<BadRequest> rows) : rows_(std::move(rows)) {}
 
   /// Checks that each leaves exit code 2, its message, nothing on stdout and no file.
   void check() const;
-  /// Those of all verbs.
-  static std::size_t total();
 
  private:
   std::vector<BadRequest> rows_;

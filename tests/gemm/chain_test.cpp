@@ -6,13 +6,19 @@
 #include <xmmintrin.h>
 #endif
 
-#include <cfenv>
-#include <set>
-#include <tuple>
+#include <fmt/format.h>
 
-#include "bench_case.hpp"
+#include <cfenv>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bitmma/arithmetic/accumulator_model.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/random.hpp"
+#include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
@@ -23,22 +29,38 @@ using namespace bitmma;
 
 namespace {
 
-/// The smallest shape of every row of sums without scales.
-std::vector<cli::BenchCase> cases_of_rows() {
-  std::vector<cli::BenchCase> cases;
-  for (const cli::BenchCase& one : cli::bench_cases()) {
-    const AccumulatorModel& model = model_for(one.instruction, one.target);
-    const bool known = !cases.empty() && &model == &model_for(cases.back().instruction, cases.back().target);
-    const bool is_plan =
-        violations_of({.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}}).empty();
-    if (model.arithmetic == Arithmetic::fused_sum && model.scaling == Scaling::none && is_plan && !known)
-      cases.push_back(one);
+struct RowCase {
+  std::string name;
+  Instruction instruction;
+  Target target;
+};
+
+/// Of every row of sums without scales the dense instruction with the fewest outputs, on the row's first target.
+std::vector<RowCase> cases_of_rows() {
+  const auto outputs = [](const Instruction& instruction) {
+    const Mma mma = mma_of(instruction);
+    return mma.m * mma.n;
+  };
+  std::vector<RowCase> cases;
+  for (const AccumulatorModel& row : accumulator_models()) {
+    if (row.arithmetic != Arithmetic::fused_sum || row.scaling != Scaling::none) continue;
+    const Target target = row.targets.first();
+    std::optional<Instruction> smallest;
+    for (const Form& form : forms()) {
+      if (!form.targets.contains(target)) continue;
+      for (const Instruction& instruction : instructions_of(form)) {
+        if (!is_mma(instruction) || &model_for(instruction, target) != &row) continue;
+        if (!violations_of({.target = target, .chain = TensorCoreChain{.instruction = instruction}}).empty()) continue;
+        if (!smallest || outputs(instruction) < outputs(*smallest)) smallest = instruction;
+      }
+    }
+    if (smallest) cases.push_back({fmt::format("{} {}", print(target), print(*smallest)), *smallest, target});
   }
   return cases;
 }
 
 /// Operands of an instruction, case after case along K; their rows and columns come again.
-GemmInputs random_inputs(const cli::BenchCase& one, Distribution distribution, uint64_t seed, int m, int n, int k) {
+GemmInputs random_inputs(const RowCase& one, Distribution distribution, uint64_t seed, int m, int n, int k) {
   const Mma mma = step_of(one.instruction);
   GemmInputs inputs{.a = Matrix(mma.a, m, k), .b = Matrix(mma.b, k, n)};
   for (int first = 0; first < k; first += mma.k) {
@@ -59,7 +81,7 @@ GemmInputs random_inputs(const cli::BenchCase& one, Distribution distribution, u
 }
 
 /// Any legal fields that say how K is cut. Fields that do not go together are drawn again.
-GemmPlan random_plan(const cli::BenchCase& one, RandomStream& random) {
+GemmPlan random_plan(const RowCase& one, RandomStream& random) {
   const Mma mma = step_of(one.instruction);
   while (true) {
     GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
@@ -75,8 +97,8 @@ GemmPlan random_plan(const cli::BenchCase& one, RandomStream& random) {
 }
 
 /// Every dense instruction that adds differently: by another row, over another K, of other types or scales.
-std::vector<cli::BenchCase> instructions_that_add_differently() {
-  std::vector<cli::BenchCase> all;
+std::vector<RowCase> instructions_that_add_differently() {
+  std::vector<RowCase> all;
   std::set<std::tuple<const AccumulatorModel*, int, Format, Format, int, Format>> seen;
   for (const Form& form : forms()) {
     for (const Instruction& instruction : instructions_of(form)) {
@@ -132,7 +154,7 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
   const CpuTarget restored;
   RandomStream random(61, 0);
   int products = 0;
-  for (const cli::BenchCase& one : cases_of_rows()) {
+  for (const RowCase& one : cases_of_rows()) {
     for (const DistributionInfo& distribution : distributions) {
       const int m = random.between(1, 70), n = random.between(1, 90), k = random.between(1, 400);
       const GemmInputs inputs = random_inputs(one, distribution.id, random.word(), m, n, k);
@@ -155,7 +177,7 @@ TEST_CASE("plans that share sums and decoded inputs give the bits of each plan a
   const CpuTarget restored;
   RandomStream random(79, 0);
   int products = 0;
-  for (const cli::BenchCase& one : cases_of_rows()) {
+  for (const RowCase& one : cases_of_rows()) {
     for (const Distribution distribution : {Distribution::normal, Distribution::bits}) {
       const int m = random.between(1, 20), n = random.between(1, 40), k = random.between(1, 700);
       const GemmInputs inputs = random_inputs(one, distribution, random.word(), m, n, k);
@@ -180,7 +202,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[u
   constexpr int rows = 5, cols = 7;
   RandomStream random(73, 0);
   int products = 0;
-  for (const cli::BenchCase& one : instructions_that_add_differently()) {
+  for (const RowCase& one : instructions_that_add_differently()) {
     const Mma mma = step_of(one.instruction);
     const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d);
     const uint64_t minus_one = a.kind == NumberKind::floating
@@ -276,7 +298,7 @@ TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step ha
 TEST_CASE("one NaN or infinity changes the outputs that it reaches, wherever it stands") {
   RandomStream random(67, 0);
   const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
-  const cli::BenchCase one{.name = "bf16", .instruction = plan.tensor().instruction, .target = plan.target};
+  const RowCase one{.name = "bf16", .instruction = plan.tensor().instruction, .target = plan.target};
   const GemmInputs plain = random_inputs(one, Distribution::normal, 1, 140, 270, 300);
   const Matrix before = gemm(plan, plain);
   for (const uint32_t special : {0x7FC0u, 0xFFFFu, 0x7F80u, 0xFF80u}) {
@@ -362,7 +384,7 @@ TEST_CASE("chains do not depend on the caller's floating-point environment, and 
   for (const GemmPlan& plan : plans_of_loops()) {
     const Instruction& instruction = plan.tensor().instruction;
     const Mma mma = mma_of(instruction);
-    const cli::BenchCase one{.name = "", .instruction = instruction, .target = plan.target};
+    const RowCase one{.name = "", .instruction = instruction, .target = plan.target};
     const GemmInputs inputs = random_inputs(one, Distribution::normal, 3, 9, 70, 150);
     const std::vector<ChainUpdate> updates{{0, mma.k}, {mma.k, mma.k}, {2 * mma.k, 1}};
     const ChainBlock block{.a = inputs.a, .b = inputs.b, .row = 0, .rows = 9, .col = 0, .cols = 70};

@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "bitmma/core/random.hpp"
-#include "bitmma/files/product_file.hpp"
 #include "random_matrix.hpp"
 #include "support/amount.hpp"
 #include "support/catch.hpp"
-#include "support/files.hpp"
 
 using namespace bitmma;
 using test::random_matrix;
@@ -59,19 +57,6 @@ TEST_CASE("no candidate is there twice, and every one is legal") {
   CHECK(plans.size() > 500);
   CHECK(print_plan(plans.front()) == "flat");
   for (size_t i = 0; i < plans.size(); ++i) REQUIRE(violations_of(plans[i]).empty());
-}
-
-TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products][unsanitized]") {
-  for (const char* name :
-       {"nvjet_split3_bf16_k4096", "nvjet_algo2_e4m3_k1024", "cutlass80_split6_bf16_k1000", "cutlass75_bf16_k264",
-        "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {
-    const ProductFile product =
-        read_product_file(test::source_path(std::string("data/products/") + name + ".safetensors"));
-    const PlanSearch found = find_plans(product.inputs, *product.d, {.threads = 2});
-    INFO(name);
-    REQUIRE_FALSE(found.all_bits.empty());
-    CHECK(gemm(found.all_bits.front(), product.inputs) == *product.d);
-  }
 }
 
 TEST_CASE("families of plans are counted, measured ones first") {

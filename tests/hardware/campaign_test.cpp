@@ -17,7 +17,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "cli.hpp"
+#include "bitmma/stimulus/random_case.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -375,42 +375,6 @@ TEST_CASE("no two units draw the same random numbers: their sizes and their numb
       const Mma mma = mma_of(one);
       // Streams of a unit: the instruction's, and two for each case, of 1 << 20.
       CHECK(1 + 2 * (campaign_unit_outputs / (int64_t{mma.m} * mma.n)) < int64_t{1} << 20);
-    }
-  }
-}
-
-TEST_CASE("the help of gpu campaign knows how many units cover every mnemonic") {
-  std::ostringstream out, err;
-  CHECK(cli::run({"gpu", "campaign", "--help"}, {.out = out, .err = err}) == 0);
-  std::string words = out.str();
-  words.erase(
-      std::unique(words.begin(), words.end(), [](char a, char b) { return std::isspace(a) && std::isspace(b); }),
-      words.end());
-  std::ranges::replace(words, '\n', ' ');
-  CHECK_THAT(words, ContainsSubstring(std::to_string(all_instructions(Family::wgmma).size()) +
-                                      " cover every mnemonic of wgmma once"));
-}
-
-TEST_CASE("without a GPU, gpu says so and exits with 2") {
-  const auto run = [](std::vector<std::string> arguments) {
-    std::ostringstream out, err;
-    const int code = cli::run(arguments, {.out = out, .err = err});
-    return std::pair(code, err.str());
-  };
-  const test::TemporaryFolder folder;
-  const std::string file = test::golden_files().front();
-  CHECK(run({"gpu", "campaign", file}).first == 2);
-  try {
-    const Gpu gpu;
-    WARN("this machine has " << gpu.name() << ": the message without a GPU was NOT checked");
-  } catch (const Error&) {
-    for (const auto& arguments :
-         {std::vector<std::string>{"gpu", "run", file, "-o", folder.path("out")},
-          std::vector<std::string>{"gpu", "campaign", "--units", "1", "--save", folder.path(".")}}) {
-      const auto [code, message] = run(arguments);
-      CHECK(code == 2);
-      CHECK_THAT(message, ContainsSubstring("error: GPU") && ContainsSubstring("NVIDIA"));
-      CHECK_FALSE(std::filesystem::exists(folder.path("out")));
     }
   }
 }

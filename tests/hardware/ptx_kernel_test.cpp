@@ -15,6 +15,20 @@ using namespace bitmma;
 
 namespace {
 
+/// The kernel of `instruction` with other statements in the place of its own.
+std::string kernel_with(const Instruction& instruction, std::string_view statements) {
+  std::string text = ptx_kernel(instruction, {.image_bytes = 4096}).text;
+  const std::string own = print(statement_of(instruction));
+  return text.replace(text.find(own), own.size(), statements);
+}
+
+/// The same with the statements of `instructions`, which differ in immediates alone.
+std::string kernel_with(std::span<const Instruction> instructions) {
+  std::string statements;
+  for (const Instruction& one : instructions) statements += print(statement_of(one)) + "\n";
+  return kernel_with(instructions.front(), statements);
+}
+
 constexpr std::string_view judged = "the agreement of the form table";
 
 /// Every combination of immediates and selector that the form has, with A from `source`.
@@ -112,7 +126,7 @@ TEST_CASE("ptxas assembles the kernel of every legal wgmma: all N, types, source
     for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
       const std::vector<Instruction> variants = with_all_immediates(std::get<Wgmma>(instruction), source);
       count += variants.size();
-      modules.push_back({test::kernel_with(variants)});
+      modules.push_back({kernel_with(variants)});
       names.push_back(print(instruction));
     }
   }
@@ -182,7 +196,7 @@ TEST_CASE("ptxas and the form table agree on a grid of types, N, K and near miss
   for (const Probe& probe : grid) {
     // A transposed A in registers cannot be written in PTX at all, so ptxas never sees it.
     if (probe.instruction.a_source == OperandSource::registers && probe.instruction.transpose_a) continue;
-    (probe.legal ? legal : illegal).push_back({test::kernel_with(probe.instruction, probe.statement)});
+    (probe.legal ? legal : illegal).push_back({kernel_with(probe.instruction, probe.statement)});
     (probe.legal ? legal_probes : illegal_probes).push_back(&probe);
   }
   std::string disagreements;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "bitmma/hardware/ptx_kernel.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/ptxas.hpp"
@@ -149,10 +148,10 @@ TEST_CASE("ptxas takes every example on the targets of its row and on no other",
       if (row.ptx > test::ptxas_isa()) continue;
       if (!judged.contains(target.id) || target.ptx > test::ptxas_isa()) continue;
       modules.push_back(
-          {.text =
-               fmt::format(".version {}.{}\n.target {}\n.address_size 64\n.visible .entry {}()\n"
-                           "{{\n.reg .b16 rs<2>;\n.reg .b32 r<8>;\n.reg .b64 rd<4>;\n.reg .pred p<2>;\n{}\nret;\n}}\n",
-                           test::ptxas_isa().major, test::ptxas_isa().minor, target.name, kernel_name, row.example),
+          {.text = fmt::format(
+               ".version {}.{}\n.target {}\n.address_size 64\n.visible .entry {}()\n"
+               "{{\n.reg .b16 rs<2>;\n.reg .b32 r<8>;\n.reg .b64 rd<4>;\n.reg .pred p<2>;\n{}\nret;\n}}\n",
+               test::ptxas_isa().major, test::ptxas_isa().minor, target.name, test::entry_name, row.example),
            .target = target.id});
       expected.push_back(row.targets.contains(target.id));
     }

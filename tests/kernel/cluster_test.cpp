@@ -5,6 +5,7 @@
 #include "bitmma/kernel/kernel.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/violation.hpp"
 
 using namespace bitmma;
 using test::memory;

@@ -1,6 +1,7 @@
 // Single instructions: their words, from the PTX ISA or computed by hand.
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/violation.hpp"
 
 using namespace bitmma;
 using test::run_words;

@@ -11,6 +11,7 @@
 #include "bitmma/math/math_instruction.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/violation.hpp"
 
 using namespace bitmma;
 using test::kernel_of_data;

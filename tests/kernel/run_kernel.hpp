@@ -43,15 +43,4 @@ inline std::vector<uint32_t> run_words(std::string_view body, std::vector<uint32
   return words;
 }
 
-/// The code of the first violation that `body` throws; nothing where it throws none.
-template <typename Body>
-std::optional<Violation> violation_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.violations().front();
-  }
-  return std::nullopt;
-}
-
 }  // namespace bitmma::test

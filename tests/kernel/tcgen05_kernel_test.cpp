@@ -5,6 +5,7 @@
 #include "bitmma/instruction/execute.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/violation.hpp"
 
 using namespace bitmma;
 

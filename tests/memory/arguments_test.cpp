@@ -2,13 +2,12 @@
 #include <functional>
 #include <limits>
 
-#include "bitmma/analysis/draw.hpp"
-#include "bitmma/core/text.hpp"
 #include "bitmma/layout/canonical.hpp"
 #include "bitmma/layout/cute.hpp"
 #include "bitmma/layout/scale_image.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/ldmatrix.hpp"
+#include "bitmma/memory/map.hpp"
 #include "bitmma/memory/metadata.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "bitmma/memory/tmem.hpp"
@@ -259,44 +258,17 @@ TEST_CASE("layouts that divide by nothing or go beyond 64 bits are refused") {
   check_all(rows);
 }
 
-TEST_CASE("pictures of more elements than anybody looks at, and of places that are none, are refused") {
-  const Map large = map_of(matrix_of(4096, 4096)), small = map_of(parse_cute("(8,8):(8,1)", 16));
-  Map below = small;
-  below.locate = [](MapEntry& entry) { entry[2] = -1; };
+TEST_CASE("places of a map that are none are refused") {
+  const Map map = map_of(parse_cute("(8,8):(8,1)", 16));
   CuteLayout wide = parse_cute("(8,8):(8,1)", 16);
   wide.element_bits = 129;
   check_all({
-      {"elements", "picture = 4096 x 4096", [&] { static_cast<void>(picture_of(large)); }},
-      {"byte", "byte = -1", [&] { static_cast<void>(picture_of(below)); }},
       {"bits", "element bits = 129", [&] { static_cast<void>(map_of(wide)); }},
-      {"lines", "lines of the picture = -1", [&] { static_cast<void>(picture_of(small, {}, {.lines = -1})); }},
-      {"columns", "columns = -1", [&] { static_cast<void>(picture_of(small, {}, {.columns = -1})); }},
-      {"coordinates", "element = 1 coordinates", [&] { static_cast<void>(small.place_of({1})); }},
+      {"coordinates", "element = 1 coordinates", [&] { static_cast<void>(map.place_of({1})); }},
       {"row", "row = 8: must be 0..7",
        [&] {
-         static_cast<void>(small.place_of({8, 0}));
+         static_cast<void>(map.place_of({8, 0}));
        }},
-      {"axis", "axis = lane", [&] { static_cast<void>(small.axis("lane")); }},
+      {"axis", "axis = lane", [&] { static_cast<void>(map.axis("lane")); }},
   });
-}
-
-TEST_CASE("texts of a picture make XML, whatever bytes they have") {
-  std::string every;
-  for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
-  every += "\xEF\xBF\xBE\xEF\xBF\xBF ]]> &amp;";
-  const Picture picture{.title = every,
-                        .notes = {every},
-                        .corner = every,
-                        .column_heads = {every},
-                        .rows = {{every, {PictureCell{.text = every, .color = 1}}}},
-                        .legend = {{0, every}}};
-  const std::string svg = to_svg(picture);
-  CHECK(svg == printable(svg));
-  CHECK(svg.find("\xEF\xBF\xBE") == std::string::npos);
-  CHECK(svg.find("\xEF\xBF\xBF") == std::string::npos);
-  CHECK(svg.find("]]>") == std::string::npos);
-  for (size_t at = 0; (at = svg.find('&', at)) != std::string::npos; ++at) {
-    const std::string_view rest = std::string_view(svg).substr(at);
-    CHECK((rest.starts_with("&amp;") || rest.starts_with("&lt;") || rest.starts_with("&gt;")));
-  }
 }

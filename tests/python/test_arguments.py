@@ -55,8 +55,7 @@ def good_arguments() -> dict:
         "tcgen05": {}, "tmem_move": {}, "wgmma": {}, "tile": dict(scales=np.ones((2, 2), np.uint8)),
         "tiled": dict(scales=np.ones(512, np.uint8), format="ue8m0"), "verify": dict(file=file),
         "read": dict(path="none.safetensors"), "read_product": dict(path="none.safetensors"),
-        "read_survey": dict(path="none.safetensors"),
-        "survey": dict(path="", rehearse="sm_90a"), "write": dict(path="/no/such/folder/x.safetensors", cases=case),
+        "write": dict(path="/no/such/folder/x.safetensors", cases=case),
         "layout.smem": dict(descriptor=0x4000004000010000, rows=8, cols=16),
         "layout.smem_svg": dict(descriptor=0x4000004000010000, rows=8, cols=16),
         "layout.fragment": dict(instruction=MMA, operand="a"), "layout.fragment_svg": dict(instruction=MMA, operand="a"),
@@ -114,10 +113,6 @@ def test_wrong_kinds_raise_error(name, tmp_path, monkeypatch):
         for wrong in WRONG:
             call = dict(good) | ({parameter: wrong} if parameter else {})
             positional = () if parameter else (wrong,)
-            if name == "survey" and parameter in ("seconds", "unit_seconds", "jobs", "seed", "device", "only", "retry",
-                                                              "progress", "path", "out", "rehearse") \
-                    and isinstance(wrong, (bool, int, float, str)):
-                continue  # may begin to ask
             if parameter == "progress" and callable(wrong):
                 continue  # its errors are its own
             if parameter == "threads" and isinstance(wrong, int):
@@ -140,7 +135,7 @@ def test_unknown_and_missing_arguments_raise_error(name):
     function, good = public_functions()[name], good_arguments()[name]
     with pytest.raises(bitmma.Error, match="nonsense"):
         function(**good, nonsense=1)
-    if good and name not in ("encode", "survey"):
+    if good and name != "encode":
         with pytest.raises(bitmma.Error):
             function()
 

@@ -106,11 +106,6 @@ def file_of(folder, text):
     return path
 
 
-def survey():
-    path = sorted((DATA / "surveys").glob("*.safetensors"))[0]
-    return lambda: bitmma.read_survey(path, threads=2)
-
-
 def verify():
     file = bitmma.golden(WGMMA, cases=300, threads=2)
     return again(lambda: bitmma.verify(file, threads=1))
@@ -186,7 +181,6 @@ CALLS = {
     "a map of places": lambda folder: again(lambda: layout.tma(8192, 4096)),
     "offsets": lambda folder: again(lambda: layout.offsets("(1024,1024):(1024,1)")),
     "decode_ptx": lambda folder: again(lambda ptx=ENDLESS.replace("L:", "L:\n" + "  add.u32 %r1, %r1, 1;\n" * 30_000): bitmma.decode_ptx(file_of(folder, ptx))),
-    "read_survey": lambda folder: survey(),
     "replay": lambda folder: again(lambda: bitmma.replay(DATA / "captures" / "tiny_experts")),
     "llama": lambda folder: again(lambda: bitmma.replay(DATA / "captures" / "tiny_llama", end_to_end=True)),
 }

@@ -1,4 +1,4 @@
-"""Quantisers: what Python sees of them. Their bits are tests/operators/quantize_test.cpp."""
+"""Quantisers: what Python sees of them. Their bits are tests/recorded/quantize_test.cpp."""
 import bitmma
 import ml_dtypes
 import numpy as np

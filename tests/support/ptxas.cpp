@@ -9,8 +9,6 @@
 #include <numeric>
 
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/hardware/ptx_kernel.hpp"
-#include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -39,7 +37,7 @@ std::string joined(std::span<const PtxModule> modules, std::span<const size_t> m
     const size_t entry = module.find(".visible .entry ");
     if (text.empty()) text = module.substr(0, entry);
     std::string body = module.substr(entry);
-    text += body.replace(body.find(kernel_name), kernel_name.size(), fmt::format("{}_{}", kernel_name, i));
+    text += body.replace(body.find(entry_name), entry_name.size(), fmt::format("{}_{}", entry_name, i));
   }
   return text;
 }
@@ -110,7 +108,7 @@ std::vector<char> ptxas_takes(std::span<const PtxModule> modules, size_t at_once
 std::vector<char> ptxas_takes_statements(std::string_view declarations, std::span<const std::string> statements,
                                          Target target, PtxVersion version) {
   const std::string head = fmt::format(".version {}.{}\n.target {}\n.address_size 64\n.visible .entry {}() {{\n{}\n",
-                                       version.major, version.minor, print(target), kernel_name, declarations);
+                                       version.major, version.minor, print(target), entry_name, declarations);
   const auto first_line = static_cast<size_t>(std::ranges::count(head, '\n')) + 1;
   std::vector<size_t> asked(statements.size());
   std::iota(asked.begin(), asked.end(), size_t{0});
@@ -138,18 +136,6 @@ std::vector<char> ptxas_takes_statements(std::string_view declarations, std::spa
   }
   for (const size_t i : asked) taken[i] = 1;
   return taken;
-}
-
-std::string kernel_with(const Instruction& instruction, std::string_view statements) {
-  std::string text = ptx_kernel(instruction, {.image_bytes = 4096}).text;
-  const std::string own = print(statement_of(instruction));
-  return text.replace(text.find(own), own.size(), statements);
-}
-
-std::string kernel_with(std::span<const Instruction> instructions) {
-  std::string statements;
-  for (const Instruction& one : instructions) statements += print(statement_of(one)) + "\n";
-  return kernel_with(instructions.front(), statements);
 }
 
 }  // namespace bitmma::test

@@ -22,7 +22,10 @@ PtxVersion ptxas_isa();
 /// Of `wanted`, the targets that this ptxas knows. Says aloud which it does not.
 std::vector<Target> known_to_ptxas(std::span<const Target> wanted);
 
-/// A module of one kernel called kernel_name, and the target to assemble it for.
+/// What each module calls its kernel, as those of hardware/ptx_kernel.hpp do.
+inline constexpr std::string_view entry_name = "bitmma_case";
+
+/// A module of one kernel called entry_name, and the target to assemble it for.
 struct PtxModule {
   std::string text;
   Target target = Target::sm_90a;
@@ -36,10 +39,5 @@ std::vector<char> ptxas_takes(std::span<const PtxModule> modules, std::size_t at
 /// line of every error. Statements that it refuses are left out, and the others asked again, until it takes all.
 std::vector<char> ptxas_takes_statements(std::string_view declarations, std::span<const std::string> statements,
                                          Target target, PtxVersion version);
-
-/// The kernel of `instruction` with other statements in the place of its own.
-std::string kernel_with(const Instruction& instruction, std::string_view statements);
-/// The same with the statements of `instructions`, which differ in immediates alone.
-std::string kernel_with(std::span<const Instruction> instructions);
 
 }  // namespace bitmma::test

@@ -55,7 +55,10 @@ void add_quantize(Command& app, Context& context);
 void add_operator(Command& app, Context& context);
 void add_run(Command& app, Context& context);
 void add_replay(Command& app, Context& context);
+/// `bitmma survey`, where the laboratory is built; elsewhere nothing.
 void add_survey(Command& app, Context& context);
+/// Throws Error for a command of the laboratory that this program was built without.
+void require_lab(const std::vector<std::string>& arguments);
 void add_bench(Command& app, Context& context);
 
 }  // namespace bitmma::cli

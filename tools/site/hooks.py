@@ -250,7 +250,7 @@ def _markdown_of_page(markdown: str, page) -> str:
         readme = _relinked("README.md", (ROOT / "README.md").read_text())
         # Without blank lines around it, Python-Markdown puts a block of code inside the paragraph.
         return re.sub(r"^```.*?^```$", r"\n\g<0>\n", readme, flags=re.MULTILINE | re.DOTALL)
-    if page.file.src_uri == "reference/python_surveys.md":
+    if page.file.src_uri == "reference/python_quantize.md":
         others = _names_without_a_place()
         return markdown.replace("<!-- other public names -->", f"## Other names\n\n{others}" if others else "")
     if page.file.src_uri == "reference/adapters.md":

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "bitmma/analysis/find_rule.hpp"
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/hardware/device.hpp"
 #include "bitmma/instruction/confirmed.hpp"
 #include "bitmma/instruction/evidence.hpp"
+#include "bitmma/survey/find_rule.hpp"
 
 namespace bitmma {
 

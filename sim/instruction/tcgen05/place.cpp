@@ -75,9 +75,8 @@ void place_images(const Tcgen05Mma& instruction, const Placement& placement, con
     Matrix stored = bitmma::gather(image, SmemMap(b), instruction.b, "B");  // keeps filler
     for (int col = 0; col < b_columns; ++col) {
       const int of_d = cta * b_columns + col;
-      if (!zeroed[static_cast<size_t>(of_d)]) {
-        view(stored).row(mask.column_shift + col) = view(operands.b).col(of_d).transpose();
-      }
+      if (zeroed[static_cast<size_t>(of_d)]) continue;
+      for (int k = 0; k < mma.k; ++k) stored(mask.column_shift + col, k) = operands.b(k, of_d);
     }
     bitmma::scatter(stored, SmemMap(b), image, "B");
     images.insert(images.end(), image.begin(), image.end());

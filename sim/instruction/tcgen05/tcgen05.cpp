@@ -134,7 +134,8 @@ class Reader {
     }
     const std::vector<bool> zeroed = zeroed_columns(mask, mma_.m, mma_.n);
     for (int col = 0; col < mma_.n; ++col) {
-      if (zeroed[static_cast<size_t>(col)]) view(whole).col(col).setZero();
+      if (!zeroed[static_cast<size_t>(col)]) continue;
+      for (int row = 0; row < mma_.k; ++row) whole(row, col) = 0;
     }
     return whole;
   }

@@ -1,4 +1,3 @@
-#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/place.hpp"
@@ -6,6 +5,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/memory/fragment.hpp"
 #include "bitmma/memory/metadata.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -61,78 +61,6 @@ TEST_CASE("the fragments of mma.sync are those of the PTX figures, value by valu
       }
     }
   }
-}
-
-namespace {
-
-/// Targets that add by rows of their own.
-std::vector<Target> adders() {
-  std::vector<Target> found;
-  for (const TargetInfo& row : targets) {
-    if (row.adds_as == row.id) found.push_back(row.id);
-  }
-  return found;
-}
-
-}  // namespace
-
-TEST_CASE("mma.sync: golden, verify, and the logical matrices give the same D, for every mnemonic and target",
-          "[unsanitized]") {
-  const test::TemporaryFolder folder;
-  int index = 0, tried = 0;
-  for (const Instruction& plain : all_instructions(Family::mma_sync)) {
-    CHECK(print(parse_instruction(print(plain))) == print(plain));
-    CHECK(parse_instruction(print(plain)) == plain);
-    MmaSync instruction = std::get<MmaSync>(plain);
-    const Form& form = *find_form(plain);
-    for (const Target target : adders()) {
-      if (!form.targets.contains(target)) continue;
-      ++index, ++tried;
-      if (instruction.has_scales()) {
-        const int scales = mma_of(instruction).scale_count, step = scales == 4 ? 4 : scales == 2 ? 2 : 1;
-        instruction.byte_id_a = index % (4 / step) * step, instruction.byte_id_b = index / 3 % (4 / step) * step;
-        instruction.thread_id_a = index % 2, instruction.thread_id_b = index / 2 % 4;
-      }
-      if (instruction.sparse) instruction.sparsity_selector = index % form.selectors;
-      INFO(print(instruction) << " on " << print(target));
-      REQUIRE(violations_of(instruction, target).empty());
-      const GoldenRequest request{.instruction = instruction,
-                                  .target = target,
-                                  .cases = 2,
-                                  .seed = static_cast<uint64_t>(index),
-                                  .distribution = distributions[static_cast<size_t>(index) % distributions.size()].id};
-      write_tensor_file(folder.path("x"), make_golden(request, 1));
-      const VectorFile vectors = read_vector_file(folder.path("x"));
-      REQUIRE(vectors.target == target);
-      REQUIRE(vectors.instruction == Instruction(instruction));
-      const Comparison result = verify(vectors, 1);
-      const Mma mma = mma_of(instruction);
-      REQUIRE(result.mismatches == 0);
-      REQUIRE(result.outputs == 2 * mma.m * 8);
-      // What is in registers is what was drawn; bits that hold no element are random and do not matter.
-      const Operands drawn = random_operands(instruction, target, request.distribution, request.seed, 1),
-                     read = gather_operands(instruction, target, case_at(vectors, 1).before);
-      REQUIRE(*read.c == *drawn.c);
-      REQUIRE(read.scales == drawn.scales);
-      REQUIRE(read.selected_k == drawn.selected_k);
-      REQUIRE(multiply_accumulate(model_for(instruction, target), read) ==
-              multiply_accumulate(model_for(instruction, target), drawn));
-      // Logical matrices alone are laid out and give the same.
-      TensorFile logical = vectors.file;
-      for (const char* name : {"a_regs", "b_regs", "c_regs", "d_regs", "scale_a", "scale_b", "metadata", "d"})
-        logical.erase(name);
-      // A stored zero may move within its chunk; beside NaN or infinity in B that changes D, and so may another order
-      // of the terms where they are chained.
-      if (instruction.sparse && (request.distribution == Distribution::bits ||
-                                 request.distribution == Distribution::special || target != Target::sm_90a))
-        continue;
-      if (instruction.sparse && model_for(instruction, target).step_order == StepOrder::byte_pairs) continue;
-      write_tensor_file(folder.path("logical"), logical);
-      const TensorFile again = with_simulated_d(read_vector_file(folder.path("logical")), {}, 1);
-      REQUIRE(again.find("d_regs")->bytes == vectors.file.find("d_regs")->bytes);
-    }
-  }
-  CHECK(tried > 1500);
 }
 
 TEST_CASE("block scales of mma.sync are found by every id") {

@@ -1,6 +1,7 @@
 // What ISA 9.4 adds to tcgen05.mma on sm_107: computed where a definition fixes it, and places of everything.
 #include <cmath>
 
+#include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/stimulus/random_case.hpp"

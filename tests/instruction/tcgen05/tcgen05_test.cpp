@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
@@ -138,39 +137,4 @@ TEST_CASE("replicas of scales that differ feed their own lanes, and are warned a
     for (int col = 0; col < 32; ++col) REQUIRE(is(row, col) == (row / 32 == 2 ? other(row, col) : was(row, col)));
   }
   CHECK(warnings_of(instruction, blackwell, state).at(0).field == "copies");
-}
-
-TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through files", "[unsanitized]") {
-  const test::TemporaryFolder folder;
-  const std::string path = folder.path("x");
-  int index = 0;
-  for (const Tcgen05Mma& plain : test::tcgen05_mmas()) {
-    if (++index % 3 != 1) continue;  // the first N of each; the others differ in N alone
-    const GoldenRequest request{
-        .instruction = with_a_source(plain, index % 2 ? OperandSource::smem : OperandSource::tmem),
-        .cases = 2,
-        .seed = static_cast<uint64_t>(index),
-        .distribution = Distribution::narrow};
-    INFO(print(plain) << " M " << plain.m << " N " << plain.n);
-    write_tensor_file(path, make_golden(request, 2));
-    const VectorFile vectors = read_vector_file(path);
-    REQUIRE(mma_of(vectors.instruction).m == plain.m);
-    REQUIRE(vectors.instruction == request.instruction);
-    REQUIRE(vectors.target == default_target(plain));
-    const Comparison result = verify(vectors, 2);
-    REQUIRE(result.mismatches == 0);
-    REQUIRE(result.outputs == 2 * plain.m * plain.n);
-    // A flipped bit is seen, and simulate repairs it.
-    TensorFile wrong = vectors.file;
-    const Tensor& after = *vectors.file.find("tmem_after");
-    std::vector<uint8_t> bytes = after.bytes.copy();
-    bytes[0] ^= 1;
-    wrong.set(Tensor::from_bytes("tmem_after", "U32", after.shape, bytes));
-    write_tensor_file(folder.path("wrong"), wrong);
-    const Comparison seen = verify(read_vector_file(folder.path("wrong")), 1);
-    REQUIRE(seen.mismatches == 1);
-    REQUIRE(seen.first->place == Place(TmemPlace{0, 0, 0, 0}));
-    write_tensor_file(folder.path("repaired"), with_simulated_d(read_vector_file(folder.path("wrong")), {}, 1));
-    REQUIRE(verify(read_vector_file(folder.path("repaired")), 1).mismatches == 0);
-  }
 }

@@ -5,10 +5,11 @@
 #include <bit>
 #include <cmath>
 
-#include "bitmma/files/golden.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/place_operands.hpp"
 #include "bitmma/instruction/statement.hpp"
+#include "bitmma/stimulus/random_case.hpp"
+#include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
@@ -28,44 +29,6 @@ uint64_t plain_source() {
 }
 
 }  // namespace
-
-TEST_CASE("every legal move prints and parses back, and golden, verify and simulate agree on it") {
-  const test::TemporaryFolder folder;
-  int count = 0;
-  for (const Instruction& instruction : all_instructions(Family::tmem_move)) {
-    const TmemMove& move = std::get<TmemMove>(instruction);
-    INFO(print(instruction));
-    REQUIRE(parse_instruction(print(instruction)) == instruction);
-    constexpr std::array modes{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
-    const GoldenRequest request{.instruction = instruction,
-                                .cases = 2,
-                                .seed = static_cast<uint64_t>(count),
-                                .placement = {.a = {.swizzle = modes[static_cast<size_t>(count) % 4]}}};
-    write_tensor_file(folder.path("x"), make_golden(request, 1));
-    const VectorFile vectors = read_vector_file(folder.path("x"));
-    REQUIRE(vectors.instruction == instruction);
-    REQUIRE(verify(vectors, 1).mismatches == 0);
-    // A flipped bit is seen where it is, and simulate repairs it.
-    TensorFile wrong = vectors.file;
-    const Tensor& recorded = *vectors.file.find(vectors.d_tensor());
-    std::vector<uint8_t> bytes = recorded.bytes.copy();
-    bytes[4] ^= 1;
-    wrong.set(Tensor::from_bytes(std::string(vectors.d_tensor()), "U32", recorded.shape, bytes));
-    write_tensor_file(folder.path("wrong"), wrong);
-    const Comparison seen = verify(read_vector_file(folder.path("wrong")), 1);
-    REQUIRE(seen.mismatches == 1);
-    if (move.loads()) {
-      const int registers = move.ldst.registers();
-      REQUIRE(seen.first->place == Place(RegisterPlace{1 / registers, 1 % registers, 0}));
-    } else {
-      REQUIRE(seen.first->place == Place(TmemPlace{0, 0, 1, 0}));
-    }
-    write_tensor_file(folder.path("repaired"), with_simulated_d(read_vector_file(folder.path("wrong")), {}, 1));
-    REQUIRE(verify(read_vector_file(folder.path("repaired")), 1).mismatches == 0);
-    ++count;
-  }
-  CHECK(count == 2 * 2 * (8 + 8 + 7 + 6 + 8) + 2 * (6 * 3 + 1) + 168);
-}
 
 TEST_CASE("st and then ld give the registers back, in every shape, from every warp and lane base") {
   for (const Instruction& store : all_instructions(Family::tmem_move)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // RuleSearch tests every combination of facts on the outputs of the first cases, which leaves few. It tests these on
 // whole matrices, with their floors, signs of zero and NaN; then it draws cases until no case separates the survivors.
-#include "bitmma/analysis/find_rule.hpp"
+#include "bitmma/survey/find_rule.hpp"
 
 #include <fmt/format.h>
 

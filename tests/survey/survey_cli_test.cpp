@@ -1,7 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bitmma/survey/survey.hpp"
-#include "run.hpp"
+#include "cli/page.hpp"
+#include "cli/run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 
@@ -101,4 +102,8 @@ TEST_CASE("survey prints counts, findings, JSON and confirmed rows, and reads on
   CHECK(both.code == 2);
   CHECK_THAT(both.err, Contains("bad.safetensors"));
   CHECK_THAT(both.out, Contains("it moves where the pattern begins"));
+}
+
+TEST_CASE("every command in docs/survey.md prints what stands there", "[long]") {
+  CHECK(test::check_page(test::source_path("docs/survey.md")) > 0);
 }

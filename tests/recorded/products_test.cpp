@@ -504,3 +504,16 @@ TEST_CASE("what sm_90a does not multiply is taken for the first target that does
   fp4.sfa.reset(), fp4.sfb.reset();  // forgotten, perhaps
   CHECK_THROWS_AS(plans_for({}, fp4), Error);
 }
+
+TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products][unsanitized]") {
+  for (const char* name :
+       {"nvjet_split3_bf16_k4096", "nvjet_algo2_e4m3_k1024", "cutlass80_split6_bf16_k1000", "cutlass75_bf16_k264",
+        "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {
+    const ProductFile product =
+        read_product_file(test::source_path(std::string("data/products/") + name + ".safetensors"));
+    const PlanSearch found = find_plans(product.inputs, *product.d, {.threads = 2});
+    INFO(name);
+    REQUIRE_FALSE(found.all_bits.empty());
+    CHECK(gemm(found.all_bits.front(), product.inputs) == *product.d);
+  }
+}

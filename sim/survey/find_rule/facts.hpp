@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bitmma/analysis/find_rule.hpp"
 #include "bitmma/arithmetic/accumulator_model.hpp"
+#include "bitmma/survey/find_rule.hpp"
 
 namespace bitmma {
 

@@ -1,12 +1,9 @@
-#include "bitmma/analysis/find_rule.hpp"
+#include "bitmma/survey/find_rule.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "analysis/find_rule/facts.hpp"
-#include "analysis/find_rule/hypotheses.hpp"
-#include "analysis/find_rule/outputs.hpp"
 #include "arithmetic/product.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
@@ -17,6 +14,9 @@
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
 #include "support/mutants.hpp"
+#include "survey/find_rule/facts.hpp"
+#include "survey/find_rule/hypotheses.hpp"
+#include "survey/find_rule/outputs.hpp"
 
 using namespace bitmma;
 
