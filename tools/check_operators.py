@@ -28,7 +28,7 @@ AFFINE = {True: (WEIGHT, BIAS), False: (), "bias": (BIAS,)}
 
 
 def element_words(stream, seed, first, count):
-    """Words [first, first + count) of a stream, of record_products.py's generator."""
+    """Words [first, first + count) of a stream, of record_common.py's generator."""
     begin, end = first // 4, (first + count + 3) // 4
     words = np.stack(philox(np.arange(begin, end, dtype=np.uint64), stream, seed), 1).reshape(-1)
     return words[first - 4 * begin:first - 4 * begin + count].astype(np.uint32)

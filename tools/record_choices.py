@@ -80,21 +80,6 @@ def tasks(only):
                     yield kind, layout, n, k
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The kernels of a captured call
-
-
-def captured(run, stream):
-    """The names of the kernels of a call, and its number of slices along K (0: one). No kernel runs."""
-    from capture import launched
-
-    kernels, slices = launched(run, stream)
-    # If no kernel reduces the slices, cuBLAS launches one layer of blocks per slice, so gridDim.z is their number.
-    if slices is None:
-        slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)
-    return [name for name, _, _ in kernels], slices
-
-
 class Recorder:
     def __init__(self):
         import torch
@@ -143,6 +128,8 @@ class Recorder:
 
     def choice(self, *shape):
         """The number of (kernels, slices) in `names`."""
+        from record_common import captured
+
         try:
             names, slices = captured(self.call(*shape), self.stream)
         except RuntimeError as error:
@@ -204,7 +191,7 @@ def main():
         return 0 if options.list else 2
 
     import torch
-    from record_products import about_this_machine
+    from record_common import about_this_machine
 
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()

@@ -3,7 +3,7 @@
 """Captures decoder layers and small models on a GPU, for `bitmma replay`: of the sizes of Llama 3 8B and of a mixture of experts.
 Attention runs in FlashAttention-2, in captures named *_default in what PyTorch chooses, which is cuDNN on an H100.
 
-Needs PyTorch and a GPU. Weights come from the generator of record_products.py, so that a capture holds only their seeds.
+Needs PyTorch and a GPU. Weights come from the generator of record_common.py, so that a capture holds only their seeds.
 
   record_layers.py -o captured                 every capture, a folder each
   record_layers.py -o captured --only tiny     those whose names begin so
@@ -17,7 +17,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from capture import Capture
-from record_products import GENERATOR, values
+from record_common import GENERATOR, values
 from torch import nn
 
 

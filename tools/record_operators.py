@@ -9,7 +9,7 @@ Needs PyTorch and a GPU, nothing else. Writes one safetensors file a call and in
   record_operators.py -o more --random 200 --seed 7   other shapes, drawn at random
   record_operators.py --list                          the families and how many calls each has
 
-Inputs come from the generator of record_products.py: element i of stream s, multiplied in f32 by the call's `gain`,
+Inputs come from the generator of record_common.py: element i of stream s, multiplied in f32 by the call's `gain`,
 then rounded to the type. Inputs of the kind "bits" are the low bits of word i, of the kind "all" the
 words 0, 1, 2, ... A file holds sampled rows of each output, where `rows` counts in the output as a matrix of its last
 dimension.
@@ -24,7 +24,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-from record_products import GENERATOR, about_this_machine, element_words, kernels_of, values, write_safetensors
+from record_common import GENERATOR, about_this_machine, element_words, kernels_of, values, write_safetensors
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 X, WEIGHT, BIAS, OTHER = range(4)

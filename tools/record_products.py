@@ -10,63 +10,24 @@ Needs PyTorch and a GPU, nothing else; Triton where it is installed. Writes one 
                                                     layers of models with random M, and the slices that the library takes
   record_products.py --list                         the families and how many calls each has
 
-Inputs come from a counter-based generator (Philox4x32-10) that bitmma has as well. A file therefore holds only the
-sampled rows and columns of D, and the seed. Element (row, k) of A [M, K] is number row * K + k of stream 0, element
-(col, k) of B [N, K] number col * K + k of stream 1, C [M, N] is stream 2, bias [N] is stream 3. Element i is word i mod 4 of block
-i / 4: low half - high half, times 2^-14, rounded to f32 and then to the type. s8 is the top byte; f64 the whole signed
-word times 2^-29. In a batch the rows of all products count through.
+Inputs come from the generator of record_common.py. A file therefore holds only the sampled rows and columns of D, and the
+seed. Element (row, k) of A [M, K] is number row * K + k of stream 0, element (col, k) of B [N, K] number col * K + k of
+stream 1, C [M, N] is stream 2, bias [N] is stream 3. In a batch the rows of all products count through.
 """
 import argparse
-import datetime
 import itertools
 import json
 import os
 import random
 import re
-import struct
 import sys
 import time
 
 import torch
+from record_choices import pairs
+from record_common import GENERATOR, about_this_machine, captured, element_words, kernels_of, values, write_safetensors
 
-MASK = 0xFFFFFFFF
-GENERATOR = "philox4x32-10/triangle"
 A, B, C, BIAS, SCALE_A, SCALE_B = range(6)
-
-
-def philox(block, stream, seed):
-    """The four words of counters (block, stream) as int64 tensors."""
-    c = [block & MASK, (block >> 32) & MASK, torch.full_like(block, stream), torch.zeros_like(block)]
-    key = [seed & MASK, (seed >> 32) & MASK]
-    for _ in range(10):
-        p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57  # wraps; both halves are right all the same
-        c = [((p1 >> 32) & MASK) ^ c[1] ^ key[0], p1 & MASK, ((p0 >> 32) & MASK) ^ c[3] ^ key[1], p0 & MASK]
-        key = [(key[0] + 0x9E3779B9) & MASK, (key[1] + 0xBB67AE85) & MASK]
-    return c
-
-
-def element_words(stream, seed, first, count, device):
-    begin, end = first // 4, (first + count + 3) // 4
-    blocks = torch.arange(begin, end, dtype=torch.int64, device=device)
-    words = torch.stack(philox(blocks, stream, seed), dim=1).reshape(-1)
-    return words[first - 4 * begin : first - 4 * begin + count]
-
-
-def values(stream, seed, first, count, dtype, device):
-    """Elements [first, first + count) of a stream."""
-    out = torch.empty(count, dtype=dtype, device=device)
-    chunk = 1 << 24
-    for at in range(0, count, chunk):
-        w = element_words(stream, seed, first + at, min(chunk, count - at), device)
-        if dtype == torch.float64:
-            x = (w - ((w >> 31) << 32)).to(torch.float64) * 2.0**-29
-        elif dtype == torch.int8:
-            w = w >> 24
-            x = w - ((w >> 7) << 8)
-        else:
-            x = ((w & 0xFFFF) - (w >> 16)).to(torch.float32) * 2.0**-14
-        out[at : at + w.numel()] = x.to(dtype)
-    return out
 
 
 def types():
@@ -236,8 +197,6 @@ def drawn(count, seed):
 
 def drawn_of_models(count, seed):
     """Calls of the kinds and of the pairs (N, K) of record_choices.py with a random M; a tenth has another pair."""
-    from record_choices import pairs
-
     chosen, known = random.Random(seed), pairs()
     kinds = [("mm", "bf16", "bf16"), ("mm", "f16", "f16"), ("mm", "bf16", "f32"), ("mm", "f16", "f32"), ("mm", "tf32", "f32"),
              ("linear", "bf16", "bf16"), ("linear", "f16", "f16"), ("linear", "tf32", "f32"), ("scaled_mm", "e4m3", "bf16"),
@@ -413,38 +372,6 @@ def triton_product(c, a, b, sa, sb):
 # ---------------------------------------------------------------------------------------------------------------------
 # What is written
 
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8",
-          torch.int32: "I32"}
-for _name, _dtype in (("e4m3", "F8_E4M3"), ("e5m2", "F8_E5M2")):
-    if _name in TYPES:
-        DTYPES[TYPES[_name]] = _dtype
-
-
-def write_safetensors(path, tensors, metadata):
-    header, payload, at = {"__metadata__": {key: str(value) for key, value in metadata.items()}}, [], 0
-    for name, t in tensors.items():
-        data = t.detach().cpu().contiguous().reshape(-1)
-        data = data.view(torch.uint8).numpy().tobytes()
-        header[name] = {"dtype": DTYPES[t.dtype], "shape": list(t.shape), "data_offsets": [at, at + len(data)]}
-        payload.append(data)
-        at += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(payload))
-
-
-def kernels_of(run, device):
-    if device == "cpu":
-        return []
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        run()
-        torch.cuda.synchronize()
-    names = [event.name for event in recorded.events() if str(event.device_type).endswith("CUDA")]
-    return [name for name in names if not name.startswith(("Memcpy", "Memset", "cuda", "cu"))] or names
-
 
 def set_switch(switch):
     """Sets the switches of PyTorch's libraries that this release supports."""
@@ -478,8 +405,6 @@ def part(t, rows, cols, c):
 
 def slices_of(run):
     """Into how many slices the library splits K; 0: it does not."""
-    from record_choices import captured
-
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         run()  # gets the stream's workspace and memory of D, outside of the capture
@@ -535,34 +460,6 @@ def record(c, number, inputs, folder, about, with_slices=False):
     file = f"{number:04d}.safetensors"
     write_safetensors(os.path.join(folder, file), tensors, metadata)
     return {"file": file, "call": c, "kernels": kernels, "deterministic": same, **({"slices": slices} if with_slices else {})}
-
-
-def about_this_machine(device):
-    about = {"date": datetime.date.today().isoformat(), "library": f"PyTorch {torch.__version__}"}
-    if device != "cpu":
-        about["gpu"] = torch.cuda.get_device_name()
-        major, minor = torch.cuda.get_device_capability()
-        about["target"] = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
-        about["library"] += f", CUDA {torch.version.cuda}"
-        about["driver"] = os.popen("nvidia-smi --query-gpu=driver_version --format=csv,noheader").read().split("\n")[0]
-        try:
-            import ctypes
-            for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
-                try:
-                    version = ctypes.CDLL(name).cublasLtGetVersion
-                    version.restype = ctypes.c_size_t
-                    about["library"] += f", cuBLASLt {version()}"
-                    break
-                except OSError:
-                    continue
-        except AttributeError:
-            pass
-    try:
-        import triton
-        about["library"] += f", Triton {triton.__version__}"
-    except ImportError:
-        pass
-    return about
 
 
 def main():

@@ -31,8 +31,8 @@ TEST_CASE("generated operands are those of tools/record_products.py, bit for bit
   }
 }
 
-TEST_CASE("the recording script lists its families, where Python and PyTorch are there") {
-  const std::string script = test::source_path("tools/record_products.py");
+TEST_CASE("the module that generates the operands of recordings names this generator, and is Python") {
+  const std::string script = test::source_path("tools/record_common.py");
   const std::string text = test::read_text(script);
   CHECK(text.find(std::string(generator_name)) != std::string::npos);
   const std::string compiled = test::output_of_command(
