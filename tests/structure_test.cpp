@@ -197,7 +197,7 @@ TEST_CASE("outside the folders of the families fewer than 21 lines ask which fam
       R"re(|[Ff]amily(_of\([^()]*\)|\(\))? [!=]= |[!=]= (\w+(\.|->|::))*(Family::|family\b)|is_tcgen05|has_images|vectors\.move)re");
   const std::vector<std::string> families{"wgmma", "mma_sync", "tcgen05", "tmem_move"};
   std::vector<std::string> found;
-  for (const char* root : {"sim", "tools"}) {
+  for (const char* root : {"sim", "tools", "lab"}) {
     for (const std::string& path : sources_below(root)) {
       const bool of_family = std::any_of(families.begin(), families.end(), [&](const std::string& family) {
         // A survey's question is about one instruction, as a kernel is.
@@ -317,7 +317,7 @@ TEST_CASE("code decides by codes and values, never by the sentences of messages"
                                      R"re(|print\([^()]*\)\.(find|contains|starts_with|ends_with)\()re"
                                      R"re(|\.(seen|legal|fix|text)(\.endswith\(| [!=]= "))re");
   std::string found;
-  for (const char* root : {"include", "sim", "tools", "python"}) {
+  for (const char* root : {"include", "sim", "tools", "lab", "python"}) {
     std::vector<std::string> paths = sources_below(root);
     if (std::string(root) == "python") {
       for (const auto& entry : std::filesystem::directory_iterator(test::source_path("python/bitmma"))) {
@@ -358,7 +358,7 @@ TEST_CASE("every source is laid out as .clang-format says", "[unsanitized]") {
   }
   std::string files;
   int count = 0;
-  for (const char* root : {"include", "sim", "tools", "tests", "python"}) {
+  for (const char* root : {"include", "sim", "tools", "lab", "tests", "python"}) {
     for (const std::string& path : sources_below(root)) files += " " + test::source_path(path), ++count;
   }
   REQUIRE(count > 150);

@@ -3,10 +3,10 @@
 """Kernels that CuTe DSL compiles from CUTLASS' examples, for a GPU and for bitmma. CuTe DSL needs no GPU for that.
 
   cute_dsl.py DIR EXAMPLES     DIR/jobs.txt with modules and inputs; EXAMPLES is examples/python/CuTeDSL/cute of CUTLASS
-  g++ -std=c++20 -O1 tools/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
-  tools/record_kernels.py compare DIR
+  g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
+  lab/record_kernels.py compare DIR
 
-Needs the wheel nvidia-cutlass-dsl, and what tools/record_kernels.py needs.
+Needs the wheel nvidia-cutlass-dsl, and what lab/record_kernels.py needs.
 """
 import importlib.util
 import json
@@ -83,7 +83,7 @@ def compiled(examples):
 
 
 def launches():
-    """As in tools/record_kernels.py: arrays, tensor maps and numbers of 32 bits."""
+    """As in lab/record_kernels.py: arrays, tensor maps and numbers of 32 bits."""
     def operand(kind, rows, cols, box, swizzle="128"):
         return {"map": f"{kind}[{rows},{cols}]", "box": box, "swizzle": swizzle}
 
@@ -104,7 +104,7 @@ def launches():
 
 
 def main(folder, examples):
-    record = module_of(ROOT / "tools" / "record_kernels.py", "record_kernels")
+    record = module_of(ROOT / "lab" / "record_kernels.py", "record_kernels")
     os.makedirs(folder, exist_ok=True)
     entries = {}
     for name, ptx in compiled(pathlib.Path(examples)):

@@ -135,7 +135,7 @@ Format output_of(const LibraryCall& call) {
   return info(call.a).bits == 8 ? Format::bf16 : call.a;
 }
 
-/// "bf16 bias", "tf32", "e4m3 rows fast": the call in the words of tools/record_choices.py.
+/// "bf16 bias", "tf32", "e4m3 rows fast": the call in the words of lab/record_choices.py.
 std::string kind_of(const LibraryCall& call) {
   const Format d = output_of(call);
   std::string kind(info(call.a).name);

@@ -274,8 +274,8 @@ std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modul
     if (functions.size() > before) continue;
     throw Error({.field = "kernels",
                  .seen = "no function of C",
-                 .expected = "PTX or a cubin of tools/c_functions.cu or tools/c_functions_triton.py",
-                 .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+                 .expected = "PTX or a cubin of lab/c_functions.cu or lab/c_functions_triton.py",
+                 .fix = "nvcc -arch=sm_90a -cubin lab/c_functions.cu"});
   }
   return functions;
 }

@@ -100,12 +100,12 @@ TEST_CASE("240 kernels give the words of their SASS: products and sums are joine
 
 TEST_CASE("this ptxas joins what the recorded one did") {
   if (!test::require_ptxas("which products and sums it joins")) return;
-  const std::string tool = "python3 " + test::source_path("tools/record_fusions.py") + " " +
+  const std::string tool = "python3 " + test::source_path("lab/record_fusions.py") + " " +
                            test::source_path("data/kernels") + " --check 2>&1";
   const std::string answer = test::output_of_command(tool);
   if (answer == "same\n") return;
-  if (answer == "differs\n") FAIL("this ptxas joins others: record them with tools/record_fusions.py");
-  WARN("NOT checked: tools/record_fusions.py needs nvdisasm of CUDA, or BITMMA_NVDISASM");
+  if (answer == "differs\n") FAIL("this ptxas joins others: record them with lab/record_fusions.py");
+  WARN("NOT checked: lab/record_fusions.py needs nvdisasm of CUDA, or BITMMA_NVDISASM");
 }
 
 TEST_CASE("a kernel tells which sums it joins, by which rule, and where the rule is not sure") {

@@ -176,7 +176,7 @@ TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instru
   const auto compiled = [&](const std::string& flags) {
     const std::string path = folder.path("functions.ptx");
     test::output_of_command(fmt::format("{} -arch=sm_90a -ptx {} {} -o {} 2>&1", nvcc, flags,
-                                        test::source_path("tools/c_functions.cu"), path));
+                                        test::source_path("lab/c_functions.cu"), path));
     return test::read_text(path);
   };
   const std::string plain = compiled(""), fast = compiled("-use_fast_math -DBITMMA_FAST_MATH");
@@ -201,7 +201,7 @@ TEST_CASE("C functions give what Triton's PTX of them gives, instruction by inst
   }
   const test::TemporaryFolder folder;
   test::output_of_command(
-      fmt::format("{} {} {} 2>&1", python, test::source_path("tools/c_functions_triton.py"), folder.path("")));
+      fmt::format("{} {} {} 2>&1", python, test::source_path("lab/c_functions_triton.py"), folder.path("")));
   const int compared = compare_with_ptx(
       CCompiler::triton_3_6,
       [&](const CFunction& one) { return test::read_text(folder.path(fmt::format("{}.ptx", one.name))); },

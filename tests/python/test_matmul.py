@@ -11,7 +11,7 @@ import pytest
 import bitmma
 from conftest import ROOT, same_bits
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "lab"))
 import check_choices  # noqa: E402
 
 

@@ -15,7 +15,7 @@ from bitmma import operators
 
 from conftest import DATA, ROOT
 
-spec = importlib.util.spec_from_file_location("check_operators", ROOT / "tools" / "check_operators.py")
+spec = importlib.util.spec_from_file_location("check_operators", ROOT / "lab" / "check_operators.py")
 check_operators = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(check_operators)
 

@@ -15,7 +15,7 @@ from conftest import DATA, ROOT
 # decides it.
 DIFFERING = {("drawn_16", "d21", "wide")}
 
-spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "tools" / "record_kernels.py")
+spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "lab" / "record_kernels.py")
 record_kernels = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(record_kernels)
 

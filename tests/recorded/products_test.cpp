@@ -1,4 +1,4 @@
-// Calls of libraries that tools/record_products.py recorded on an H100 and an H200: data/products/recorded.tar.xz.
+// Calls of libraries that lab/record_products.py recorded on an H100 and an H200: data/products/recorded.tar.xz.
 #include <fmt/format.h>
 
 #include <algorithm>

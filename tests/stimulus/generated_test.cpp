@@ -7,7 +7,7 @@
 
 using namespace bitmma;
 
-TEST_CASE("generated operands are those of tools/record_products.py, bit for bit") {
+TEST_CASE("generated operands are those of lab/record_products.py, bit for bit") {
   // Elements 5..8 of stream 1 with seed 12345678901, as the script gave them under PyTorch.
   struct Row {
     Format format;
@@ -32,7 +32,7 @@ TEST_CASE("generated operands are those of tools/record_products.py, bit for bit
 }
 
 TEST_CASE("the module that generates the operands of recordings names this generator, and is Python") {
-  const std::string script = test::source_path("tools/record_common.py");
+  const std::string script = test::source_path("lab/record_common.py");
   const std::string text = test::read_text(script);
   CHECK(text.find(std::string(generator_name)) != std::string::npos);
   const std::string compiled = test::output_of_command(

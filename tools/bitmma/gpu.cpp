@@ -223,7 +223,7 @@ void run_word_campaign_command(Context& context, const CampaignFlags& flags) {
                  .field = fmt::format("--family {}", name),
                  .seen = compiled ? "no --kernels" : "--kernels",
                  .expected = "the cubin of the c-functions, compiled with nvcc: use --kernels",
-                 .fix = "nvcc -arch=sm_90a -cubin tools/c_functions.cu"});
+                 .fix = "nvcc -arch=sm_90a -cubin lab/c_functions.cu"});
   }
   std::vector<std::string> modules;
   for (const std::string& path : *flags.kernels) modules.push_back(read_whole(path));
@@ -318,7 +318,7 @@ void add_gpu_campaign(Command& gpu, Context& context) {
       ->capture_default_str();
   one_of(command->get_option("--family"), names);
   command->add_input("--kernels", flags->kernels,
-                     "for c-functions: the compiled tools/c_functions.cu and c_functions_triton.py");
+                     "for c-functions: the compiled lab/c_functions.cu and c_functions_triton.py");
   command->add_option("--outputs", flags->outputs, "approximate number of outputs, such as 1e9")
       ->excludes(
           command

@@ -43,8 +43,8 @@ std::vector<WordFunction> math_word_functions(Target target);
 /// Every cvt that the target has. Results and operands of 64 bits are taken in two words.
 std::vector<WordFunction> cvt_word_functions(Target target);
 
-/// The functions of C whose kernels `modules` have: PTX or cubins of tools/c_functions.cu and
-/// tools/c_functions_triton.py. Throws Error when a module has none.
+/// The functions of C whose kernels `modules` have: PTX or cubins of lab/c_functions.cu and
+/// lab/c_functions_triton.py. Throws Error when a module has none.
 std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modules);
 
 /// The kernel of a function, for a GPU of this target: result i of argument i.

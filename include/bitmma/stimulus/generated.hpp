@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands that a file of a recorded product can omit: tools/record_products.py and this file generate the same ones
+// Operands that a file of a recorded product can omit: lab/record_products.py and this file generate the same ones
 // from a seed.
 //
 //   element i of a stream is word i mod 4 of the Philox4x32-10 block i / 4: counter (block, stream, 0), key seed

@@ -1,6 +1,6 @@
 """The recorded launches of triton_kernels.py, and their operands from seeds.
 
-Operands come from bitmma's generator (Philox4x32-10; tools/record_common.py), so a recording holds D alone.
+Operands come from bitmma's generator (Philox4x32-10; lab/record_common.py), so a recording holds D alone.
 """
 import hashlib
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // C's functions on float as nvcc compiles them: one kernel each, named after the row of c_functions() that it shows.
 //
 //   nvcc -arch=sm_90a -cubin c_functions.cu                                             bits_of_expf

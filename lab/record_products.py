@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Records what a GPU's libraries give for matrix products, for `bitmma gemm --find`.
 
-Needs PyTorch and a GPU, nothing else; Triton where it is installed. Writes one safetensors file a call and index.json.
+Needs PyTorch and a GPU, but not bitmma; Triton where it is installed. Writes one safetensors file a call and index.json.
 
   record_products.py -o recorded                    every family
   record_products.py -o recorded --only scaled,bmm  some of them

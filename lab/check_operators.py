@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares what tools/record_operators.py recorded on a GPU with what bitmma computes.
+"""Compares what lab/record_operators.py recorded on a GPU with what bitmma computes.
 
   check_operators.py DIR                   a table by operator and kernel: calls, outputs, those that differ
   check_operators.py DIR --only softmax    operators, separated by commas

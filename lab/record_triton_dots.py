@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Records what Triton's compiled tl.dot and tl.dot_scaled give on a GPU, for bitmma.adapters.triton.
 
   record_triton_dots.py --run OUT             compile and run with the Triton here (needs PyTorch and a GPU)

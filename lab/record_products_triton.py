@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Triton kernels whose products record_products.py records: one chain, promoted, scaled by blocks of 128, split."""
 import torch
 import triton

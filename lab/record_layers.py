@@ -16,8 +16,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
-from capture import Capture
-from record_common import GENERATOR, values
+from record_common import GENERATOR, capture, values
 from torch import nn
 
 
@@ -166,7 +165,7 @@ def layer(path, shape, batch, tokens, cached, device, rows, gain=2.0**-6, **more
                       for i in range(2))  # fmt: skip
     turns = rotary(rates(shape[4]).to(device), cached, tokens, torch.bfloat16)
     module(x, turns, cache)
-    with Capture(path, model=module, rows=rows, whole=1 << 14, sources=sources):
+    with capture.Capture(path, model=module, rows=rows, whole=1 << 14, sources=sources):
         module(x, turns, cache)
 
 
@@ -176,7 +175,7 @@ def generation(path, shape, prompt, count, device, gain, **more):
     tokens, caches, at = (torch.arange(prompt, device=device) * 37 % 1000)[None], [None, None], 0
     module(tokens, 0, caches)
     torch.manual_seed(1234)
-    with Capture(path, model=module, rows=8, whole=1 << 14, sources=sources):
+    with capture.Capture(path, model=module, rows=8, whole=1 << 14, sources=sources):
         for step in range(count):
             logits, caches = module(tokens, at, caches)
             at += tokens.shape[1]

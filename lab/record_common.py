@@ -6,12 +6,25 @@ Element i of a stream is word i mod 4 of block i / 4: low half - high half, time
 byte; f64 the whole signed word times 2^-29.
 """
 import datetime
+import importlib.util
 import json
 import os
 import struct
 
 import torch
-from capture import launched
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def module_of(path):
+    """A file of the checkout as a module, without the package that it may be part of."""
+    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], os.path.join(ROOT, path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+capture = module_of("tools/capture.py")
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operands
@@ -73,7 +86,7 @@ def kernels_of(run, device):
 
 def captured(run, stream):
     """The names of the kernels of a call, and its number of slices along K (0: one). No kernel runs."""
-    kernels, slices = launched(run, stream)
+    kernels, slices = capture.launched(run, stream)
     # If no kernel reduces the slices, cuBLAS launches one layer of blocks per slice, so gridDim.z is their number.
     if slices is None:
         slices = next((grid[2] for _, grid, _ in kernels if grid[2] > 1), 0)

@@ -90,7 +90,7 @@ def main():
     kernels = [kernel for kernel, _ in used.most_common()]
     names = list(dict.fromkeys(name for name, _ in kernels))
     number = {kernel: at + 1 for at, kernel in enumerate(kernels)} | {None: 0}
-    lines = ["# Which kernel cuBLAS takes. Made by tools/pack_choices.py; data/choices/README.md explains it."]
+    lines = ["# Which kernel cuBLAS takes. Made by lab/pack_choices.py; data/choices/README.md explains it."]
     for one in recordings:
         about = one["about"]
         lines.append(f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls")

@@ -4,7 +4,7 @@
 
   record_kernels.py make DIR TRITON     DIR/jobs.txt with modules and inputs; TRITON is what data/kernels/triton_kernels.py
                                         wrote, or - for the kernels of nvcc alone
-  g++ -std=c++20 -O1 tools/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
+  g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
   record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
   record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
 
@@ -189,7 +189,7 @@ def digest_of_all(operands):
 
 
 def map_line(file, argument, operand):
-    """A tensor map's line for tools/launch_kernels.cpp: cuTensorMapEncodeTiled's arguments, innermost first."""
+    """A tensor map's line for lab/launch_kernels.cpp: cuTensorMapEncodeTiled's arguments, innermost first."""
     rank = operand.ndim
     numbers = [DRIVER_TYPES[argument["map"].split("[")[0]], rank, *operand.shape[::-1], *operand.strides[-2::-1], *argument["box"][::-1],
                *argument.get("element_strides", [1] * rank)[::-1], SWIZZLES[argument.get("swizzle", "none")],

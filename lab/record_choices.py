@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Records which kernel cuBLAS chooses for a matrix product: its name and the number of slices along K.
 
-Needs PyTorch 2.11 or newer, a GPU, and capture.py beside it. No product is computed: each call is captured into a CUDA graph, whose nodes
+Needs PyTorch 2.11 or newer and a GPU, but not bitmma. No product is computed: each call is captured into a CUDA graph, whose nodes
 name the kernels, and a parameter of the kernel that adds the slices has their number.
 
   record_choices.py -o choices.json.xz              every pair (N, K) of `MODELS` and of the grid, all kinds of calls

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compiles the functions that bitmma knows of Triton: one kernel each, as those of c_functions.cu.
 
   c_functions_triton.py DIR        DIR/NAME.ptx and DIR/NAME.cubin for sm_90a; no GPU is needed

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Records what PyTorch's operators give on a GPU: attention, softmax, norms, reductions, activations, a decoder layer.
 
-Needs PyTorch and a GPU, nothing else. Writes one safetensors file a call and index.json.
+Needs PyTorch and a GPU, but not bitmma. Writes one safetensors file a call and index.json.
 
   record_operators.py -o recorded                     every family
   record_operators.py -o recorded --only attention    some of them, with commas
