@@ -25,29 +25,19 @@ def module_of(path):
 
 
 capture = module_of("tools/capture.py")
+rounds = module_of("python/bitmma/_philox.py").rounds
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operands
 
-MASK = 0xFFFFFFFF
 GENERATOR = "philox4x32-10/triangle"
-
-
-def philox(block, stream, seed):
-    """The four words of counters (block, stream) as int64 tensors."""
-    c = [block & MASK, (block >> 32) & MASK, torch.full_like(block, stream), torch.zeros_like(block)]
-    key = [seed & MASK, (seed >> 32) & MASK]
-    for _ in range(10):
-        p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57  # wraps; both halves are right all the same
-        c = [((p1 >> 32) & MASK) ^ c[1] ^ key[0], p1 & MASK, ((p0 >> 32) & MASK) ^ c[3] ^ key[1], p0 & MASK]
-        key = [(key[0] + 0x9E3779B9) & MASK, (key[1] + 0xBB67AE85) & MASK]
-    return c
 
 
 def element_words(stream, seed, first, count, device):
     begin, end = first // 4, (first + count + 3) // 4
     blocks = torch.arange(begin, end, dtype=torch.int64, device=device)
-    words = torch.stack(philox(blocks, stream, seed), dim=1).reshape(-1)
+    counters = [blocks & 0xFFFFFFFF, blocks >> 32, torch.full_like(blocks, stream), torch.zeros_like(blocks)]
+    words = torch.stack(rounds(counters, seed, int), dim=1).reshape(-1)
     return words[first - 4 * begin : first - 4 * begin + count]
 
 

@@ -2,6 +2,7 @@
 """Philox4x32-10 (Salmon et al., 2011), the generator of recorded operands and, as cuRAND has it, of PyTorch on a GPU."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,22 @@ import numpy as np
 _low = np.uint64(0xFFFFFFFF)
 
 
+def rounds(c: list[Any], seed: int, integer: Callable[[int], Any]) -> list[Any]:
+    """The four words of counters `c`, arrays of 64-bit integers; `integer` makes a constant that acts on them. The recorders of lab call it
+    with signed tensors of PyTorch: their products wrap, and both halves are right all the same."""
+    low, half = integer(0xFFFFFFFF), integer(32)
+    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    for _ in range(10):
+        p0, p1 = c[0] * integer(0xD2511F53), c[2] * integer(0xCD9E8D57)
+        c = [((p1 >> half) & low) ^ c[1] ^ integer(key[0]), p1 & low, ((p0 >> half) & low) ^ c[3] ^ integer(key[1]), p0 & low]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
 def philox(block: Any, stream: Any, seed: int) -> list[np.ndarray]:
     """The four words, uint64 below 2^32, of each counter: `block` is its lower half, `stream` its upper one."""
     block, stream = (np.asarray(one, np.uint64) for one in np.broadcast_arrays(block, stream))
-    c = [block & _low, block >> np.uint64(32), stream & _low, stream >> np.uint64(32)]
-    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
-    for _ in range(10):
-        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(key[0]), p1 & _low, (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(key[1]), p0 & _low]
-        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return c
+    return rounds([block & _low, block >> np.uint64(32), stream & _low, stream >> np.uint64(32)], seed, np.uint64)
 
 
 def uniform_of_torch(count: int, seed: int, offset: int, multiprocessors: int) -> np.ndarray:

@@ -3,7 +3,9 @@
 Operands come from bitmma's generator (Philox4x32-10; lab/record_common.py), so a recording holds D alone.
 """
 import hashlib
+import importlib.util
 import json
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -16,20 +18,15 @@ TYPES = {
 POINTERS = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64", "e4m3": "*fp8e4nv", "e5m2": "*fp8e5",
             "s8": "*i8", "u8": "*u8", "s32": "*i32"}
 GENERATOR = "philox4x32-10/triangle"
+# The file alone: the recorder runs where bitmma is not built.
+_spec = importlib.util.spec_from_file_location("_philox", Path(__file__).resolve().parents[3] / "python" / "bitmma" / "_philox.py")
+_philox = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_philox)
 
 
 def words(stream: int, seed: int, count: int) -> np.ndarray:
     """The first `count` words of a stream as uint64, each below 2^32."""
-    mask = np.uint64(0xFFFFFFFF)
-    blocks = np.arange(-(-count // 4), dtype=np.uint64)
-    c = [blocks & mask, blocks >> np.uint64(32), np.full_like(blocks, stream), np.zeros_like(blocks)]
-    key = [seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF]
-    for _ in range(10):
-        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(key[0]), p1 & mask,
-             (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(key[1]), p0 & mask]
-        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return np.stack(c, axis=1).reshape(-1)[:count]
+    return np.stack(_philox.philox(np.arange(-(-count // 4)), stream, seed), axis=1).reshape(-1)[:count]
 
 
 def values(stream: int, seed: int, shape: tuple, kind: str, distribution: str) -> np.ndarray:
