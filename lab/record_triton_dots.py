@@ -5,7 +5,7 @@
   record_triton_dots.py --run OUT             compile and run with the Triton here (needs PyTorch and a GPU)
   record_triton_dots.py --compile DIR         compile alone (needs no GPU): DIR/kernels.npz; --capability 90
   record_triton_dots.py --run OUT --kernels DIR/kernels.npz   run kernels that another Triton compiled (needs CuPy)
-  record_triton_dots.py --pack FILE OUT/triton-VERSION.. [--compiled DIR/kernels.npz..]   join them for the tests
+  record_triton_dots.py --pack FILE OUT/triton-VERSION..   join them for the tests
 
 Kernels and cases are those of tests/python/adapters/triton_kernels.py and triton_cases.py; the tests compile the
 same source and run its PTX. A run is OUT/VERSION.npz, with D of each case, and OUT/VERSION.json: instructions by case,
@@ -27,7 +27,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import triton_cases  # noqa: E402
 
 INSTRUCTION = re.compile(r"^\s*(?:@\S+\s+)?((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma|fma\.rn)\S*)", re.M)
-SAMPLED = 256  # outputs of a case that the archive holds; the others are in its hash
 
 
 def kernel_of(case: dict):
@@ -46,7 +45,7 @@ def compile_all(folder: str, capability: int) -> None:
     from triton.compiler import ASTSource
 
     found, about = {}, {"triton": triton.__version__, "capability": capability, "cases": {}}
-    for case in triton_cases.cases() + (triton_cases.blackwell_cases() if capability >= 100 else []):
+    for case in triton_cases.cases():
         name = triton_cases.name_of(case)
         arrays, constants, _, kinds = triton_cases.arguments(case)
         function = kernel_of(case)
@@ -121,15 +120,9 @@ def launch_cubin(cubin: bytes, about: dict, grid: tuple, warps: int, tensors: li
     function(grid, (32 * warps, 1, 1), pointers, shared_mem=about["shared"])
 
 
-def pack(file: str, runs: list[str], compiled: list[str]) -> None:
-    """index.json: versions, GPUs and drivers; by case the instructions and hash of every run; `compiled`, by capability
-    the instructions of kernels that no GPU ran. samples.npz: some of D."""
-    index, samples = {"generator": triton_cases.GENERATOR, "runs": [], "cases": {}, "compiled": {}}, {}
-    for path in compiled:
-        about = json.loads(str(np.load(path)["about"]))
-        index["compiled"][str(about["capability"])] = {
-            "triton": about["triton"],
-            "cases": {name: sorted(row["instructions"]) for name, row in about["cases"].items()}}
+def pack(file: str, runs: list[str]) -> None:
+    """index.json: versions, GPUs and drivers; by case the instructions and hash of every run."""
+    index = {"generator": triton_cases.GENERATOR, "runs": [], "cases": {}}
     cases = {triton_cases.name_of(case): case for case in triton_cases.cases()}
     for path in runs:
         with open(path + ".json") as opened:
@@ -141,19 +134,13 @@ def pack(file: str, runs: list[str], compiled: list[str]) -> None:
                 continue
             row = index["cases"].setdefault(name, {"case": case, "runs": []})
             size = triton_cases.TYPES[case["d"]].itemsize
-            outputs = d[name].reshape(-1, size)
-            at = np.unique(np.linspace(0, len(outputs) - 1, SAMPLED).astype(np.int64))
-            digest = hashlib.sha256(d[name].tobytes()).hexdigest()
-            row["runs"].append({"run": len(index["runs"]) - 1, "sha256": digest, "outputs": len(outputs),
-                                "instructions": sorted(about["cases"][name]["instructions"])})
-            samples.setdefault(f"{name}.{digest[:8]}", outputs[at])
-    buffer = io.BytesIO()
-    np.savez(buffer, **samples)
+            row["runs"].append({"run": len(index["runs"]) - 1, "sha256": hashlib.sha256(d[name].tobytes()).hexdigest(),
+                                "outputs": d[name].size // size, "instructions": sorted(about["cases"][name]["instructions"])})
+    data = json.dumps(index).encode()
+    entry = tarfile.TarInfo("index.json")
+    entry.size = len(data)
     with tarfile.open(file, "w:xz") as archive:
-        for name, data in [("index.json", json.dumps(index).encode()), ("samples.npz", buffer.getvalue())]:
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
+        archive.addfile(entry, io.BytesIO(data))
     print(file, os.path.getsize(file), "bytes,", len(index["cases"]), "cases")
 
 
@@ -164,12 +151,11 @@ if __name__ == "__main__":
     parser.add_argument("--compile", metavar="DIR")
     parser.add_argument("--capability", type=int, default=90)
     parser.add_argument("--pack", nargs="+", metavar=("FILE", "OUT"))
-    parser.add_argument("--compiled", nargs="*", default=[])
     options = parser.parse_args()
     if options.compile:
         compile_all(options.compile, options.capability)
     elif options.pack:
-        pack(options.pack[0], options.pack[1:], options.compiled)
+        pack(options.pack[0], options.pack[1:])
     elif options.run:
         run_all(options.run, options.kernels)
     else:

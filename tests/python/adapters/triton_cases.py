@@ -229,28 +229,6 @@ def cases() -> list[dict]:
     return found
 
 
-def blackwell_cases() -> list[dict]:
-    """Launches that block-scaled instructions take: compiled for sm_100 and sm_120, run on neither."""
-    found = []
-    for a, b, block, warps, scaled in [
-        ("e4m3", "e4m3", (128, 64, 128), 4, "ab"), ("e4m3", "e4m3", (128, 64, 32), 4, "ab"),
-        ("e4m3", "e4m3", (128, 16, 128), 4, "ab"), ("e4m3", "e4m3", (128, 8, 128), 4, "ab"),
-        ("e4m3", "e5m2", (128, 64, 128), 8, "ab"), ("e4m3", "e4m3", (128, 64, 128), 2, "ab"),
-        ("e4m3", "e4m3", (64, 64, 128), 4, "ab"), ("e2m1", "e2m1", (128, 64, 128), 4, "ab"),
-        ("e2m1", "e2m1", (128, 16, 256), 4, "ab"), ("e2m1", "e4m3", (128, 64, 128), 4, "ab"),
-        ("e5m2", "e2m1", (128, 64, 128), 4, "ab"), ("e4m3", "e4m3", (128, 64, 128), 4, "a"),
-        ("e4m3", "e4m3", (128, 64, 128), 4, "b"), ("e2m1", "bf16", (128, 64, 128), 4, "a"),
-        ("e2m1", "e2m1", (32, 64, 64), 4, "ab"),
-    ]:
-        found.append(launch("block_scaled", a=a, b=b, c="f32", d="f32", m=128, n=64, k=256, block=list(block),
-                            warps=warps, fast_math=False, a_scaled="a" in scaled, b_scaled="b" in scaled))
-    found.append(launch("block_scaled", a="e2m1", b="e2m1", c="f32", d="f32", m=128, n=64, k=256, block=[128, 64, 128],
-                        fast_math=False, a_scaled=True, b_scaled=True, size=16))
-    for number, case in enumerate(found):
-        case["seed"] = 5000 + number
-    return found
-
-
 def name_of(case: dict) -> str:
     """Names a case by what it is; the digest tells cases apart that differ in a field not named."""
     digest = hashlib.sha256(json.dumps(case, sort_keys=True).encode()).hexdigest()[:6]
