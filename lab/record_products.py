@@ -395,15 +395,6 @@ def sample(c, seed):
     return sorted(chosen.sample(range(m), min(m, rows))), sorted(chosen.sample(range(n), min(n, cols)))
 
 
-def part(t, rows, cols, c):
-    """The part of a whole product's tensor that the file holds."""
-    if t.shape[0] == c["m"] and t.dim() == 2 and c["m"] > 1:
-        t = t[rows]
-    if t.dim() == 2 and t.shape[1] == c["n"] and c["n"] > 1:
-        t = t[:, cols]
-    return t[cols] if t.dim() == 1 else t
-
-
 def slices_of(run):
     """Into how many slices the library splits K; 0: it does not."""
     stream = torch.cuda.Stream()

@@ -224,10 +224,6 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     return _with_fields(one, **fields)
 
 
-def _shape_of(array: Any) -> tuple[int, ...]:
-    return tuple(array.shape)
-
-
 @public
 def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *,
         target: Target | None = None, scale_a: ArrayLike | Tiled | None = None,
