@@ -30,6 +30,12 @@ foreach(flags "-O2" "-march=native -O2" "-fsanitize=address -O1")
   build_user("${flags}")
 endforeach()
 must_run(${WORK_DIR}/prefix/bin/bitmma --version)
+# One component of what is installed; and one that is not there is refused by name.
+must_run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR}/core_user -B ${WORK_DIR}/core_of_all -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
+         -DCMAKE_CXX_COMPILER=${CXX})
+must_run(${CMAKE_COMMAND} --build ${WORK_DIR}/core_of_all)
+must_run(${WORK_DIR}/core_of_all/core_user)
+must_refuse_component(${WORK_DIR}/prefix no_such)
 
 # Completions and man pages are what the installed program prints.
 set(share ${WORK_DIR}/prefix/share)

@@ -7,6 +7,16 @@ function(must_run)
   endif()
 endfunction()
 
+# find_package with a component that the installed library does not have ends with its name.
+function(must_refuse_component prefix name)
+  execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE_DIR}/core_user -B ${WORK_DIR}/refused -DCMAKE_PREFIX_PATH=${prefix}
+                          -DCMAKE_CXX_COMPILER=${CXX} -DCOMPONENT=${name}
+                  RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE said)
+  if(result EQUAL 0 OR NOT said MATCHES "no component ${name} here")
+    message(FATAL_ERROR "component ${name} is not refused by name: ${said}")
+  endif()
+endfunction()
+
 # C programs over an installed library below `prefix`: by find_package, and by pkg-config with both libraries.
 # Says "NOT checked" where there is no pkg-config. `environment`: how programs find the shared library.
 function(build_c_programs prefix libdir folder environment)
