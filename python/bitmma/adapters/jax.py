@@ -28,8 +28,7 @@ Not supported:
 
 The adapter replaces private functions of JAX. `install` first checks each function that it needs, and raises Error with
 all differences. It also drops everything that JAX has compiled (jax.clear_caches()), because a compiled kernel keeps
-the
-functions with which it was traced. A kernel compiled ahead of time, by .lower().compile(), keeps them permanently.
+the functions with which it was traced. A kernel compiled ahead of time, by .lower().compile(), keeps them permanently.
 """
 from __future__ import annotations
 
@@ -107,19 +106,18 @@ def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, 
         return np.asarray(gemm(a, b, plan if acc is None else {**plan, "start": "c"}, c=acc, threads=settings.threads))
     steps = b.shape[0] // one.k
 
-    def step(operand: np.ndarray | None, i: int, name: str) -> np.ndarray | None:
-        if operand is None:
-            return None
+    def step(operand: np.ndarray, i: int, name: str) -> np.ndarray:
         size = operand.shape[-1] // steps
         if size * steps != operand.shape[-1]:
             raise refuse(name, f"{operand.shape[-1]} along K", f"a multiple of {steps}, K / {one.k}")
         return operand[..., i * size : (i + 1) * size]
 
     for i in range(steps):
-        scales_of_b = None if scale_b is None else step(scale_b.T, i, "b_scale").T
         acc = mma(one, step(a, i, "a"), b[i * one.k : (i + 1) * one.k], acc, target=settings.target,
-                  scale_a=step(scale_a, i, "a_scale"), scale_b=scales_of_b,
-                  metadata=step(metadata, i, "a_sparse_metadata"), threads=settings.threads)
+                  scale_a=None if scale_a is None else step(scale_a, i, "a_scale"),
+                  scale_b=None if scale_b is None else step(scale_b.T, i, "b_scale").T,
+                  metadata=None if metadata is None else step(metadata, i, "a_sparse_metadata"), threads=settings.threads)
+    assert acc is not None  # _legal refuses K = 0
     return acc
 
 
@@ -283,6 +281,10 @@ def _check(version: str) -> None:
 # Memory of the interpreter, as a thread of a kernel sees it
 
 
+_Ref = tuple[Any, Sequence[Any]]
+"""A reference, or an array where a reference may be, and its transforms."""
+
+
 class _Thread:
     """Where a callback runs. Arguments are those that all callbacks of the interpreter have."""
 
@@ -388,9 +390,10 @@ class _Equations:
         acc, a, b, *leaves = values
         transforms = [_unflattened(eqn.params[f"{name}_transforms_tree"], leaves) for name in ("acc", "a", "b")]
         d_type, a_type, b_type = (_type_of(var.aval, these) for var, these in zip(eqn.invars, transforms))
-        _wgmma_of(self.settings, _Tile(*d_type.shape, b_type.shape[0], d_type.dtype, a_type.dtype, b_type.dtype))
+        m, n = d_type.shape
+        _wgmma_of(self.settings, _Tile(m, n, b_type.shape[0], d_type.dtype, a_type.dtype, b_type.dtype))
 
-        def act(thread: _Thread, acc: Any, a: Any, b: Any) -> None:
+        def act(thread: _Thread, acc: _Ref, a: _Ref, b: _Ref) -> None:
             thread.write(*acc, _wgmma_product(self.settings, thread.read(*acc), thread.read(*a), thread.read(*b)))
 
         return call(act, **dict(zip(("acc", "a", "b"), zip((acc, a, b), transforms)))), []
@@ -405,13 +408,14 @@ class _Equations:
         transforms = {name: _unflattened(params[f"{name}_transforms_tree"], rest) for name in names}
         d_type, a_type, b_type = (_type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3]))
         first_scale = 4 + len(barriers)
-        scale_types = [var.aval.dtype for var in eqn.invars[first_scale : first_scale + len(scales)]] or [None, None]
+        scale_types = [var.aval.dtype for var in eqn.invars[first_scale : first_scale + len(scales)]]
+        scale_a, scale_b = scale_types or (None, None)
         for first, last in _parts(b_type.shape[1]):
             _tcgen05_of(self.settings, _Tile(d_type.shape[0], last - first, b_type.shape[0], d_type.dtype, a_type.dtype,
-                                             b_type.dtype, *scale_types, params["sparse"]))
+                                             b_type.dtype, scale_a, scale_b, params["sparse"]))
         settings, dtype = self.settings, np.dtype(d_type.dtype)
 
-        def act(thread: _Thread, accumulate: Any, barriers: Any, acc: Any, **refs: Any) -> None:
+        def act(thread: _Thread, accumulate: Any, barriers: Any, acc: _Ref, **refs: _Ref) -> None:
             read = {name: thread.read(*ref) for name, ref in refs.items()}
             before = thread.read(*acc) if bool(accumulate) else None
             thread.write(*acc, _tcgen05_product(settings, before, d=dtype, **read))
@@ -447,7 +451,7 @@ class _Equations:
         source, destination = ((ref, _unflattened(eqn.params[f"{name}_tree"], leaves))
                                for ref, name in ((smem, "smem"), (tmem, "tmem")))
 
-        def act(thread: _Thread, source: Any, destination: Any) -> None:
+        def act(thread: _Thread, source: _Ref, destination: _Ref) -> None:
             thread.write(*destination, arranged(thread.read(*source)))
 
         return call(act, source=source, destination=destination), []
