@@ -60,17 +60,22 @@ def catalogue() -> list[CatalogueEntry]:
     return list(_catalogue())
 
 
+def _place(value: Any, name: str) -> list[int]:
+    """`rows`, `cols` or `whole`: where the given part lies in the whole product."""
+    is_list = isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value))
+    if not is_list or (name == "whole" and len(value) != 2):
+        raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
+                     f"the index in the whole product of each of the {name}")
+    return [count_of(number, name) for number in value]
+
+
 def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
     operands: dict[str, Any] = {"a": matrix(a, "a", is_input=True), "b": matrix(b, "b", is_input=True)}
     for name, value in others.items():
         if value is None:
             continue
         if name in ("rows", "cols", "whole"):
-            count = len(value) if isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value)) else None
-            if count is None or name == "whole" and count != 2:
-                raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
-                             f"the index in the whole product of each of the {name}")
-            operands[name] = [count_of(number, name) for number in value]
+            operands[name] = _place(value, name)
             continue
         if name in ("bias", "scale_a", "scale_b"):
             value = _two_axes(value, name)

@@ -47,7 +47,7 @@ from ._arguments import target_of
 from ._arrays import Codes, dtype_of, to_numpy
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse, shown
-from ._gemm import _operands, _resolved
+from ._gemm import _operands, _place, _resolved
 from ._gemm import gemm as _gemm
 from ._mma import _parsed
 from ._mma import mma as _mma
@@ -159,7 +159,8 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     if wrong:
         raise Error(wrong)
     (m, k), n = arrays["a"][0].shape, arrays["b"][0].shape[1]
-    whole_m, whole_n = (max(extent, int(said)) for extent, said in zip((m, n), whole or (0, 0)))
+    said = (0, 0) if whole is None else _place(whole, "whole")
+    whole_m, whole_n = max(m, said[0]), max(n, said[1])
     blocks_of_n = -(-whole_n // 128)
 
     # Letters of axes, by shape: i and j go with D, a scale for all rows or columns goes to every task.
@@ -186,7 +187,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     for name, how in shapes.items():
         if name in arrays:
             axes(name, *how)
-    places = {name: (range(extent) if of is None else [int(number) for number in of])
+    places = {name: range(extent) if of is None else _place(of, name)
               for name, of, extent in (("rows", rows, m), ("cols", cols, n))}
     for name, extent in (("rows", m), ("cols", n)):
         if len(places[name]) != extent:

@@ -165,6 +165,8 @@ def test_what_is_wrong_with_a_product_is_said_before_it_runs():
             ((a, b, "nvjet-lago2"), {}, ["plan"]), ((a, b, {"instructoin": 1}), {}, [""]), ((a, b, 7), {}, ["plan"]),
             ((a, b.astype(np.float64)), {}, [""]), ((a, b), dict(chunks=0), ["chunks"]),
             ((a, b), dict(target="sm_12"), [""]),
+            ((a, b), dict(whole=(40, 24, 1)), ["whole"]), ((a, b), dict(whole=40), ["whole"]),
+            ((a, b), dict(whole=(40.5, 24)), ["whole"]), ((a, b), dict(rows=np.arange(40) / 2), ["rows"]),
             ((a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]}), {}, ["bias"]),
             ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), {}, ["split_k"]),
             ((fp8, fp8.T, scaled),
