@@ -494,7 +494,8 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
         if ones[0]["op"] != ones[1]["op"]:
             return CapturesCompared(index, ones[0]["op"], f"the other capture has {ones[1]['op']} here", (), outputs)
         stored = [_recorded_outputs(run, one) for run, one in zip(both, ones)]
-        differ, moved = False, [number for number, value in zip(ones[0]["outputs"], stored[0]) if number is not None and value is None]
+        moved = [number for number, value in zip(ones[0]["outputs"], stored[0]) if number is not None and value is None]
+        differ = len(stored[0]) != len(stored[1])
         for pair in zip(*stored):
             if pair[0] is not None and pair[1] is not None:
                 if pair[0].array.shape != pair[1].array.shape or pair[0].array.dtype != pair[1].array.dtype:
@@ -509,6 +510,8 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
                 why = f"whether its inputs do cannot be said: {reason}"
             if not why and _plain(ones[0]) != _plain(ones[1]):
                 why = f"the arguments are {_plain(ones[0])} and {_plain(ones[1])}"
+            if not why and len(stored[0]) != len(stored[1]):
+                why = f"the captures list {len(stored[0])} and {len(stored[1])} outputs of it"
             if not why:
                 names = [" + ".join(kernel["name"] for kernel in one.get("kernels", ())) for one in ones]
                 slices = [one.get("slices", 1) for one in ones]

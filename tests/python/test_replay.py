@@ -227,6 +227,13 @@ def edited(tmp_path, change):
     return tmp_path / "c"
 
 
+def test_captures_that_list_other_numbers_of_outputs_differ(tmp_path):
+    at = operator("tiny_llama", FLASH)
+    other = edited(tmp_path, lambda graph: graph["operators"][at]["outputs"].pop())
+    compared = bitmma.compare_captures(folder / "tiny_llama", other)
+    assert (compared.index, compared.op) == (at, FLASH) and "outputs" in compared.why
+
+
 def test_a_weight_is_checked_by_its_hash(tmp_path):
     def change(graph):
         next(one for one in graph["tensors"].values() if one.get("name") == "lm_head.weight")["sha256"] = "0" * 64
