@@ -31,7 +31,7 @@ class Evidence(NamedTuple):
     target: str
     choices: list[str]
     """The assumptions that can affect results: points that no source settles and for which bitmma made a choice."""
-    plan: dict[str, str] = {}
+    plan: dict[str, str]
     """For a plan, the evidence for each of its fields."""
     meaning: str = ""
     """The level's definition."""
@@ -194,7 +194,7 @@ def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evid
     'measured on an NVIDIA H200'
     """
     if not isinstance(of, Plan):
-        return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target))
+        return Evidence(**_core.evidence(_parsed(of) if isinstance(of, str) else of, target), plan={})
     on = str(target or of.target)
     chained: Any = of._instruction
     if chained is None:

@@ -333,7 +333,7 @@ class Diagnosis(NamedTuple):
     tried: int
     findings: list[Finding]
     """Best first; empty if nothing is wrong, or if no fault fits better than chance."""
-    where: list[str] = []
+    where: list[str]
     """The pattern of all wrong outputs, such as "only rows 8..15 of every 16"."""
     wrong_cases: int = 0
     searched_cases: int = 0

@@ -270,6 +270,13 @@ def test_targets_give_other_bits():
     assert fp4.level == "measured by others" and "not public" in fp4.meaning and "statements.csv" in fp4.source
 
 
+def test_evidence_of_two_instructions_shares_nothing():
+    first = bitmma.evidence(MMA)
+    first.plan["a field"] = "changed"
+    first.choices.append("a choice")
+    assert bitmma.evidence(MMA).plan == {} and "a choice" not in bitmma.evidence(MMA).choices
+
+
 def test_moves_are_refused_by_name():
     with pytest.raises(bitmma.Error, match="execute"):
         bitmma.mma("tcgen05.shift.cta_group::1.down", np.ones((1, 1)), np.ones((1, 1)))
