@@ -118,7 +118,7 @@ def main(folder, examples):
     for number, (name, grid, block, shared, arguments, tail, how) in enumerate(launches(), 6000):
         jobs += [f"module {name}.cubin", f"launch {entries[name]} " + " ".join(map(str, (*grid, block, 1, 1, shared)))]
         files = []
-        for i, (operand, argument) in enumerate(zip(record.operands_of(number, name, arguments, how), arguments)):
+        for i, (operand, argument) in enumerate(zip(record.operands_of(number, name, arguments, how), arguments, strict=True)):
             if not hasattr(operand, "tofile") or operand.ndim == 0:
                 jobs.append(f"value {int(operand):x} 4")
                 files.append(None)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as functional
@@ -114,7 +115,7 @@ def main() -> None:
                 y = case()
                 if isinstance(y, torch.Tensor) and y.requires_grad:
                     y.backward(torch.randn_like(y))
-            except Exception as error:  # noqa: BLE001: releases differ in what they take
+            except Exception as error:  # noqa: BLE001 - releases differ in what they take
                 print(f"{name}, {dtype}: {type(error).__name__}: {str(error).strip().splitlines()[-1][:120]}")
 
 

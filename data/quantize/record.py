@@ -318,7 +318,7 @@ def main():
                     continue  # refused by the project, or not read
                 try:
                     codes, scales, tensor_scale = run(x.clone())
-                except Exception as error:  # of any kind, from code that is not ours: the other recipes are recorded
+                except Exception as error:  # noqa: BLE001 - from code that is not ours: the other recipes are recorded
                     print(f"{name} {kind}: {error}", file=sys.stderr)
                     refused += 1
                     continue

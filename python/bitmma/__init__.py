@@ -31,7 +31,7 @@ from . import datasets, layers, layout, math, operators, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
 from ._core import Bound, Instruction, Plan
-from ._core import version as __version__
+from ._core import version as __version__  # noqa: F401 - no name for `import *`
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
 from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,

@@ -116,17 +116,14 @@ checks: dict[str, Check] = {
     "target": target_of, "rehearse": target_of, "instruction": stated, "threads": lambda value, field: threads_of(value),
     "path": path_of, "ptx": path_of, "out": path_of, "descriptor": word_of, "seed": seed_of, "text": text,
     "first_case": cases_of, "first": cases_of, "count": cases_of, "max_cases": at_least_one, "cases": unchecked,
-    **{name: count_of for name in (
-        "row", "col", "m", "n", "k", "rows", "cols", "blocks", "num", "copy", "address", "element_bits", "code_bits", "cta_group",
-        "max_findings", "max_lines", "max_cols", "max_nearest", "device", "jobs", "split_k")},
-    **{name: cases_of for name in ("start_address", "leading_byte_offset", "stride_byte_offset", "base_offset",
-                                   "start", "lbo", "sbo")},
-    **{name: text for name in ("operation", "swizzle", "operand", "name", "shape", "major", "kind", "distribution", "layout_a", "layout_b",
-                               "source", "only", "kernel", "stream", "rounding")},
-    **{name: flag_of for name in ("ws", "sparse", "pack_16b", "transposed", "store", "leading_absolute", "absolute",
-                                  "pairs", "search", "retry", "relu", "ftz", "sat", "nearest", "packed",
-                                  "return_target")},
-    **{name: number_of for name in ("alpha", "beta", "seconds", "unit_seconds")},
+    **dict.fromkeys("row col m n k rows cols blocks num copy address element_bits code_bits cta_group max_findings max_lines "
+                    "max_cols max_nearest device jobs split_k".split(), count_of),
+    **dict.fromkeys("start_address leading_byte_offset stride_byte_offset base_offset start lbo sbo".split(), cases_of),
+    **dict.fromkeys("operation swizzle operand name shape major kind distribution layout_a layout_b source only kernel stream "
+                    "rounding".split(), text),
+    **dict.fromkeys("ws sparse pack_16b transposed store leading_absolute absolute pairs search retry relu ftz sat nearest "
+                    "packed return_target".split(), flag_of),
+    **dict.fromkeys("alpha beta seconds unit_seconds".split(), number_of),
 }
 
 
@@ -151,13 +148,13 @@ def public(function: Any = None, **own: Check) -> Any:
                 if one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD]
 
     def checked(name: str, check: Check | None, value: Any) -> Any:
-        return value if check is None or value is None and name in may_be_none else check(value, name)
+        return value if check is None or (value is None and name in may_be_none) else check(value, name)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         environment = set_ieee_environment()
         try:
-            given = [checked(name, check, value) for (name, check), value in zip(by_place, args)]
+            given = [checked(name, check, value) for (name, check), value in zip(by_place, args, strict=False)]
             given += args[len(given):]
             for name, value in kwargs.items():
                 if name in by_name:

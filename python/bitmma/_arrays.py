@@ -339,7 +339,7 @@ def require_memory_of(tensor: Any, name: str) -> None:
         raise refuse(name, "on the device meta, without elements", "a tensor with elements")
     if tensor.layout is not torch.strided:
         raise refuse(name, shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
-    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
+    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
     if tensor.numel() and (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise refuse(name, "a tensor whose storage was freed or resized", "a tensor with its memory")
 
@@ -407,7 +407,7 @@ def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> n
             _require_range(value, format, name)
         return value if view is None else value.view(view)
     is_known = dtype in _format_of_dtype
-    fix = _hint(dtype) if not dtype.isnative or dtype.kind == "V" and not is_known else ""
+    fix = _hint(dtype) if not dtype.isnative or (dtype.kind == "V" and not is_known) else ""
     if not fix and is_known and format in ("ue8m0", "ue4m3"):  # the type of an instruction's block scales
         fix = f"the instruction's scales are {format}" + (
             ': scale_type="ue4m3" selects the other format' if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3") else "")

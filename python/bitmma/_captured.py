@@ -230,14 +230,14 @@ def _checked(graph: dict[str, Any], data: dict[str, StoredTensor]) -> tuple[dict
         need(isinstance(one, dict) and isinstance(one.get("dtype"), str) and isinstance(one.get("role"), str) and _is_shape(one.get("shape")), field, one,
              "dtype, role and a shape of whole numbers")
         need(one["role"] in roles, f"{field}: role", one["role"], ", ".join(roles))
-        need(one["role"] != "weight" or isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str), field, one, "a weight's name and sha256")
+        need(one["role"] != "weight" or (isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str)), field, one, "a weight's name and sha256")
         stored = data.get(number)
         if stored is not None and one["dtype"] in dtypes:
             need(stored.dtype == np.dtype(dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
         need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
         need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
     hashes: dict[str, str] = {}
-    for number, one in tensors.items():
+    for one in tensors.values():
         if one["role"] == "weight":
             need(hashes.setdefault(one["name"], one["sha256"]) == one["sha256"], f"weight {shown(one['name'])}", one["sha256"],
                  "one SHA-256 for all tensors of this name")

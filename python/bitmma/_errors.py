@@ -66,7 +66,7 @@ def shown(value: object, most: int = 80) -> str:
     """A value for a message: short, and with printable characters only."""
     try:
         text = value if isinstance(value, str) else repr(value)
-    except Exception:  # numbers of thousands of digits, and code of users
+    except Exception:  # noqa: BLE001 - numbers of thousands of digits, and code of users
         text = type(value).__name__
     text = printable(text)
     return text if len(text) <= most else text[:most] + "..."
@@ -109,7 +109,7 @@ def number_of(value: object, field: str) -> float:
 
 def flag_of(value: object, field: str) -> bool:
     """True or False, NumPy's and 0 and 1 included."""
-    if type(value).__name__ in ("bool", "bool_") or type(value) is int and value in (0, 1):
+    if type(value).__name__ in ("bool", "bool_") or (type(value) is int and value in (0, 1)):
         return bool(value)
     raise refuse(field, shown(value), "True or False")
 

@@ -177,7 +177,7 @@ class Kernel:
     def __repr__(self) -> str:
         return f"Kernel({self.name} on {self.target}, {len(self.parameters)} parameters)"
 
-    def __getitem__(self, launch: Any) -> "Launcher":
+    def __getitem__(self, launch: Any) -> Launcher:
         if not isinstance(launch, tuple) or len(launch) not in (2, 3):
             raise refuse("launch", shown(launch), "kernel[grid, block] or kernel[grid, block, shared_bytes]")
         shared = launch[2] if len(launch) == 3 else 0
@@ -296,7 +296,7 @@ class Launcher:
             names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
             raise refuse("arguments", len(arguments), f"{len(parameters)}: {names}")
         given: list[Any] = []
-        for value, (name, kind, size) in zip(arguments, parameters):
+        for value, (name, kind, size) in zip(arguments, parameters, strict=True):
             if isinstance(value, TensorMap):
                 given.append(value._given())
                 continue

@@ -15,7 +15,7 @@ import numpy as np
 from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Bound, Instruction, Plan
-from ._errors import Error, count_of, refuse, shown
+from ._errors import Error, refuse, shown
 from ._types import ArrayLike, Target
 
 
@@ -91,7 +91,7 @@ def instruction(text: str | Instruction, **immediates: int) -> Instruction:
 FieldValue = bool | int | str
 
 
-@lru_cache(maxsize=None)
+@functools.cache
 def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
     """Keyed by name: the default, the meaning, the legal words, and whether these are formats."""
     return {name: (default, meaning, words, is_format)
@@ -205,7 +205,7 @@ def evidence(of: str | Instruction | Plan, target: Target | None = None) -> Evid
 def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool) -> Instruction:
     """A tcgen05.mma given by its mnemonic: M, N, K and types come from the arrays."""
     a_format, b_format = format_of(a), format_of(b)
-    if a_format == "u8" and one.a not in ("s8", "u8") or b_format == "u8" and one.b not in ("s8", "u8"):
+    if (a_format == "u8" and one.a not in ("s8", "u8")) or (b_format == "u8" and one.b not in ("s8", "u8")):
         raise refuse("a and b", "uint8", "arrays whose dtype defines the format",
                      "name the format: bitmma.codes(array, \"e2m1\"), with packed=True for two codes per byte; or use an "
                      "instruction of bitmma.tcgen05(...)")
@@ -283,7 +283,7 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     if products > 1:
         shapes = {"a": (m, one.k), "b": (one.k, n), "c": (m, n), "scale_a": None, "scale_b": None, "metadata": None}
         operands = tuple(_stacked(array, products, name, shape)
-                         for array, (name, shape) in zip(operands, shapes.items()))
+                         for array, (name, shape) in zip(operands, shapes.items(), strict=True))
     batch: tuple[int, ...] = ()
     if any(array is not None and array.ndim > 2 for array in operands):
         operands, batch = _batched(operands)
@@ -363,9 +363,7 @@ def _batched(operands: tuple[np.ndarray | None, ...]) -> tuple[tuple[np.ndarray 
         raise refuse("batch axes", " and ".join(map(str, shapes)), "shapes that broadcast") from None
     flat: list[np.ndarray | None] = []
     for array in operands:
-        if array is None or array.ndim <= 2:
-            flat.append(array)
-        elif len(batch) == 1 and array.shape[:-2] == batch:
+        if array is None or array.ndim <= 2 or (len(batch) == 1 and array.shape[:-2] == batch):
             flat.append(array)
         else:
             whole = np.broadcast_to(array, (*batch, *array.shape[-2:]))

@@ -49,7 +49,7 @@ def curve(x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> str:
     across = 90 + xs / (last or 1.0) * 480
     down = 20 + (most / 2 - ys / 2) / span * 140
     zero = 20 + most / 2 / span * 140
-    points = " ".join(f"{right:.1f},{below:.1f}" for right, below in zip(across, down))
+    points = " ".join(f"{right:.1f},{below:.1f}" for right, below in zip(across, down, strict=True))
 
     def word(right: int, below: int, anchor: str, text: str) -> str:
         return f"<text x='{right}' y='{below}' text-anchor='{anchor}'>{html.escape(text)}</text>"

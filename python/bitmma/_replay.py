@@ -249,7 +249,7 @@ class _Run:
     def is_contiguous(self, number: str) -> bool:
         """By the captured strides. Extents of 1 do not matter."""
         one, expected = self.capture.tensors[number], 1
-        for size, stride in zip(reversed(one["shape"]), reversed(one.get("strides", []))):
+        for size, stride in zip(reversed(one["shape"]), reversed(one.get("strides", [])), strict=False):
             if size != 1 and stride != expected:
                 return False
             expected *= size
@@ -282,7 +282,7 @@ class _Run:
             return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels, code=code)
         compared, differ, where, why = 0, 0, "", ""
         stored, main = False, 0
-        for number, about, value in zip(one["outputs"], outputs, made):
+        for number, about, value in zip(one["outputs"], outputs, made, strict=False):
             if number is None or value is None or about is None:
                 continue
             if value.array.shape != about.shape or value.array.dtype != about.dtype:
@@ -446,18 +446,18 @@ class CapturesCompared:
         if self.index is None:
             return f"all {self.outputs} outputs that both captures store are equal"
         lines = [f"operator {self.index}, {self.op}, is the first that differs: {self.why} ({self.outputs} outputs before it are equal)"]
-        return printable("\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts)]))
+        return printable("\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts, strict=False)]))
 
 
 def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:
     given = [reads_of(one) for one in ones]
-    for numbers in zip(*given):
-        abouts = [run.capture.tensors[number] for run, number in zip(runs, numbers)]
+    for numbers in zip(*given, strict=False):
+        abouts = [run.capture.tensors[number] for run, number in zip(runs, numbers, strict=True)]
         if abouts[0]["role"] == abouts[1]["role"] == "weight":
             if abouts[0]["sha256"] != abouts[1]["sha256"]:
                 return f"the weight {abouts[0]['name']} is another one"
             continue
-        values = [run.value(number) for run, number in zip(runs, numbers)]
+        values = [run.value(number) for run, number in zip(runs, numbers, strict=True)]
         if values[0].array.shape != values[1].array.shape or values[0].array.dtype != values[1].array.dtype:
             return f"an input is {values[0].array.dtype} {list(values[0].array.shape)} and {values[1].array.dtype} {list(values[1].array.shape)}"
         if len(_compared(*values)[1]):
@@ -490,13 +490,13 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
     runs = tuple(_Run(Capture(Path(one), files), None, threads_of(threads), False, True) for one in (first, second))
     both = (runs[0], runs[1])
     outputs = 0
-    for index, ones in enumerate(zip(both[0].capture.operators, both[1].capture.operators)):
+    for index, ones in enumerate(zip(both[0].capture.operators, both[1].capture.operators, strict=False)):
         if ones[0]["op"] != ones[1]["op"]:
             return CapturesCompared(index, ones[0]["op"], f"the other capture has {ones[1]['op']} here", (), outputs)
-        stored = [_recorded_outputs(run, one) for run, one in zip(both, ones)]
-        moved = [number for number, value in zip(ones[0]["outputs"], stored[0]) if number is not None and value is None]
+        stored = [_recorded_outputs(run, one) for run, one in zip(both, ones, strict=True)]
+        moved = [number for number, value in zip(ones[0]["outputs"], stored[0], strict=True) if number is not None and value is None]
         differ = len(stored[0]) != len(stored[1])
-        for pair in zip(*stored):
+        for pair in zip(*stored, strict=False):
             if pair[0] is not None and pair[1] is not None:
                 if pair[0].array.shape != pair[1].array.shape or pair[0].array.dtype != pair[1].array.dtype:
                     differ = True
@@ -518,9 +518,9 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
                 why = "its inputs agree; " + (f"the kernels are {names[0]} and {names[1]}" if names[0] != names[1] else
                                               f"the kernel splits K into {slices[0]} and {slices[1]}" if slices[0] != slices[1] else
                                               "the captures name the same kernels")
-            return CapturesCompared(index, ones[0]["op"], why, tuple(run.verdict(index, one) for run, one in zip(both, ones)), outputs)
+            return CapturesCompared(index, ones[0]["op"], why, tuple(run.verdict(index, one) for run, one in zip(both, ones, strict=True)), outputs)
         if moved:
-            for run, one in zip(both, ones):
+            for run, one in zip(both, ones, strict=True):
                 run.verdict(index, one)
     if len(both[0].capture.operators) != len(both[1].capture.operators):
         shorter = min(len(run.capture.operators) for run in both)

@@ -58,7 +58,7 @@ def _sizes(shape: tuple[int, ...], sizes: Iterable[int]) -> tuple[int, ...]:
     """Sizes of `expand`: -1 keeps an extent."""
     wanted = tuple(sizes)
     old = (1,) * (len(wanted) - len(shape)) + shape
-    return tuple(have if want == -1 else want for want, have in zip(wanted, old))
+    return tuple(have if want == -1 else want for want, have in zip(wanted, old, strict=True))
 
 
 def _sliced(x: np.ndarray, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> np.ndarray:
@@ -80,8 +80,8 @@ def _split(x: np.ndarray, sizes: Any, dim: int = 0) -> list[np.ndarray]:
 
 def _as_strided(x: np.ndarray, size: list[int], stride: list[int], offset: int = 0) -> np.ndarray:
     flat = np.ascontiguousarray(x).reshape(-1)
-    last = offset + sum((one - 1) * step for one, step in zip(size, stride))
-    if len(size) != len(stride) or min([offset, *size, *stride]) < 0 or 0 not in size and last >= flat.size:
+    last = offset + sum((one - 1) * step for one, step in zip(size, stride, strict=False))
+    if len(size) != len(stride) or min([offset, *size, *stride]) < 0 or (0 not in size and last >= flat.size):
         raise CannotSay("as_strided outside of its tensor")
     return np.lib.stride_tricks.as_strided(flat[offset:], size, [step * flat.itemsize for step in stride], writeable=False)
 
@@ -149,7 +149,7 @@ def _indexed(call: Call, x: Value, at: list[Value | None]) -> Value:
     indices = [one for one in where if isinstance(one, np.ndarray)]
     to = call.outputs[0]
     if to is not None and not any(one.dtype == bool for one in indices):
-        sizes = [size for size, one in zip(x.array.shape, where) if isinstance(one, slice)] + list(x.array.shape[len(where):])
+        sizes = [size for size, one in zip(x.array.shape, where, strict=False) if isinstance(one, slice)] + list(x.array.shape[len(where):])
         elements = math.prod(np.broadcast_shapes(*(one.shape for one in indices))) * math.prod(sizes)
         if elements != math.prod(to.shape):
             raise Differs(f"the output is {list(to.shape)}, but the indices give {elements} elements")
@@ -256,9 +256,8 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     if any(one.known is not None for one in values):
         known = np.logical_and.reduce([np.broadcast_to(one.mask(), to.shape) for one in values])
     _require_shape(values, to)
-    if to.dtype.itemsize == 2 and to.dtype.kind not in "iu":
-        if any(isinstance(one, Value) and one.array.dtype.kind in "iub" for one in given):
-            raise CannotSay("integers beside 16-bit numbers")
+    if to.dtype.itemsize == 2 and to.dtype.kind not in "iu" and any(isinstance(one, Value) and one.array.dtype.kind in "iub" for one in given):
+        raise CannotSay("integers beside 16-bit numbers")
     if any(isinstance(one, Value) and one.array.ndim == 0 and one.array.dtype != to.dtype and to.dtype.kind not in "iub" and to.shape for one in given):
         raise CannotSay("a tensor of no dimension beside another type")
     arrays = [np.broadcast_to(one.array, to.shape) for one in values]
@@ -276,7 +275,7 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     elif not arrays[0].size:
         made = np.zeros(arrays[0].shape, to.dtype)
     else:
-        if any(one.dtype == np.float64 for one, value in zip(arrays, given) if isinstance(value, Value) and value.array.ndim):
+        if any(one.dtype == np.float64 for one, value in zip(arrays, given, strict=True) if isinstance(value, Value) and value.array.ndim):
             raise CannotSay("float64 mixed with other types")
         wide = [np.ascontiguousarray(one.astype(np.float32)) for one in arrays]
         made = _rounded(operators.elementwise(name, *wide, threads=call.threads), to.dtype)
@@ -340,8 +339,8 @@ def _selecting(function: Callable[..., Any]) -> _Rule:
         values = [None if one is None else _value(one) for one in given]
         floats = [one.array.dtype for one in given if isinstance(one, Value) and one.array.dtype.kind not in "iub"]
         if floats:  # a number takes the type of the tensors
-            values = [one if one is None or isinstance(was, Value) or isinstance(was, bool) else Value(one.array.astype(floats[0]))
-                      for one, was in zip(values, given)]
+            values = [one if one is None or isinstance(was, (Value, bool)) else Value(one.array.astype(floats[0]))
+                      for one, was in zip(values, given, strict=True)]
         _require_shape([one for one in values if one is not None], to)
         masks = [one.mask() for one in values if one is not None and one.known is not None]
         known = np.logical_and.reduce([np.broadcast_to(one, to.shape) for one in masks]) if masks else None
@@ -512,7 +511,7 @@ def _argmax(call: Call, x: Value, dim: int | None = None, keepdim: bool = False)
 def _max(call: Call, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     _last(x, dim)
     made = _by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1), operators.argmax(rows, -1)])
-    return [_shaped(one, to) for one, to in zip(made, call.outputs)]
+    return [_shaped(one, to) for one, to in zip(made, call.outputs, strict=False)]
 
 
 @_rule(of_rows, "aten.topk.default")
@@ -535,7 +534,7 @@ def _topk(call: Call, x: Value, count: int = -1, dim: int = -1, largest: bool = 
 
     values, places, fixed = _by_rows(call, x, compute)
     places = Value(places.array, places.mask() & fixed.array)
-    return [_shaped(one, to) for one, to in zip((values, places), call.outputs)]
+    return [_shaped(one, to) for one, to in zip((values, places), call.outputs, strict=False)]
 
 
 @_rule(of_rows, "aten.sort.default")
@@ -551,7 +550,7 @@ def _layer_norm(call: Call, x: Value, shape: list[int], weight: Value | None, bi
         raise CannotSay("a norm over several dimensions")
     w, b = (None if one is None else one.whole("a weight") for one in (weight, bias))
     made = _by_rows(call, x, lambda rows, at, whole: list(operators.layer_norm(rows, w, b, eps, return_moments=True, threads=call.threads)))
-    return [_shaped(one, to) for one, to in zip(made, call.outputs)]
+    return [_shaped(one, to) for one, to in zip(made, call.outputs, strict=False)]
 
 
 @_rule(of_rows, "aten._fused_rms_norm.default")

@@ -39,7 +39,7 @@ def _bits(name: str, value: Any) -> Any:
     if value is None:
         raise refuse(name, "None", "an array or a number")
     array = _native(np.ascontiguousarray(to_numpy(value, name)), name)
-    if array.ndim == 0 or value is not array and np.ndim(value) == 0:
+    if array.ndim == 0 or (value is not array and np.ndim(value) == 0):
         if array.dtype.kind not in "iu":
             raise refuse(name, value, "an array or a whole number")
         return int(array.reshape(())[()])
@@ -370,7 +370,7 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
     if len(actual) > len(listed):
         raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or for the first of them")
     wrong = []
-    for case, d in zip(listed, actual):
+    for case, d in zip(listed, actual, strict=False):
         format = case.instruction.d
         wrong.append((format, np.ascontiguousarray(codes_as(d, format, "actual"))))
     said: Any = _core.diagnose([case._value for case in listed], wrong, max_cases, max_findings, pairs)

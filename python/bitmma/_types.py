@@ -2,7 +2,7 @@
 """Types of arguments, for editors and type checkers."""
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, Union
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class SupportsDLPack(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
-ArrayLike = Union[np.ndarray, SupportsArray, SupportsDLPack]
+ArrayLike = np.ndarray | SupportsArray | SupportsDLPack
 """Types of operands: arrays of NumPy, torch and JAX, bitmma.Codes, and objects with DLPack."""
 
 TargetName = Literal[
@@ -27,5 +27,5 @@ TargetName = Literal[
     "sm_100f", "sm_101", "sm_101a", "sm_101f", "sm_103", "sm_103a", "sm_103f", "sm_107", "sm_107a", "sm_107f", "sm_110",
     "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a", "sm_121f"]
 
-Target = Union[TargetName, str, float, tuple[int, int]]
+Target = TargetName | str | float | tuple[int, int]
 """A GPU: its PTX name, "H100", a compute capability as "9.0", 90 or (9, 0)."""

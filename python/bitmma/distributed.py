@@ -28,7 +28,7 @@ import tempfile
 import time
 import uuid
 from collections import UserDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -100,7 +100,7 @@ class _Operand(NamedTuple):
 
     def like(self, extents: Mapping[str, int]) -> Any:
         """Zeros of the same kind, with other extents."""
-        shape = [extents.get(axis, extent) for axis, extent in zip(self.axes, self.array.shape)]
+        shape = [extents.get(axis, extent) for axis, extent in zip(self.axes, self.array.shape, strict=True)]
         zeros = np.zeros(shape, self.array.dtype)
         return zeros if self.format is None else Codes(zeros, self.format)
 
@@ -112,7 +112,7 @@ def _block(value: np.ndarray, format: str | None) -> Any:
 def _gemm_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], plan: str,
                 whole: tuple[int, int] | None) -> np.ndarray:
     """One task: a block of D."""
-    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
+    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
     return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
 
 
@@ -166,7 +166,7 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     # Letters of axes, by shape: i and j go with D, a scale for all rows or columns goes to every task.
     def axes(name: str, row: Mapping[int, str], col: Mapping[int, str], legal: str) -> None:
         array, format = arrays[name]
-        letters = [known.get(extent, known.get(-1)) for known, extent in zip((row, col), array.shape)]
+        letters = [known.get(extent, known.get(-1)) for known, extent in zip((row, col), array.shape, strict=True)]
         if None in letters:
             wrong.append(_violation(name, f"shape {array.shape}", legal))
         else:
@@ -280,7 +280,7 @@ def _instruction_of(text: str, immediates: Iterable[tuple[str, int]]) -> Instruc
 def _mma_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], instruction: str,
                immediates: tuple[tuple[str, int], ...], target: str | None) -> np.ndarray:
     """One task: some products of a batch."""
-    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats)}
+    given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
     one: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
     return _mma(one, given.pop("a"), given.pop("b"), target=target, threads=1, **given)
 
@@ -452,7 +452,7 @@ def _some(units: list[_Unit], task: Callable[..., dict[str, Any]]
     for unit in units:
         try:
             results.append((unit.key, task(unit.key, *unit.arguments)))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the caller raises it, after what was done before it
             return results, time.perf_counter() - began, error
     return results, time.perf_counter() - began, None
 
@@ -468,7 +468,7 @@ def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: A
             while some := list(itertools.islice(left, _at_once)):
                 one = dask.delayed(task, pure=False, traverse=False)
                 results = dask.compute(*(one(unit.key, *unit.arguments) for unit in some))
-                yield from zip((unit.key for unit in some), results)
+                yield from zip((unit.key for unit in some), results, strict=True)
             return
     running: set[Any] = set()
     unsent = len(units)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._arguments import public
-from ._arrays import dtype_of, format_of, like, to_numpy
+from ._arrays import format_of, like, to_numpy
 from ._errors import count_of, number_of, refuse, shown
 from ._gemm import gemm
 from .operators import attention, elementwise, mean
@@ -27,7 +27,7 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     array = to_numpy(value, name)
     if format_of(array) != "bf16":
         raise refuse(name, array.dtype, "bfloat16")
-    if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape)):
+    if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
         raise refuse(name, f"shape {array.shape}", f"({', '.join('any' if one is None else str(one) for one in shape)})")
     return array
 
@@ -133,7 +133,7 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     s["k_turned"] = _turned(split(s["k"], kv_heads), turns, threads)
     keys, values = s["k_turned"], split(s["v"], kv_heads)
     if cache is not None:
-        keys, values = (np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1) for one, new in zip(cache, (keys, values)))
+        keys, values = (np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1) for one, new in zip(cache, (keys, values), strict=True))
     s["attention"] = attention(s["q_turned"], keys, values, is_causal=tokens > 1, threads=threads)
     s["o"] = linear("o", np.ascontiguousarray(s["attention"].swapaxes(0, 1)).reshape(tokens, heads * size))
     s["mid"] = elementwise("add", x, s["o"], threads=threads)

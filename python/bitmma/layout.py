@@ -73,7 +73,7 @@ class Places:
         where = [getattr(self, name) // width for name, width, _ in self._index]
         matrix = where[0].shape
         extents = [size or (int(values.max()) + 1 if values.size else 0)
-                   for values, (_, _, size) in zip(where, self._index)]
+                   for values, (_, _, size) in zip(where, self._index, strict=True)]
         back = np.full((*extents, len(matrix)), -1, np.int64)
         coordinates = np.moveaxis(np.indices(matrix), 0, -1).reshape(-1, len(matrix))[::-1]
         back[tuple(values.reshape(-1)[::-1] for values in where)] = coordinates

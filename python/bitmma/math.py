@@ -186,7 +186,7 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     wanted = form["operands"]
     if len(operands) != len(wanted):
         raise refuse("operands", len(operands), f"{len(wanted)} of {name}: {', '.join(one for one, _ in wanted)}")
-    given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted)]
+    given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted, strict=True)]
     results = _results(_core.cvt_compute, name, given, threads).astype(_unsigned[form["result_bits"]])
     if to[-2:] in ("x2", "x4"):
         return _as_operands(operands, results)
@@ -323,8 +323,8 @@ def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[
     if function.startswith("cvt."):
         form = _core.cvt_form(function)
         name, source = form["instruction"], form["instruction"].split(".")[-1]
-        words = [_cvt_words(one, source, *of) for one, of in zip(operands, form["operands"])]
-    elif "@" in function or function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice."):
+        words = [_cvt_words(one, source, *of) for one, of in zip(operands, form["operands"], strict=False)]
+    elif "@" in function or (function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice.")):
         name = _core.c_function(function)["function"]
         words = [_words(one, "f32", "operand") for one in operands]
     else:

@@ -84,9 +84,9 @@ def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | N
         return None
     if not isinstance(output, tuple) or len(output) != len(shape):
         raise refuse("output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}")
-    numbers = [count_of(one, "output", 0, size - 1) for one, size in zip(output, shape)]
+    numbers = [count_of(one, "output", 0, size - 1) for one, size in zip(output, shape, strict=True)]
     cut, lead = len(shape) - last, 0
-    for number, size in zip(numbers[:cut], shape):
+    for number, size in zip(numbers[:cut], shape, strict=False):
         lead = lead * size + number
     return (lead, *numbers[cut:])
 
@@ -215,7 +215,7 @@ def _operands_of_norm(function: str, operands: tuple[Any, ...], names: tuple[str
     if len(operands) > len(places):
         raise refuse(function, f"{len(operands) + 1} positional arguments", f"{function}(x, normalized_shape, {', '.join(names)})")
     by_name = dict(named)
-    for name, value in zip(places, operands):
+    for name, value in zip(places, operands, strict=False):
         if named[name] is not None:
             raise refuse(name, "given twice", "one value")
         by_name[name] = value

@@ -26,7 +26,8 @@ import os
 import runpy
 import struct
 import sys
-from typing import Any, Iterator
+from typing import Any
+from collections.abc import Iterator
 
 NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
            "u64": "<Q", "fp32": "<f", "fp64": "<d"}
@@ -73,7 +74,7 @@ class Launches:
         index = len(self.launches)
         launch["ptx"] = self.modules.setdefault(ptx, len(self.modules))
         self.launches.append(launch)
-        for j, (old, new) in enumerate(zip(before, after)):
+        for j, (old, new) in enumerate(zip(before, after, strict=True)):
             self.tensors[f"before.{index}.{j}"] = old
             if new != old:
                 self.tensors[f"after.{index}.{j}"] = new
@@ -120,7 +121,7 @@ class Arguments:
         if kind == "constexpr":
             return
         if isinstance(kind, tuple):
-            for part, of in zip(value, kind):
+            for part, of in zip(value, kind, strict=True):
                 self.add(part, of, descriptors)
         elif kind.startswith("tensordesc"):
             self._add_descriptor(value, next(descriptors))
@@ -188,9 +189,9 @@ class Recorded:
             return launch()
         try:
             descriptors = iter(getattr(meta, "tensordesc_meta", None) or ())
-            for value, kind in zip(arguments, kernel.src.signature.values()):
+            for value, kind in zip(arguments, kernel.src.signature.values(), strict=True):
                 given.add(value, kind, descriptors)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             launches.leave_out(str(error))
             return launch()
         if not launches.wants(ptx, meta.name, given.size()):

@@ -153,7 +153,7 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
     payloads, zeros = nan_x & nan_y, (values_x == 0) & (values_y == 0)
     special = (nan_x ^ nan_y) | (np.isinf(values_x) != np.isinf(values_y))
     numbers = ~(nan_x | nan_y | zeros)
-    steps = [int(p) - int(q) if ok else 0 for p, q, ok in zip(_order(x, format), _order(y, format), numbers)]
+    steps = [int(p) - int(q) if ok else 0 for p, q, ok in zip(_order(x, format), _order(y, format), numbers, strict=True)]
     most = max(range(len(steps)), key=lambda index: abs(steps[index]))
     above = int((np.abs(values_x) > np.abs(values_y))[numbers].sum())
     below = int((np.abs(values_x) < np.abs(values_y))[numbers].sum())
@@ -166,8 +166,8 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
                 f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}")
 
     verb = "differs" if differing == 1 else "differ"
-    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), "
-             f"{format} [{', '.join(map(str, one.shape))}]", f"first {at(0)}"]
+    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{', '.join(map(str, one.shape))}]",
+             f"first {at(0)}"]
     if steps[most]:
         lines.append(f"worst {at(most)}")
     lines += _where(places, one.shape)

@@ -96,7 +96,7 @@ class Tests:
             self.ok(self.library.bitmma_state_create(byref(state)))
             recorded = b""
             for field in ("a_regs", "b_regs", "c_regs", "d_regs"):
-                (cases, lanes, registers), data = tensors[field]
+                (_, lanes, registers), data = tensors[field]
                 size = lanes * registers * 4
                 part = data[case * size:(case + 1) * size]
                 if field == "d_regs":

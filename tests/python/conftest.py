@@ -1,7 +1,6 @@
 """What the tests share: where the data is, bits that are equal or not."""
 from __future__ import annotations
 
-import os
 import pathlib
 import tarfile
 

@@ -35,7 +35,7 @@ def test_a_bound_instruction_gives_the_bits_of_execute(instruction, target):
     assert bound.target == target and str(bound.instruction) == instruction
     all_states = states(instruction, target)
     expected = [executed(instruction, target, state) for state in all_states]
-    for state, d in zip(all_states, expected):
+    for state, d in zip(all_states, expected, strict=True):
         result = bound(**operands(state))
         assert result.dtype == d.dtype and np.array_equal(result, d)
     stacked = {name: np.stack([state[name] for state in all_states]) for name in operands(all_states[0])}
@@ -72,7 +72,7 @@ def test_a_chain_is_one_product_after_the_other():
 def test_it_refuses_what_it_cannot_run():
     with pytest.raises(bitmma.Error, match="sm_75"):
         bitmma.bind(F16, "sm_75")
-    with pytest.raises(bitmma.Error, match="mma.sync or mma.sp"):
+    with pytest.raises(bitmma.Error, match=r"mma\.sync or mma\.sp"):
         bitmma.bind("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16")(None, None, None)
     bound = bitmma.bind(F16)
     assert bound.target == "sm_90a"
@@ -128,7 +128,7 @@ def test_states_of_other_kinds():
     move = bitmma.bind(bitmma.tmem_move("ld", shape="32x32b", num=8))
     tmem = np.arange(128 * 64, dtype=np.uint32).reshape(128, 64)
     assert move.execute({"tmem": tmem, "taddr": 0, "warp": 0})["d_regs"].shape == (32, 8)
-    with pytest.raises(bitmma.Error, match="b_desc = .missing"):
+    with pytest.raises(bitmma.Error, match=r"b_desc = \(missing"):
         bound.execute({name: value for name, value in state.items() if name != "b_desc"})
     with pytest.raises(bitmma.Error, match="state = idesc"):
         bound.execute({**state, "idesc": 1})

@@ -46,10 +46,10 @@ def time_limit():
 def client(tmp_path_factory):
     """Two worker processes of one thread; a nanny restarts one that dies. Ports are free ones."""
     folder = str(tmp_path_factory.mktemp("dask"))
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-                                  local_directory=folder, silence_logs="CRITICAL") as cluster:
-        with distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as one:
-            yield one
+    with (distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+                                   local_directory=folder, silence_logs="CRITICAL") as cluster,
+          distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as one):
+        yield one
 
 
 def pids_of(client) -> dict[str, int]:
@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_product_is_said_before_it_runs():
         with pytest.raises(bitmma.Error) as error:
             bd.gemm(*arguments, **more)
         assert len(error.value.violations) >= len(fields)
-        assert all(field in found.field for field, found in zip(fields, error.value.violations)), error.value
+        assert all(field in found.field for field, found in zip(fields, error.value.violations, strict=False)), error.value
     with pytest.raises(bitmma.Error, match="of 2 x 2 outputs: bias"):
         bd.gemm(a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]})
 
@@ -513,7 +513,7 @@ def test_errors_of_a_check(client):
     def crash(file):
         raise ZeroDivisionError("the user's own")
 
-    with pytest.raises(bitmma.Error, match="integers cases 4..7: board = on fire") as error:
+    with pytest.raises(bitmma.Error, match=r"integers cases 4\.\.7: board = on fire") as error:
         bd.campaign(WGMMA, check=check, client=client, cases_per_unit=4, first_unit=1,
                     distribution=["bits", "integers"])
     assert [one.field for one in error.value.violations] == ["board", "fan"]

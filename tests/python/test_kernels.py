@@ -65,7 +65,7 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
         one.line for one in products if one.line == last.line]
     with pytest.raises(bitmma.Error, match="line"):
         launcher.debug(a, b, d, 64, 64, line=1)
-    with pytest.raises(bitmma.Error, match="trace.thread"):
+    with pytest.raises(bitmma.Error, match=r"trace\.thread"):
         launcher.trace(a, b, d, 64, 64, thread=32)
     with pytest.raises(bitmma.Error, match="indices"):
         launcher.trace(a, b, d, 64, 64, thread=-1)

@@ -23,7 +23,7 @@ def test_smem_is_where_the_instruction_reads(swizzle, major):
                          layout_a=f"{major}:{swizzle}", layout_b=f"{major}:{swizzle}")[0]
     state, of = case.state, case.operands
     halves = state["smem"].view(np.uint16)
-    for name, descriptor, matrix in (("a", state["a_desc"], of["a"]), ("b", state["b_desc"], of["b"].T)):
+    for descriptor, matrix in ((state["a_desc"], of["a"]), (state["b_desc"], of["b"].T)):
         places = layout.smem(descriptor, *matrix.shape, major=major)
         assert (halves[places.byte // 2] == matrix.view(np.uint16)).all()
         assert goes_back(places, (places.byte,)) and ":" in places.cute

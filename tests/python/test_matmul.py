@@ -12,7 +12,7 @@ import bitmma
 from conftest import ROOT, same_bits
 
 sys.path.insert(0, str(ROOT / "lab"))
-import check_choices  # noqa: E402
+import check_choices
 
 
 def test_the_choice_is_the_kernel_of_every_recorded_call(recorded_calls):

@@ -41,7 +41,7 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
     launches = list(record_kernels.all_launches(str(triton)))
     assert len(launches) == len(recorded) > 1300
     kernels = {}
-    for (number, (module, entry, grid, block, shared, arguments, how)), row in zip(launches, recorded):
+    for (number, (module, entry, grid, block, shared, arguments, how)), row in zip(launches, recorded, strict=True):
         source, name = module.split()
         assert (name, entry, how) == (row["module"], row["entry"], row["inputs"])
         operands = record_kernels.operands_of(number, entry, arguments, how)

@@ -308,7 +308,7 @@ def test_unknown_operators_and_kernels_are_named(tmp_path):
 
 
 def test_bad_captures_are_refused(tmp_path):
-    with pytest.raises(bitmma.Error, match="graph.json"):
+    with pytest.raises(bitmma.Error, match=r"graph\.json"):
         bitmma.replay(tmp_path)
     (tmp_path / "graph.json").write_text('{"format": "other"}')
     with pytest.raises(bitmma.Error, match="format"):
@@ -346,14 +346,14 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_broken_captures_are_refused(what, tmp_path):
-    with pytest.raises(bitmma.Error, match="graph.json"):
+    with pytest.raises(bitmma.Error, match=r"graph\.json"):
         bitmma.replay(edited(tmp_path, BROKEN[what]))
 
 
 @pytest.mark.parametrize("depth", [950, 100_000])
 def test_deep_json_is_refused(depth, tmp_path):
     (tmp_path / "graph.json").write_text("[" * depth + "]" * depth)
-    with pytest.raises(bitmma.Error, match="graph.json") as caught:
+    with pytest.raises(bitmma.Error, match=r"graph\.json") as caught:
         bitmma.replay(tmp_path)
     assert caught.value.violations[0].code == "illegal_value"
 

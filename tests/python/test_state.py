@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bitmma
-from conftest import DATA, same_bits
+from conftest import DATA
 from test_mma import FORMS
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
@@ -47,7 +47,7 @@ def test_an_error_leaves_the_state_as_it_was():
     state = bitmma.golden(WGMMA, cases=1, seed=1)[0].state
     state["b_desc"] = 0x4000004000013FFF
     before = {name: np.copy(value) for name, value in state.items()}
-    with pytest.raises(bitmma.Error, match="outside|image|byte"):
+    with pytest.raises(bitmma.Error, match=r"outside|image|byte"):
         bitmma.execute(WGMMA, None, state)
     assert all((np.asarray(state[name]) == value).all() for name, value in before.items())
     for wrong, field in (({"smem": np.zeros(16, np.uint8)}, ""), ({"nonsense": 1}, "state"),
@@ -75,10 +75,10 @@ def test_files_come_back(tmp_path):
     assert bitmma.compare(path, file).mismatches == 0
     logical = bitmma.Case(WGMMA, a=np.ones((64, 16), np.float16), b=np.ones((16, 8), np.float16))
     assert (logical.computed_d() == 16).all() and logical.recorded_d() is None and logical.state is None
-    with pytest.raises(bitmma.Error, match="no such|opened|read"):
+    with pytest.raises(bitmma.Error, match=r"no such|opened|read"):
         bitmma.read(tmp_path / "none.safetensors")
     (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 40)
-    with pytest.raises(bitmma.Error, match="bad.safetensors"):
+    with pytest.raises(bitmma.Error, match=r"bad\.safetensors"):
         bitmma.read(tmp_path / "bad.safetensors")
 
 
@@ -124,7 +124,7 @@ def test_decode_and_encode():
 def test_cases_that_a_file_does_not_have(tmp_path):
     file = bitmma.golden(WGMMA, cases=6, seed=9)
     for first, count in ((5, 9), (-1, 2), (6, 1), (0, 0)):
-        with pytest.raises(bitmma.Error, match="cases|first"):
+        with pytest.raises(bitmma.Error, match=r"cases|first"):
             bitmma.verify(file, first=first, count=count)
     assert file[-1].recorded_d() is not None
     with pytest.raises((bitmma.Error, IndexError)):
@@ -184,7 +184,7 @@ def test_files_are_what_their_names_say(tmp_path):
 def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path):
     random = np.random.default_rng(4)
     a, b = random.standard_normal((2, 128, 64)).astype(np.float16), random.standard_normal((2, 64, 64)).astype(np.float16)
-    d = np.stack([bitmma.gemm(x, y) for x, y in zip(a, b)])
+    d = np.stack([bitmma.gemm(x, y) for x, y in zip(a, b, strict=True)])
     path, other = tmp_path / "tile.npz", tmp_path / "wrong.npz"
     one = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
     np.savez(path, a=a, b=b, c=0 * d, d=d, instruction=one)

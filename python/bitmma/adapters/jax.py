@@ -389,14 +389,14 @@ class _Equations:
     def wgmma(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         acc, a, b, *leaves = values
         transforms = [_unflattened(eqn.params[f"{name}_transforms_tree"], leaves) for name in ("acc", "a", "b")]
-        d_type, a_type, b_type = (_type_of(var.aval, these) for var, these in zip(eqn.invars, transforms))
+        d_type, a_type, b_type = (_type_of(var.aval, these) for var, these in zip(eqn.invars, transforms, strict=False))
         m, n = d_type.shape
         _wgmma_of(self.settings, _Tile(m, n, b_type.shape[0], d_type.dtype, a_type.dtype, b_type.dtype))
 
         def act(thread: _Thread, acc: _Ref, a: _Ref, b: _Ref) -> None:
             thread.write(*acc, _wgmma_product(self.settings, thread.read(*acc), thread.read(*a), thread.read(*b)))
 
-        return call(act, **dict(zip(("acc", "a", "b"), zip((acc, a, b), transforms)))), []
+        return call(act, **dict(zip(("acc", "a", "b"), zip((acc, a, b), transforms, strict=True), strict=True))), []
 
     def mma(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         params = eqn.params
@@ -406,7 +406,7 @@ class _Equations:
         barriers, scales, metadata = ([rest.pop(0) for _ in range(count)] for count in counts)
         names = "acc", "a", "b", "barrier", "a_scale", "b_scale", "a_sparse_metadata"
         transforms = {name: _unflattened(params[f"{name}_transforms_tree"], rest) for name in names}
-        d_type, a_type, b_type = (_type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3]))
+        d_type, a_type, b_type = (_type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3], strict=True))
         first_scale = 4 + len(barriers)
         scale_types = [var.aval.dtype for var in eqn.invars[first_scale : first_scale + len(scales)]]
         scale_a, scale_b = scale_types or (None, None)
@@ -421,9 +421,11 @@ class _Equations:
             thread.write(*acc, _tcgen05_product(settings, before, d=dtype, **read))
             thread.arrive(barriers)
 
-        refs = {"acc": (acc, "acc"), "a": (a, "a"), "b": (b, "b"),
-                **dict(zip(("scale_a", "scale_b"), zip(scales, ("a_scale", "b_scale")))),
-                **{"metadata": (one, "a_sparse_metadata") for one in metadata}}
+        refs = {"acc": (acc, "acc"), "a": (a, "a"), "b": (b, "b")}
+        if scales:
+            refs |= {"scale_a": (scales[0], "a_scale"), "scale_b": (scales[1], "b_scale")}
+        if metadata:
+            refs["metadata"] = (metadata[0], "a_sparse_metadata")
         return call(act, accumulate=accumulate, barriers=[_barrier_key(one, transforms["barrier"]) for one in barriers],
                     **{name: (ref, transforms[of]) for name, (ref, of) in refs.items()}), []
 

@@ -15,7 +15,8 @@ import contextlib
 import ctypes
 import os
 import struct
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Compiled:
         self.unsure: dict[str, list[dict[str, Any]]] = {}
         self.ptx: dict[str, str] = {}
 
-    def note(self, loaded: "Loaded") -> None:
+    def note(self, loaded: Loaded) -> None:
         """Records the facts about a kernel before it runs. Raises Error if `strict` refuses it."""
         self.ptx[loaded.kernel.name] = loaded.ptx
         unsure = [fusion for fusion in loaded.kernel.fusions if not fusion["sure"]]
@@ -100,7 +101,7 @@ class Launcher:
         used.note(loaded)
         given: list[Any] = []
         descriptors = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
-        for value, kind in zip(arguments, self.kinds):
+        for value, kind in zip(arguments, self.kinds, strict=True):
             given += self._given(value, kind, descriptors)
         grid = (int(x), int(y), int(z))
         blocks = grid[0] * grid[1] * grid[2]
@@ -116,7 +117,7 @@ class Launcher:
         if kind == "constexpr":
             return []
         if isinstance(kind, tuple):
-            return [passed for part, of in zip(value, kind) for passed in self._given(part, of, descriptors)]
+            return [passed for part, of in zip(value, kind, strict=True) for passed in self._given(part, of, descriptors)]
         if kind.startswith("tensordesc"):
             return self._descriptor(value, next(descriptors))
         if kind.startswith("*"):

@@ -296,8 +296,8 @@ def test_types_that_no_instruction_multiplies(with_bitmma):
         kernels.wgmma(values((64, 64), bf16), values((64, 64), bf16, 1), f16)
     with pytest.raises(bitmma.Error, match="a = int16: must be float16"):
         kernels.wgmma(np.ones((64, 64), np.int16), np.ones((64, 64), np.int16), s32)
+    ones = np.ones((128, 4), e4m3)
     with pytest.raises(bitmma.Error, match="a_scale, b_scale = float8_e4m3fn and float8_e4m3fn of e4m3"):
-        ones = np.ones((128, 4), e4m3)
         kernels.scaled_tcgen05(values((128, 128), e4m3), values((128, 32), e4m3, 1), ones, ones[:32])
 
 
@@ -309,15 +309,14 @@ def test_sparse_types_without_a_layout_of_metadata(with_bitmma):
 
 
 def test_collective_tcgen05_is_refused(with_bitmma):
-    with pytest.raises(bitmma.Error, match="collective_axis 'x'.*no barriers between the blocks of a cluster"):
+    with pytest.raises(bitmma.Error, match=r"collective_axis 'x'.*no barriers between the blocks of a cluster"):
         kernels.collective_tcgen05(values((128, 64), f16), values((64, 64), f16, 1))
 
 
 def test_a_target_without_the_instruction():
-    with adapter.use(target="sm_100a"):
-        with pytest.raises(bitmma.Error, match="sm_100a"):
-            kernels.wgmma(values((64, 64), f16), values((64, 64), f16, 1))
-    with pytest.raises(bitmma.Error, match="target = sm_80: must be .*sm_100a.*sm_90a"):
+    with adapter.use(target="sm_100a"), pytest.raises(bitmma.Error, match="sm_100a"):
+        kernels.wgmma(values((64, 64), f16), values((64, 64), f16, 1))
+    with pytest.raises(bitmma.Error, match=r"target = sm_80: must be .*sm_100a.*sm_90a"):
         adapter.install(target="sm_80")
 
 
@@ -347,10 +346,9 @@ def test_installing_again_takes_the_new_arguments():
 
 def test_an_error_inside_use_restores_as_well():
     before = jaxpr_interpret.JaxprInterpreter.interpret
-    with pytest.raises(KeyError):
-        with adapter.use():
-            assert jaxpr_interpret.JaxprInterpreter.interpret is not before
-            raise KeyError
+    with pytest.raises(KeyError), adapter.use():  # noqa: PT012 - what is tested is the end of the block
+        assert jaxpr_interpret.JaxprInterpreter.interpret is not before
+        raise KeyError
     assert jaxpr_interpret.JaxprInterpreter.interpret is before
 
 
@@ -391,13 +389,13 @@ def test_an_interpreter_with_a_tcgen05_of_its_own_is_refused(monkeypatch):
 
 def test_without_jax_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(bitmma.Error, match='jax = not installed.*pip install "jax==0.10.2" absl-py'):
+    with pytest.raises(bitmma.Error, match=r'jax = not installed.*pip install "jax==0\.10\.2" absl-py'):
         adapter.install()
     monkeypatch.undo()
 
 
 def test_without_mosaic_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax.experimental.pallas.mosaic_gpu", None)
-    with pytest.raises(bitmma.Error, match="jax.experimental.pallas.mosaic_gpu = .*absl-py"):
+    with pytest.raises(bitmma.Error, match=r"jax\.experimental\.pallas\.mosaic_gpu = .*absl-py"):
         adapter.install()
     monkeypatch.undo()

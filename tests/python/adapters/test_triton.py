@@ -94,9 +94,9 @@ def test_a_product_by_tensor_memory_is_the_chain_of_its_instructions():
 def test_tritons_driver_comes_back():
     from triton.runtime.driver import driver
     before = driver._active
-    with pytest.raises(ZeroDivisionError), adapter.use():
+    with pytest.raises(KeyError), adapter.use():  # noqa: PT012 - what is tested is the end of the block
         assert driver._active is not before
-        1 / 0
+        raise KeyError
     assert driver._active is before
 
 

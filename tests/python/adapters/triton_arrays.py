@@ -15,10 +15,10 @@ class Storage:
     def nbytes(self) -> int:
         return self.array.nbytes
 
-    def cpu(self) -> "Storage":
+    def cpu(self) -> Storage:
         return self
 
-    def copy_(self, other: "Storage") -> None:
+    def copy_(self, other: Storage) -> None:
         assert other.array is self.array
 
 
@@ -51,7 +51,7 @@ class Array:
     def stride(self) -> None:
         return None
 
-    def new_empty(self, count: int, device: str) -> "Array":
+    def new_empty(self, count: int, device: str) -> Array:
         return Array(np.empty(count, self.storage.array.dtype))
 
     def set_(self, storage: Storage, offset: int, shape: tuple[int, ...], stride: None) -> None:
