@@ -49,7 +49,7 @@ def is_class(recorded, choice):
     """True if the recorded names, which may be cut, are those of the choice."""
     names, chosen = recorded.split(" + "), choice.split(" + ")
     return len(names) == len(chosen) and all(
-        class_of(name) == one or len(name) >= MOST_LETTERS and one.startswith(class_of(name)) for name, one in zip(names, chosen))
+        class_of(name) == one or (len(name) >= MOST_LETTERS and one.startswith(class_of(name))) for name, one in zip(names, chosen, strict=True))
 
 
 def metadata_of(path):

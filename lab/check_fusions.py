@@ -21,7 +21,7 @@ PTXAS, NVDISASM = os.environ.get("BITMMA_PTXAS", "ptxas"), os.environ.get("BITMM
 
 
 def output_of(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def newest_version():

@@ -122,7 +122,7 @@ def row_operator(call, seed, tensors):
         x = rows_of(call, X, seed, rows)
         if op == "rms_norm":
             return {"out": operators.rms_norm(x, weight, eps=call["eps"])}
-        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, weight, bias, eps=call["eps"], return_moments=True)))
+        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, weight, bias, eps=call["eps"], return_moments=True), strict=True))
     if op in ("sum", "mean", "amax", "argmax", "mean_f32"):
         x = rows_of(call, X, seed, range(shape[0]))
         if op == "mean_f32":

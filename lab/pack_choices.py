@@ -56,7 +56,7 @@ def class_names(names):
     """Of the mangled names of a call's kernels, joined by " + "."""
     single = sorted({one for name in names for one in name.split(" + ")})
     demangled = subprocess.run(["c++filt"], input="\n".join(single), text=True, capture_output=True, check=True).stdout.split("\n")
-    known = {one: class_of(full) for one, full in zip(single, demangled)}
+    known = {one: class_of(full) for one, full in zip(single, demangled, strict=False)}
     return [" + ".join(known[one] for one in name.split(" + ")) for name in names]
 
 
@@ -82,7 +82,10 @@ def main():
     parser.add_argument("recordings", nargs="+", help="files of record_choices.py, one a GPU")
     parser.add_argument("-o", "--output", required=True, help="the table to write")
     options = parser.parse_args()
-    recordings = [json.load(lzma.open(path)) for path in options.recordings]
+    recordings = []
+    for path in options.recordings:
+        with lzma.open(path) as file:
+            recordings.append(json.load(file))
     gpus = {re.search(r"[HBA]\d+", one["about"]["gpu"])[0]: merged(one) for one in recordings}
     pairs = sorted({pair for one in gpus.values() for table in one.values() for pair in table})
     lists = {runs: 0 for one in gpus.values() for table in one.values() for runs in table.values() if runs}

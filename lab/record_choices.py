@@ -149,7 +149,7 @@ class Recorder:
         taken = [*range(1, 257), *range(272, 2048, 16), *range(2048, 16385, 64)]
         values = {m: self.choice(kind, layout, m, n, k) for m in taken if m <= most and (layout[0] == "n" or m % 8 == 0)}
         known = sorted(values)
-        for low, high in zip(known, known[1:]):
+        for low, high in itertools.pairwise(known):
             while layout[0] == "n" and high - low > 1 and values[low] != values[high]:
                 middle = (low + high) // 2
                 values[middle] = self.choice(kind, layout, middle, n, k)

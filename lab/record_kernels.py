@@ -119,14 +119,14 @@ def tma_launches():
         row = 16 * int(rng.integers(1, 1 + (16 if swizzle == "none" else int(swizzle) // 16)))  # bytes of the innermost dimension
         box, sizes = [min(row // size, 256)], [16 // size * int(rng.integers(1, 20))]
         strides = [1] + [int(rng.choice([1, 1, 1, 2, 3, 8])) for _ in range(rank - 1)]
-        for i in range(1, rank):
+        for _ in range(1, rank):
             box.append(int(rng.integers(1, 1 + max(1, min(16, 4096 // (size * int(np.prod(box))))))))
             sizes.append(int(rng.integers(1, 20 if rank < 4 else 6)))
-        at = [int(rng.integers(-one // 2, max(1, n))) for one, n in zip(box, sizes)]
+        at = [int(rng.integers(-one // 2, max(1, n))) for one, n in zip(box, sizes, strict=True)]
         at[0] -= at[0] % (16 // size)  # elsewhere, and where a store begins in front of the tensor, the GPU stops
         fill = "nan" if kind in ("fp16", "fp32", "fp64", "bf16") and rng.random() < 0.5 else "zero"
         # A copy moves ceil(box / stride) elements of a dimension. In shared memory a swizzled row has the swizzle's width.
-        rows = int(np.prod([-(-one // stride) for one, stride in zip(box[1:], strides[1:])]))
+        rows = int(np.prod([-(-one // stride) for one, stride in zip(box[1:], strides[1:], strict=True)]))
         moved, shared = rows * size * box[0], rows * (size * box[0] if swizzle == "none" else int(swizzle))
         shared += -shared % 1024
         tensor = {"map": f"{kind}[{','.join(map(str, sizes[::-1]))}]", "box": box[::-1], "swizzle": swizzle,
@@ -175,7 +175,7 @@ def run(kernel, grid, block, shared, operands, arguments, extra):
     import bitmma
 
     given = []
-    for one, argument in zip(operands, arguments):
+    for one, argument in zip(operands, arguments, strict=True):
         if isinstance(argument, dict):
             fields = {key: value for key, value in argument.items() if key not in ("map", "box")}
             one = bitmma.tensor_map(one, tuple(argument["box"]), **{**fields, "element_strides": tuple(fields.get("element_strides", ()))})
@@ -267,7 +267,7 @@ def compare(folder):
             print("REFUSED", where, str(error).splitlines()[0])
             refused += 1
             continue
-        for i, (operand, file) in enumerate(zip(operands, row["files"])):
+        for i, (operand, file) in enumerate(zip(operands, row["files"], strict=True)):
             if file is None:
                 continue
             gpu = np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8).reshape(-1, operand.dtype.itemsize)
@@ -286,7 +286,7 @@ def digests(folder, gpu):
         for row in read_launches(folder):
             before = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
             after = [np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8) if file else operand
-                     for operand, file in zip(before, row["files"])]
+                     for operand, file in zip(before, row["files"], strict=True)]
             out.write(",".join([row["module"], row["entry"], row["how"], digest_of_all(before), digest_of_all(after)]) + "\n")
 
 

@@ -79,7 +79,7 @@ class Attention(nn.Module):
         q, k, v = (one(x).view(batch, tokens, -1, self.size).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj))
         q, k = (one * rotary[0] + self.rotated(one) * rotary[1] for one in (q, k))
         if cache is not None:
-            k, v = (torch.cat((old, new), 2) for old, new in zip(cache, (k, v)))
+            k, v = (torch.cat((old, new), 2) for old, new in zip(cache, (k, v), strict=True))
         out = F.scaled_dot_product_attention(q, k, v, is_causal=tokens > 1, enable_gqa=self.heads != self.kv_heads)
         return self.o_proj(out.transpose(1, 2).reshape(batch, tokens, -1)), (k, v)
 
@@ -116,7 +116,7 @@ class Model(nn.Module):
         x = self.embed_tokens(tokens)
         turns = rotary(self.inv_freq, position, tokens.shape[1], x.dtype)
         made = []
-        for layer, cache in zip(self.layers, caches):
+        for layer, cache in zip(self.layers, caches, strict=True):
             x, one = layer(x, turns, cache)
             made.append(one)
         return self.lm_head(self.norm(x[:, -1:])), made

@@ -32,11 +32,11 @@ def make():
     for function, (signs, first, end) in BINADES.items():
         words = set()
 
-        def quadratic(word):
+        def quadratic(word, function=function):
             unit = bitmma.math.explain(function, np.uint32(word).view(np.float32)).get("unit")
             return (unit["table"], unit["index"]) if unit else None
 
-        def walk(low, high, of_low, of_high):
+        def walk(low, high, of_low, of_high, words=words):
             """Adds the words on both sides of every change between low and high to `words`."""
             if of_low == of_high:
                 words.add((low + high) // 2)
@@ -82,7 +82,7 @@ def run(path):
         x = cupy.asarray(words, dtype=cupy.uint32)
         y = cupy.zeros_like(x)
         kernel(((len(words) + 255) // 256,), (256,), (x, y, cupy.int32(len(words))))
-        for word, result in zip(words, y.get().tolist()):
+        for word, result in zip(words, y.get().tolist(), strict=True):
             print(f"{function},{word:08x},{result:08x}")
 
 

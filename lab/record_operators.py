@@ -377,13 +377,13 @@ def record(c, number, folder, about, device):
         made = {}
         for name, step in llama_steps(c, seed, device):
             made[name] = step(made)
-            names = kernels_of(lambda: step(made), device)
+            names = kernels_of(functools.partial(step, made), device)
             kernels.append({"step": name, "kernels": names})
             tensors[name], tensors[name + ".rows"] = sampled(words(made[name]), number, 16)
     else:
         run, names = runner(c, seed, device)
         first, kernels, again = run(), kernels_of(run, device), run()
-        for name, out, other in zip(names, first, again):
+        for name, out, other in zip(names, first, again, strict=True):
             out, other = torch.atleast_1d(out), torch.atleast_1d(other)
             same = same and torch.equal(words(out).view(torch.uint8), words(other).view(torch.uint8))
             most = 24 if c["op"] == "attention" else 256 if "input" in c else 4 if c["shape"][-1] <= 8192 else 1
@@ -426,7 +426,7 @@ def main():
     for done, (number, family, c) in enumerate(calls):
         try:
             entry = record(c, number, options.out, about, options.device)
-        except Exception as refused:  # a call that PyTorch refuses is a result too
+        except Exception as refused:  # noqa: BLE001 - a call that PyTorch refuses is a result too
             entry = {"call": c, "refused": f"{type(refused).__name__}: {str(refused)[:300]}"}
         index["calls"].append({"family": family, **entry})
         if sys.stderr.isatty() or done % 100 == 0:

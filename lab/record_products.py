@@ -354,7 +354,7 @@ TRITON = None
 
 def import_triton():
     """Imports the kernels from a separate file beside the recordings: Triton reads their source."""
-    global TRITON
+    global TRITON  # noqa: PLW0603 - a module, imported once
     if TRITON is not None:
         return
     import importlib.util
@@ -417,12 +417,11 @@ def record(c, number, inputs, folder, about, with_slices=False):
     whole_rows = [which * c["m"] + row for row in rows]
 
     def sampled(d):
-        d = d[whole_rows][:, cols]
-        return d
+        return d[whole_rows][:, cols]
 
     d = sampled(first)
     same = torch.equal(d.contiguous().view(torch.uint8), sampled(again).contiguous().view(torch.uint8))
-    text = json.dumps({key: value for key, value in c.items()})
+    text = json.dumps(c)
     # cuBLAS's names of templates are long; their first 400 characters say what matters.
     kernel = " + ".join(re.sub(r"\s+", " ", name)[:400] for name in kernels)
     metadata = {"generator": GENERATOR, "seed": seed, "m": c["m"], "n": c["n"], "k": c["k"], "a_type": c["a"],
@@ -498,7 +497,7 @@ def main():
             break
         try:
             entry = record(c, number, inputs, options.out, about, with_slices=family == "random models")
-        except Exception as refused:  # a call that this library refuses is a result too
+        except Exception as refused:  # noqa: BLE001 - a call that this library refuses is a result too
             entry = {"call": c, "refused": f"{type(refused).__name__}: {str(refused)[:300]}"}
         index["calls"].append({"family": family, **entry})
         if sys.stderr.isatty() or done % 100 == 0:

@@ -40,7 +40,7 @@ def product(a, b, out_dtype, block, split=1, scale_a=None, scale_b=None, impreci
     m, k, n = a.shape[0], a.shape[1], b.shape[0]
     bm, bn, bk = block
     a, b = a.contiguous(), b.contiguous()
-    slice_k = k if split == 1 else -(-(-(-k // split)) // 64) * 64
+    slice_k = k if split == 1 else triton.cdiv(triton.cdiv(k, split), 64) * 64
     scales = 0
     if scale_a is not None:
         scale_a, scale_b = scale_a.contiguous(), scale_b.contiguous()

@@ -24,7 +24,7 @@ import tarfile
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "python", "adapters"))
-import triton_cases  # noqa: E402
+import triton_cases
 
 INSTRUCTION = re.compile(r"^\s*(?:@\S+\s+)?((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma|fma\.rn)\S*)", re.M)
 
@@ -49,13 +49,13 @@ def compile_all(folder: str, capability: int) -> None:
         name = triton_cases.name_of(case)
         arrays, constants, _, kinds = triton_cases.arguments(case)
         function = kernel_of(case)
-        types = {key: triton_cases.POINTERS[kinds[key]] for key in arrays} | {key: "constexpr" for key in constants}
+        types = {key: triton_cases.POINTERS[kinds[key]] for key in arrays} | dict.fromkeys(constants, "constexpr")
         attributes = {(at,): [["tt.divisibility", 16]] for at, key in enumerate(function.arg_names) if key in arrays}
         source = ASTSource(function, {key: types[key] for key in function.arg_names}, constants, attributes)
         try:
             kernel = triton.compile(source, target=GPUTarget("cuda", capability, 32),
                                     options={"num_warps": case["warps"], "enable_fp_fusion": case.get("fusion", True)})
-        except Exception as error:  # e4m3 on sm_80
+        except Exception as error:  # noqa: BLE001 - e4m3 on sm_80
             print(name, repr(error)[-120:])
             continue
         found[name] = np.frombuffer(kernel.asm["cubin"], np.uint8)
@@ -92,7 +92,7 @@ def run_all(out: str, kernels: str | None) -> None:
                 launch_cubin(compiled[name].tobytes(), about["cases"][name], grid, case["warps"],
                              list(tensors.values()))
             torch.cuda.synchronize()
-        except Exception as error:  # one kernel that does not compile keeps the others
+        except Exception as error:  # noqa: BLE001 - one kernel that does not compile keeps the others
             refused[name] = repr(error)[-400:]
             about["cases"].pop(name, None)
             continue

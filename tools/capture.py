@@ -243,12 +243,12 @@ class Capture(TorchDispatchMode):
             if slices:
                 about["slices"] = slices
         if "attention" in about["op"]:
-            for one, written in zip(args[1:3], given[0][1:3]):
+            for one, written in zip(args[1:3], given[0][1:3], strict=True):
                 self.store(written["tensor"], one, whole=True)
         result = func(*args, **kwargs)
         self.operators.append(about)
         values = [*args, *(kwargs.get(argument.name) for argument in schema.arguments[len(args):])]
-        for argument, value in zip(schema.arguments, values):
+        for argument, value in zip(schema.arguments, values, strict=True):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 for one in value if isinstance(value, (list, tuple)) else [value]:
                     if isinstance(one, torch.Tensor):

@@ -19,7 +19,7 @@ _cell, _gap, _top = 18, 26, 44
 
 
 def _mixed(low: tuple[int, int, int], high: tuple[int, int, int], share: float) -> str:
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(low, high))
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(low, high, strict=True))
 
 
 def _colour(value: float, most: float) -> str:
@@ -60,8 +60,8 @@ def picture() -> str:
         *_panel(16, "NumPy, float32", f"-{most:.0f} (blue) to {most:.0f} (orange)", numpy),
         *_panel(16 + step, "NVIDIA H100, cuBLAS fp8", "the same colours", h100),
         *_panel(16 + 2 * step, "H100 minus NumPy", f"-{spread:.2f} to {spread:.2f}", difference),
-        f'<text x="16" y="{height - 14}" class="title">{differ} of {h100.size} outputs of NumPy differ from the H100. '
-        f"bitmma gives the H100's bits in {same} of {h100.size}.</text>",
+        (f'<text x="16" y="{height - 14}" class="title">{differ} of {h100.size} outputs of NumPy differ from the H100. '
+         f"bitmma gives the H100's bits in {same} of {h100.size}.</text>"),
         "</svg>",
     ]
     return "\n".join(out) + "\n"

@@ -58,7 +58,7 @@ def markdown_of(text: str) -> str:
             out += _literal(lines[here:end], "pycon")
         elif line.startswith("    "):
             while end < len(lines) and (lines[end].startswith("    ") or
-                                        not lines[end].strip() and "".join(lines[end + 1:end + 2]).startswith("    ")):
+                                        (not lines[end].strip() and "".join(lines[end + 1:end + 2]).startswith("    "))):
                 end += 1
             out += _literal(lines[here:end], "python" if _is_python(lines[here:end]) else "text")
         elif _entry.match(line):

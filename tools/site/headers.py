@@ -61,7 +61,7 @@ def items_of(text: str) -> list[Item]:
         if skipped_block:
             skipped_block = not line.startswith("#endif")
             continue
-        if line.startswith("#endif") or depth == 0 and _left_out.match(line):
+        if line.startswith("#endif") or (depth == 0 and _left_out.match(line)):
             continue
         rule = _rule_line.match(line)
         if depth == 0 and rule:

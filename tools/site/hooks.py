@@ -127,7 +127,7 @@ def _layers() -> dict[str, str]:
     folders = {path.name for path in (ROOT / "include/bitmma").iterdir() if path.is_dir()}
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", (ROOT / "docs/design.md").read_text(), re.MULTILINE)
     described = {name: words for name, words in rows if name in folders}
-    return described | {name: "" for name in sorted(folders - set(described))}
+    return described | dict.fromkeys(sorted(folders - set(described)), "")
 
 
 def _headers_of(layer: str) -> list[pathlib.Path]:
