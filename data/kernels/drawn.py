@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Draws CUDA kernels at random: arithmetic, C's functions, conversions, shuffles, shared memory, branches and loops.
 
-  drawn.py SEED COUNT > drawn.cu        kernels d0, d1, ... of (const float* x, const float* y, const int* s, float* out,
-                                        int* out_i): one block of 64 threads, arrays of 64 elements
+  drawn.py SEED COUNT > drawn.cu        kernels d0, d1, ... of (const float* x, const float* y, const int* s,
+                                        float* out, int* out_i): one block of 64 threads, arrays of 64 elements
 """
 import random
 import sys
@@ -11,19 +11,22 @@ import sys
 HEAD = """#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 """
-UNARY = ["expf({})", "exp2f({})", "logf(fabsf({}) + 0.5f)", "log2f(fabsf({}))", "sqrtf(fabsf({}))", "rsqrtf(fabsf({}) + 0.25f)",
-         "sinf({})", "cosf({})", "tanhf({})", "erff({})", "log1pf(fabsf({}))", "fabsf({})", "-({})", "floorf({})", "ceilf({})",
-         "rintf({})", "truncf({})", "__expf({})", "__logf(fabsf({}))", "__sinf({})", "__half2float(__float2half({}))",
-         "__bfloat162float(__float2bfloat16({}))", "__saturatef({})", "__frcp_rn({} + 3.0f)", "__fsqrt_rd(fabsf({}))",
-         "fmaf({0}, {0}, 1.0f)", "({0} / (1.0f + expf(-({0}))))"]  # fmt: skip
-BINARY = ["{} + {}", "{} - {}", "{} * {}", "{} / {}", "fminf({}, {})", "fmaxf({}, {})", "__fdividef({}, {})", "copysignf({}, {})",
-          "fmodf({}, {})", "powf(fabsf({}), fminf(fabsf({}), 4.0f))", "__fadd_rz({}, {})", "__fmul_rn({}, {})", "hypotf({}, {})",
-          "__half2float(__hadd(__float2half({}), __float2half({})))",
+PARAMETERS = "const float* x, const float* y, const int* s, float* out, int* out_i"
+UNARY = ["expf({})", "exp2f({})", "logf(fabsf({}) + 0.5f)", "log2f(fabsf({}))", "sqrtf(fabsf({}))",
+         "rsqrtf(fabsf({}) + 0.25f)", "sinf({})", "cosf({})", "tanhf({})", "erff({})", "log1pf(fabsf({}))", "fabsf({})",
+         "-({})", "floorf({})", "ceilf({})", "rintf({})", "truncf({})", "__expf({})", "__logf(fabsf({}))", "__sinf({})",
+         "__half2float(__float2half({}))", "__bfloat162float(__float2bfloat16({}))", "__saturatef({})",
+         "__frcp_rn({} + 3.0f)", "__fsqrt_rd(fabsf({}))", "fmaf({0}, {0}, 1.0f)",
+         "({0} / (1.0f + expf(-({0}))))"]  # fmt: skip
+BINARY = ["{} + {}", "{} - {}", "{} * {}", "{} / {}", "fminf({}, {})", "fmaxf({}, {})", "__fdividef({}, {})",
+          "copysignf({}, {})", "fmodf({}, {})", "powf(fabsf({}), fminf(fabsf({}), 4.0f))", "__fadd_rz({}, {})",
+          "__fmul_rn({}, {})", "hypotf({}, {})", "__half2float(__hadd(__float2half({}), __float2half({})))",
           "__bfloat162float(__hmul(__float2bfloat16({}), __float2bfloat16({})))"]  # fmt: skip
 TERNARY = ["fmaf({}, {}, {})", "{} * {} + {}", "{} - {} * {}", "({} > {} ? {} : 0.5f)", "__fmaf_rd({}, {}, {})"]
-INTEGER = ["{} + {}", "{} - {}", "{} * {}", "{} & {}", "{} | {}", "{} ^ {}", "min({}, {})", "max({}, {})", "({} << ({} & 7))",
-           "({} >> ({} & 7))", "__mulhi({}, {})", "(int)__umulhi({}, {})", "({} / ({} | 1))", "({} % (({} & 255) + 1))",
-           "(int)__funnelshift_l({}, {}, 5)", "__dp4a({}, {}, 3)", "(int)__byte_perm({}, {}, 0x3716)"]  # fmt: skip
+INTEGER = ["{} + {}", "{} - {}", "{} * {}", "{} & {}", "{} | {}", "{} ^ {}", "min({}, {})", "max({}, {})",
+           "({} << ({} & 7))", "({} >> ({} & 7))", "__mulhi({}, {})", "(int)__umulhi({}, {})", "({} / ({} | 1))",
+           "({} % (({} & 255) + 1))", "(int)__funnelshift_l({}, {}, 5)", "__dp4a({}, {}, 3)",
+           "(int)__byte_perm({}, {}, 0x3716)"]  # fmt: skip
 INTEGER_UNARY = ["__popc({})", "__clz({})", "(int)__brev({})", "__ffs({})", "abs({})", "~({})", "({}) / 7", "({}) % 10",
                  "(int)((unsigned)({}) / 1000u)"]  # fmt: skip
 
@@ -84,14 +87,16 @@ class Kernel:
             kind, pool = self.rng.choice([("float", self.floats), ("int", self.ints)])
             name = self.name(kind[0])
             way = self.rng.choice([f"__shfl_xor_sync(~0u, {{}}, {lanes})", f"__shfl_down_sync(~0u, {{}}, {lanes})",
-                                   f"__shfl_up_sync(~0u, {{}}, {lanes}, 16)", "__shfl_sync(~0u, {}, threadIdx.x * 7)"])  # fmt: skip
+                                   f"__shfl_up_sync(~0u, {{}}, {lanes}, 16)",
+                                   "__shfl_sync(~0u, {}, threadIdx.x * 7)"])  # fmt: skip
             put(f"{kind} {name} = {way.format(self.rng.choice(pool))};")
             pool.append(name)
         elif pick < 0.76:
             name = self.name("f")
             put(f"shared[threadIdx.x] = {self.rng.choice(self.floats)};")
             put("__syncthreads();")
-            put(f"float {name} = shared[{self.rng.choice(['63 - threadIdx.x', '(threadIdx.x * 5) & 63', 'threadIdx.x ^ 3'])}];")
+            place = self.rng.choice(["63 - threadIdx.x", "(threadIdx.x * 5) & 63", "threadIdx.x ^ 3"])
+            put(f"float {name} = shared[{place}];")
             put("__syncthreads();")
             self.floats.append(name)
         elif pick < 0.82:
@@ -116,11 +121,11 @@ class Kernel:
             self.statement()
         out = " + ".join(self.floats[-2:])
         return "\n".join([
-            f'extern "C" __global__ void d{number}(const float* x, const float* y, const int* s, float* out, int* out_i) {{',
+            f'extern "C" __global__ void d{number}({PARAMETERS}) {{',
             "  __shared__ float shared[64];", "  shared[threadIdx.x] = 0;", "  __syncthreads();",
             "  float f0 = x[threadIdx.x], f1 = y[threadIdx.x], acc = 0;", "  int i0 = s[threadIdx.x], bits = 0;",
             *self.lines,
-            f"  out[threadIdx.x] = acc + ({out});", f"  out_i[threadIdx.x] = bits ^ ({self.ints[-1]});", "}", ""])  # fmt: skip
+            f"  out[threadIdx.x] = acc + ({out});", f"  out_i[threadIdx.x] = bits ^ ({self.ints[-1]});", "}", ""])
 
 
 def main():

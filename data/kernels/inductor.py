@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that torch.compile writes: a decoder layer, a convolutional net, a loss and an optimizer, forward and backward, small.
+"""Kernels that torch.compile writes: a decoder layer, a convolutional net, a loss and an optimizer, forward and
+backward, small.
 
     python -m bitmma.record_triton -o inductor.safetensors --most-of-kernel 1 data/kernels/inductor.py
 """

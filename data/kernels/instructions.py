@@ -29,11 +29,11 @@ ENTRY = """.visible .entry {name}(.param .u64 x, .param .u64 y)
 """
 
 
-# Not recorded, because PTX or the rules that we know do not decide their bits: the carry flag before an instruction sets
-# it (1 in some lanes of an H100, 0 in others); which of two constant f64 NaNs is returned; the sign of a NaN after a
-# guarded neg, which ptxas makes a selection.
-LEFT_OUT = {"flow_unset", "flow_guarded_first", "pairs_f64_0", "pairs_f64_1", "pairs_f64_2", "pairs_f64_3", "pairs_f64_4", "pairs_f64_7",
-            "guarded"}  # fmt: skip
+# Not recorded, because PTX or the rules that we know do not decide their bits: the carry flag before an instruction
+# sets it (1 in some lanes of an H100, 0 in others); which of two constant f64 NaNs is returned; the sign of a NaN after
+# a guarded neg, which ptxas makes a selection.
+LEFT_OUT = {"flow_unset", "flow_guarded_first", "pairs_f64_0", "pairs_f64_1", "pairs_f64_2", "pairs_f64_3",
+            "pairs_f64_4", "pairs_f64_7", "guarded"}  # fmt: skip
 
 
 class Module:
@@ -138,15 +138,18 @@ def carry_modules():
 WORDS = {
     "f32": [0x7FC00000, 0xFFC00000, 0x7FC00123, 0xFFC00123, 0x7F800001, 0xFF800001, 0x7FFFFFFF, 0xFFFFFFFF,
             0, 0x80000000, 1, 0x80000001, 0x3F800000, 0xC0490FDB, 0x7F800000, 0xFF800000],
-    "f64": [0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000123, 0xFFF8000000000123, 0x7FF0000000000001, 0xFFF4000000000777,
-            0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0, 1 << 63, 1, 1 << 63 | 1, 0x3FF0000000000000, 0xC00921FB54442D18,
-            0x7FF0000000000000, 0xFFF0000000000000],
-    "f16": [0x7E00, 0xFE00, 0x7E12, 0xFE12, 0x7C01, 0xFC01, 0x7FFF, 0xFFFF, 0, 0x8000, 1, 0x8001, 0x3C00, 0xC248, 0x7C00, 0xFC00],
-    "bf16": [0x7FC0, 0xFFC0, 0x7FC3, 0xFFC3, 0x7F81, 0xFF81, 0x7FFF, 0xFFFF, 0, 0x8000, 1, 0x8001, 0x3F80, 0xC049, 0x7F80, 0xFF80],
+    "f64": [0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000123, 0xFFF8000000000123, 0x7FF0000000000001,
+            0xFFF4000000000777, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0, 1 << 63, 1, 1 << 63 | 1, 0x3FF0000000000000,
+            0xC00921FB54442D18, 0x7FF0000000000000, 0xFFF0000000000000],
+    "f16": [0x7E00, 0xFE00, 0x7E12, 0xFE12, 0x7C01, 0xFC01, 0x7FFF, 0xFFFF, 0, 0x8000, 1, 0x8001, 0x3C00, 0xC248,
+            0x7C00, 0xFC00],
+    "bf16": [0x7FC0, 0xFFC0, 0x7FC3, 0xFFC3, 0x7F81, 0xFF81, 0x7FFF, 0xFFFF, 0, 0x8000, 1, 0x8001, 0x3F80, 0xC049,
+             0x7F80, 0xFF80],
 }  # fmt: skip
 # The words of an operand, the register that holds it, its type in moves and memory.
-REGISTERS = {"f32": ("%r", "b32", np.uint32), "f64": ("%l", "b64", np.uint64), "f16": ("%h", "b16", np.uint16), "bf16": ("%h", "b16", np.uint16),
-             "f16x2": ("%r", "b32", np.uint32), "bf16x2": ("%r", "b32", np.uint32)}  # fmt: skip
+REGISTERS = {"f32": ("%r", "b32", np.uint32), "f64": ("%l", "b64", np.uint64), "f16": ("%h", "b16", np.uint16),
+             "bf16": ("%h", "b16", np.uint16), "f16x2": ("%r", "b32", np.uint32),
+             "bf16x2": ("%r", "b32", np.uint32)}  # fmt: skip
 SIGNS = {
     "neg": ["neg.{t} {d}, {a};"],
     "abs": ["abs.{t} {d}, {a};"],
@@ -258,15 +261,18 @@ ORDERS = {
     "later_product_first": ("mul.rn.f64 %l23, %l21, {two}; mul.rn.f64 %l22, %l20, {two};", "%l22", "%l23"),
     "product_and_load": ("mul.rn.f64 %l22, %l20, {two};", "%l22", "b"),
     "load_and_product": ("mul.rn.f64 %l23, %l21, {two};", "a", "%l23"),
-    "negated_product": ("mul.rn.f64 %l22, %l20, {two}; neg.f64 %l24, %l22; mul.rn.f64 %l23, %l21, {two};", "%l24", "%l23"),
+    "negated_product": ("mul.rn.f64 %l22, %l20, {two}; neg.f64 %l24, %l22; mul.rn.f64 %l23, %l21, {two};", "%l24",
+                        "%l23"),
     "names": ("mul.rn.f64 %l3, %l20, {two}; mul.rn.f64 %l2, %l21, {two};", "%l3", "%l2"),
     "constant": ("", "a", "0d7FF8000000000ABC"),
     "constant_moved": ("mov.f64 %l22, 0d7FF8000000000ABC;", "a", "%l22"),
-    "branch": ("setp.gt.u32 %p1, %r2, 7; mov.f64 %l22, %l20; @%p1 bra {label}; mul.rn.f64 %l22, %l21, {two}; {label}:", "%l22", "b"),
+    "branch": ("setp.gt.u32 %p1, %r2, 7; mov.f64 %l22, %l20; @%p1 bra {label}; mul.rn.f64 %l22, %l21, {two}; {label}:",
+               "%l22", "b"),
 }  # fmt: skip
-COMMUTATIVE = {"add": "add.rn.f64 %l30, {0}, {1};", "sub": "sub.rn.f64 %l30, {0}, {1};", "mul": "mul.rn.f64 %l30, {0}, {1};",
-               "fma": "fma.rn.f64 %l30, {0}, {1}, 0d3FF0000000000000;", "fma_b": "fma.rn.f64 %l30, {0}, {1}, {1};",
-               "min": "min.f64 %l30, {0}, {1};", "max": "max.f64 %l30, {0}, {1};", "plain_add": "add.f64 %l30, {0}, {1};",
+COMMUTATIVE = {"add": "add.rn.f64 %l30, {0}, {1};", "sub": "sub.rn.f64 %l30, {0}, {1};",
+               "mul": "mul.rn.f64 %l30, {0}, {1};", "fma": "fma.rn.f64 %l30, {0}, {1}, 0d3FF0000000000000;",
+               "fma_b": "fma.rn.f64 %l30, {0}, {1}, {1};", "min": "min.f64 %l30, {0}, {1};",
+               "max": "max.f64 %l30, {0}, {1};", "plain_add": "add.f64 %l30, {0}, {1};",
                "div": "div.rn.f64 %l30, {0}, {1};"}  # fmt: skip
 
 
@@ -291,23 +297,29 @@ def order_module():
 # --- instructions of constants, which ptxas computes
 
 FOLDS = {
-    "f32": ["add.rn.f32 {z}, {a}, {b};", "sub.f32 {z}, {a}, {b};", "mul.f32 {z}, {a}, {b};", "min.f32 {z}, {a}, {b};", "max.f32 {z}, {a}, {b};",
-            "setp.lt.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;", "setp.neu.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;",
-            "setp.ltu.ftz.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;", "add.ftz.f32 {z}, {a}, {b};", "mul.ftz.f32 {z}, {a}, {b};",
-            "max.ftz.f32 {z}, {a}, {b};", "fma.rn.f32 {z}, {a}, {b}, {a};"],
-    "f64": ["add.rn.f64 {z}, {a}, {b};", "sub.f64 {z}, {a}, {b};", "mul.f64 {z}, {a}, {b};", "min.f64 {z}, {a}, {b};", "max.f64 {z}, {a}, {b};",
-            "setp.lt.f64 %p1, {a}, {b}; selp.b64 {z}, 1, 0, %p1;", "setp.neu.f64 %p1, {a}, {b}; selp.b64 {z}, 1, 0, %p1;",
-            "fma.rn.f64 {z}, {a}, {b}, {a};"],
+    "f32": ["add.rn.f32 {z}, {a}, {b};", "sub.f32 {z}, {a}, {b};", "mul.f32 {z}, {a}, {b};", "min.f32 {z}, {a}, {b};",
+            "max.f32 {z}, {a}, {b};", "setp.lt.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;",
+            "setp.neu.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;",
+            "setp.ltu.ftz.f32 %p1, {a}, {b}; selp.b32 {z}, 1, 0, %p1;", "add.ftz.f32 {z}, {a}, {b};",
+            "mul.ftz.f32 {z}, {a}, {b};", "max.ftz.f32 {z}, {a}, {b};", "fma.rn.f32 {z}, {a}, {b}, {a};"],
+    "f64": ["add.rn.f64 {z}, {a}, {b};", "sub.f64 {z}, {a}, {b};", "mul.f64 {z}, {a}, {b};", "min.f64 {z}, {a}, {b};",
+            "max.f64 {z}, {a}, {b};", "setp.lt.f64 %p1, {a}, {b}; selp.b64 {z}, 1, 0, %p1;",
+            "setp.neu.f64 %p1, {a}, {b}; selp.b64 {z}, 1, 0, %p1;", "fma.rn.f64 {z}, {a}, {b}, {a};"],
 }  # fmt: skip
 FOLDS_OF_ONE = {
-    "f32": ["neg.f32 {z}, {a};", "abs.f32 {z}, {a};", "neg.ftz.f32 {z}, {a};", "abs.ftz.f32 {z}, {a};", "mov.f32 {z}, {a};",
-            "cvt.rzi.s32.f32 {z}, {a};", "cvt.rni.u32.f32 {z}, {a};", "cvt.rni.f32.f32 {z}, {a};", "cvt.sat.f32.f32 {z}, {a};",
-            "cvt.ftz.f32.f32 {z}, {a};", "cvt.f64.f32 %l30, {a}; mov.b64 {{%r30, {z}}}, %l30;", "cvt.f64.f32 %l30, {a}; mov.b64 {{{z}, %r30}}, %l30;",
-            "cvt.rn.f16.f32 %h30, {a}; mov.b32 {z}, {{%h30, %h30}};", "cvt.rn.bf16.f32 %h30, {a}; mov.b32 {z}, {{%h30, %h30}};",
-            "rcp.approx.ftz.f32 {z}, {a};", "rsqrt.approx.f32 {z}, {a};", "sqrt.approx.f32 {z}, {a};", "ex2.approx.f32 {z}, {a};",
-            "lg2.approx.f32 {z}, {a};", "sin.approx.f32 {z}, {a};", "cos.approx.f32 {z}, {a};", "rcp.rn.f32 {z}, {a};", "sqrt.rn.f32 {z}, {a};"],
-    "f64": ["neg.f64 {z}, {a};", "abs.f64 {z}, {a};", "mov.f64 {z}, {a};", "cvt.rzi.s64.f64 {z}, {a};", "cvt.rni.f64.f64 {z}, {a};",
-            "cvt.rn.f32.f64 %r30, {a}; mov.b64 {z}, {{%r30, %r30}};", "sqrt.rn.f64 {z}, {a};", "rcp.rn.f64 {z}, {a};"],
+    "f32": ["neg.f32 {z}, {a};", "abs.f32 {z}, {a};", "neg.ftz.f32 {z}, {a};", "abs.ftz.f32 {z}, {a};",
+            "mov.f32 {z}, {a};", "cvt.rzi.s32.f32 {z}, {a};", "cvt.rni.u32.f32 {z}, {a};", "cvt.rni.f32.f32 {z}, {a};",
+            "cvt.sat.f32.f32 {z}, {a};", "cvt.ftz.f32.f32 {z}, {a};",
+            "cvt.f64.f32 %l30, {a}; mov.b64 {{%r30, {z}}}, %l30;",
+            "cvt.f64.f32 %l30, {a}; mov.b64 {{{z}, %r30}}, %l30;",
+            "cvt.rn.f16.f32 %h30, {a}; mov.b32 {z}, {{%h30, %h30}};",
+            "cvt.rn.bf16.f32 %h30, {a}; mov.b32 {z}, {{%h30, %h30}};", "rcp.approx.ftz.f32 {z}, {a};",
+            "rsqrt.approx.f32 {z}, {a};", "sqrt.approx.f32 {z}, {a};", "ex2.approx.f32 {z}, {a};",
+            "lg2.approx.f32 {z}, {a};", "sin.approx.f32 {z}, {a};", "cos.approx.f32 {z}, {a};", "rcp.rn.f32 {z}, {a};",
+            "sqrt.rn.f32 {z}, {a};"],
+    "f64": ["neg.f64 {z}, {a};", "abs.f64 {z}, {a};", "mov.f64 {z}, {a};", "cvt.rzi.s64.f64 {z}, {a};",
+            "cvt.rni.f64.f64 {z}, {a};", "cvt.rn.f32.f64 %r30, {a}; mov.b64 {z}, {{%r30, %r30}};",
+            "sqrt.rn.f64 {z}, {a};", "rcp.rn.f64 {z}, {a};"],
     "f16": ["neg.f16 {z}, {a};", "abs.f16 {z}, {a};", "cvt.f32.f16 %r30, {a}; mov.b32 {{%h30, {z}}}, %r30;"],
     "bf16": ["neg.bf16 {z}, {a};", "abs.bf16 {z}, {a};", "cvt.f32.bf16 %r30, {a}; mov.b32 {{%h30, {z}}}, %r30;"],
     "f16x2": ["neg.f16x2 {z}, {a};", "abs.f16x2 {z}, {a};"],
@@ -343,31 +355,41 @@ def sign_flow_module():
             "mul.wide.u32 %rd4, %r3, 4;", "add.s64 %rd4, %rd1, %rd4;", "ld.global.b32 %r20, [%rd3];", "ld.global.b32 %r21, [%rd4];",
             *at_thread("%rd5", "%rd2", 8)]
     flows = {
-        "selp": ["neg.f32 %r22, %r20;", "setp.gt.f32 %p1, %r21, 0f00000000;", "selp.f32 %r23, %r22, %r21, %p1;", "mov.b64 %l30, {%r23, %r23};"],
-        "selp_abs": ["abs.f32 %r22, %r20;", "setp.gt.f32 %p1, %r21, 0f00000000;", "selp.f32 %r23, %r21, %r22, %p1;", "mov.b64 %l30, {%r23, %r23};"],
-        "used_twice": ["neg.f32 %r22, %r20;", "cvt.f64.f32 %l30, %r22;", "cvt.u64.u32 %l31, %r22;", "xor.b64 %l30, %l30, %l31;"],
+        "selp": ["neg.f32 %r22, %r20;", "setp.gt.f32 %p1, %r21, 0f00000000;", "selp.f32 %r23, %r22, %r21, %p1;",
+                 "mov.b64 %l30, {%r23, %r23};"],
+        "selp_abs": ["abs.f32 %r22, %r20;", "setp.gt.f32 %p1, %r21, 0f00000000;", "selp.f32 %r23, %r21, %r22, %p1;",
+                     "mov.b64 %l30, {%r23, %r23};"],
+        "used_twice": ["neg.f32 %r22, %r20;", "cvt.f64.f32 %l30, %r22;", "cvt.u64.u32 %l31, %r22;",
+                       "xor.b64 %l30, %l30, %l31;"],
         "overwritten": ["neg.f32 %r22, %r20;", "mov.b32 %r20, %r21;", "cvt.f64.f32 %l30, %r22;"],
         "copied": ["neg.f32 %r22, %r20;", "mov.b32 %r23, %r22;", "cvt.f64.f32 %l30, %r23;"],
-        "blocks": ["neg.f32 %r22, %r20;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 bra L_blocks;", "st.global.u32 [%rd5], %r21;", "L_blocks:",
-                   "cvt.f64.f32 %l30, %r22;"],
-        "guarded": ["mov.b32 %r22, %r21;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 neg.f32 %r22, %r20;", "cvt.f64.f32 %l30, %r22;"],
-        "guarded_cvt": ["neg.f32 %r22, %r20;", "mov.b64 %l30, 0;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 cvt.f64.f32 %l30, %r22;"],
+        "blocks": ["neg.f32 %r22, %r20;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 bra L_blocks;",
+                   "st.global.u32 [%rd5], %r21;", "L_blocks:", "cvt.f64.f32 %l30, %r22;"],
+        "guarded": ["mov.b32 %r22, %r21;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 neg.f32 %r22, %r20;",
+                    "cvt.f64.f32 %l30, %r22;"],
+        "guarded_cvt": ["neg.f32 %r22, %r20;", "mov.b64 %l30, 0;", "setp.gt.u32 %p1, %r3, 7;",
+                        "@%p1 cvt.f64.f32 %l30, %r22;"],
         "ftz_cvt": ["neg.f32 %r22, %r20;", "cvt.ftz.f64.f32 %l30, %r22;"],
         "negated_twice": ["neg.f32 %r22, %r20;", "neg.f32 %r23, %r22;", "mov.b64 %l30, {%r22, %r23};"],
-        "negated_in_blocks": ["neg.f32 %r22, %r20;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 bra L_negated;", "st.global.u32 [%rd5], %r21;",
-                              "L_negated:", "neg.f32 %r23, %r22;", "mov.b64 %l30, {%r22, %r23};"],
-        "negated_overwritten": ["neg.f32 %r22, %r20;", "mov.b32 %r20, %r21;", "neg.f32 %r23, %r22;", "mov.b64 %l30, {%r22, %r23};"],
-        "negated_copied": ["neg.f32 %r22, %r20;", "mov.b32 %r24, %r22;", "neg.f32 %r23, %r24;", "mov.b64 %l30, {%r23, %r23};"],
+        "negated_in_blocks": ["neg.f32 %r22, %r20;", "setp.gt.u32 %p1, %r3, 7;", "@%p1 bra L_negated;",
+                              "st.global.u32 [%rd5], %r21;", "L_negated:", "neg.f32 %r23, %r22;",
+                              "mov.b64 %l30, {%r22, %r23};"],
+        "negated_overwritten": ["neg.f32 %r22, %r20;", "mov.b32 %r20, %r21;", "neg.f32 %r23, %r22;",
+                                "mov.b64 %l30, {%r22, %r23};"],
+        "negated_copied": ["neg.f32 %r22, %r20;", "mov.b32 %r24, %r22;", "neg.f32 %r23, %r24;",
+                           "mov.b64 %l30, {%r23, %r23};"],
         "negated_ftz": ["neg.ftz.f32 %r22, %r20;", "neg.ftz.f32 %r23, %r22;", "mov.b64 %l30, {%r23, %r23};"],
         "negated_ftz_inner": ["neg.ftz.f32 %r22, %r20;", "neg.f32 %r23, %r22;", "mov.b64 %l30, {%r23, %r23};"],
         "negated_ftz_outer": ["neg.f32 %r22, %r20;", "neg.ftz.f32 %r23, %r22;", "mov.b64 %l30, {%r23, %r23};"],
         "absolute_twice": ["abs.f32 %r22, %r20;", "abs.f32 %r23, %r22;", "mov.b64 %l30, {%r22, %r23};"],
         "three": ["neg.f32 %r22, %r20;", "neg.f32 %r23, %r22;", "neg.f32 %r24, %r23;", "mov.b64 %l30, {%r23, %r24};"],
-        "times_minus_one": ["mul.f32 %r22, %r20, 0fBF800000;", "cvt.f64.f32 %l30, %r22;", "cvt.u64.u32 %l31, %r22;", "xor.b64 %l30, %l30, %l31;"],
+        "times_minus_one": ["mul.f32 %r22, %r20, 0fBF800000;", "cvt.f64.f32 %l30, %r22;", "cvt.u64.u32 %l31, %r22;",
+                            "xor.b64 %l30, %l30, %l31;"],
         "times_one": ["mul.f32 %r22, %r20, 0f3F800000;", "mov.b64 %l30, {%r22, %r22};"],
         "minus_from_zero": ["sub.f32 %r22, 0f80000000, %r20;", "mov.b64 %l30, {%r22, %r22};"],
         "plus_minus_zero": ["add.f32 %r22, %r20, 0f80000000;", "mov.b64 %l30, {%r22, %r22};"],
-        "narrow_twice": ["cvt.f64.f32 %l29, %r20;", "neg.f64 %l29, %l29;", "cvt.rn.f32.f64 %r23, %l29;", "mov.b64 %l30, {%r23, %r23};"],
+        "narrow_twice": ["cvt.f64.f32 %l29, %r20;", "neg.f64 %l29, %l29;", "cvt.rn.f32.f64 %r23, %l29;",
+                         "mov.b64 %l30, {%r23, %r23};"],
         "wide_abs": ["cvt.f64.f32 %l29, %r20;", "abs.f64 %l30, %l29;"],
         "wide_neg_rounded": ["neg.f32 %r22, %r20;", "cvt.rni.f32.f32 %r23, %r22;", "mov.b64 %l30, {%r23, %r23};"],
         "wide_neg_sat": ["neg.f32 %r22, %r20;", "cvt.sat.f32.f32 %r23, %r22;", "mov.b64 %l30, {%r23, %r23};"],

@@ -65,14 +65,15 @@ def import_transformer_engine():
 
 
 def import_vllm(path):
-    """QuantFP8.forward_native alone: the file imports all of vLLM. Rows and tensors broadcast their scales by themselves."""
+    """QuantFP8.forward_native alone: the file imports all of vLLM. Rows and tensors broadcast their scales by
+    themselves."""
     tree = ast.parse(Path(path).read_text())
     layer = next(one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "QuantFP8")
     layer.decorator_list, layer.bases = [], []
     layer.body = [one for one in layer.body if isinstance(one, ast.FunctionDef) and one.name == "forward_native"]
     shapes = types.SimpleNamespace(PER_TOKEN="token", PER_TENSOR="tensor")
     space = {"torch": torch, "GroupShape": shapes, "group_broadcast": lambda scale, shape: scale, "_FP8_MAX": 448.0,
-             "_FP8_MIN": -448.0, "_FP8_MIN_SCALING_FACTOR": 1.0 / (448.0 * 512.0), "_FP8_DTYPE": torch.float8_e4m3fn}  # fmt: skip
+             "_FP8_MIN": -448.0, "_FP8_MIN_SCALING_FACTOR": 1.0 / (448.0 * 512.0), "_FP8_DTYPE": torch.float8_e4m3fn}
     exec(compile(ast.Module([layer], []), path, "exec"), space)
     return space["QuantFP8"]
 
@@ -152,7 +153,7 @@ def recipes():
             granularity = ScalingGranularity.AXISWISE if by_row else ScalingGranularity.TENSORWISE
             axis = -1 if by_row else None
             scale = tensor_to_scale(x, element, scaling_granularity=granularity, axiswise_dim=axis,
-                                    round_scales_to_power_of_2=power)  # fmt: skip
+                                    round_scales_to_power_of_2=power)
             codes = to_fp8_saturated(x.to(torch.float32) * scale, element)
             return codes_of(codes, x.shape), scale.reciprocal().reshape(-1, 1), None
 

@@ -13,7 +13,8 @@ def grow(x, y, a):
 
 
 def numba_array(x: np.ndarray) -> list:
-    """What Numba passes for an array: two pointers that kernels do not read, sizes, the data, the shape, the strides."""
+    """What Numba passes for an array: two pointers that kernels do not read, sizes, the data, the shape, the
+    strides."""
     return [None, None, x.size, x.itemsize, x, *x.shape, *x.strides]
 
 

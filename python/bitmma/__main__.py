@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""python -m bitmma: runs the program in the wheel with the same arguments. `replay` is computed by the package itself."""
+"""python -m bitmma: runs the program in the wheel with the same arguments. `replay` is computed by the package
+itself."""
 import os
 import shutil
 import subprocess

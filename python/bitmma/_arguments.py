@@ -5,7 +5,8 @@
     def explain(case: Case, row: int, col: int) -> Explanation:      row is a whole number because `row` is in the table
 
 An illegal argument raises bitmma.Error, which names the argument, the given value and the legal values.
-A missing or unknown argument raises ArgumentError, which is an Error and a TypeError. All other exceptions pass unchanged.
+A missing or unknown argument raises ArgumentError, which is an Error and a TypeError. All other exceptions pass
+unchanged.
 """
 from __future__ import annotations
 

@@ -142,12 +142,13 @@ _other_float8 = {
 
 
 def _remedy_of_float8(name: str, rounds: str, keeps: str) -> str:
-    """How to convert: by values, as the same codes mean other numbers. `rounds` is the prefix of the call that converts to the nearest
-    type, `keeps` the call that keeps all values. Empty for other types."""
+    """How to convert: by values, as the same codes mean other numbers. `rounds` is the prefix of the call that converts
+    to the nearest type, `keeps` the call that keeps all values. Empty for other types."""
     if name not in _other_float8:
         return ""
     nearest, reason = _other_float8[name]
-    return f"the codes mean other numbers ({reason}): {rounds}{nearest}) converts the values and rounds those that it lacks, {keeps} keeps all"
+    return (f"the codes mean other numbers ({reason}): {rounds}{nearest}) converts the values and rounds those that it "
+            f"lacks, {keeps} keeps all")
 
 
 def _array_remedy(dtype: np.dtype) -> str:

@@ -112,8 +112,8 @@ def reads_of(operator: dict[str, Any]) -> list[str]:
 roles = ("input", "weight", "value", "changed")
 
 # Their results are the memory of their first argument.
-_aliases = ("view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "slice", "select", "detach", "alias", "split",
-            "split_with_sizes", "unbind", "as_strided", "_reshape_alias")  # fmt: skip
+_aliases = ("view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "slice", "select",
+            "detach", "alias", "split", "split_with_sizes", "unbind", "as_strided", "_reshape_alias")  # fmt: skip
 
 
 def _stem(op: str) -> str:
@@ -288,7 +288,8 @@ class Capture:
             self.weights |= dict.fromkeys(tensors, tensors)
         self.loaded: dict[str, np.ndarray] = {}
         self.own_weights: dict[str, str] = {}
-        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or tells how they are made."""
+        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or tells how
+        they are made."""
 
     def about(self, number: str | None) -> Tensor | None:
         if number is None:
@@ -319,7 +320,8 @@ class Capture:
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
         if made.shape != about.shape or made.dtype != about.dtype:
-            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, {about.dtype} {list(about.shape)} in the capture")
+            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, "
+                                                           f"{about.dtype} {list(about.shape)} in the capture")
         if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
             raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is not the captured one: its SHA-256 differs")
         return made

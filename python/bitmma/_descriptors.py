@@ -88,7 +88,8 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
            swizzle: str | int | None = None, absolute: bool | None = None, start_address: int | None = None,
            leading_byte_offset: int | None = None, stride_byte_offset: int | None = None,
            leading_absolute: bool | None = None) -> int:
-    """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05 instruction.
+    """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05
+    instruction.
 
     The names are those of `bitmma encode descriptor`: start, lbo, sbo, base_offset, swizzle, absolute; the long names
     are aliases. `swizzle` is "none", "32", "64", "128" or, on sm_100a, "128-atom32". Omitted fields default to those

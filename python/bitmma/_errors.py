@@ -34,7 +34,8 @@ _escapes = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: an escape character becomes "\\x1b", so that terminals do not interpret it. Line feeds and tabs stay."""
+    """`text` without control characters: an escape character becomes "\\x1b", so that terminals do not interpret it.
+    Line feeds and tabs stay."""
     return text.encode("utf-8", "backslashreplace").decode().translate(_escapes)
 
 
@@ -58,8 +59,8 @@ class Error(ValueError):
 
 
 class ArgumentError(Error, TypeError):
-    """A call with a missing or unknown argument, or with too many: an Error that is a TypeError too, as Python raises for its own
-    functions."""
+    """A call with a missing or unknown argument, or with too many: an Error that is a TypeError too, as Python raises
+    for its own functions."""
 
 
 def shown(value: object, most: int = 80) -> str:

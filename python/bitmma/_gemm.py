@@ -22,7 +22,8 @@ class PlanTypes(NamedTuple):
     """Types of operands and D for which a plan was observed."""
 
     operands: str
-    """"e4m3 x e4m3"; "block scales" means any types with block scales; "any" means all types that the target multiplies."""
+    """"e4m3 x e4m3"; "block scales" means any types with block scales; "any" means all types that the target
+    multiplies."""
     d: str
     """"bf16" or "any"; empty if the library accepts these operands, but no D was observed."""
     evidence: str
@@ -82,7 +83,8 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
         for side in ("a", "b"):
             if name in ("sfa", "sfb") and operands[side][0] == "u8":
                 raise refuse(side, "uint8 with block scales", "an operand whose dtype defines the format",
-                             f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); for B, pass w and then take .T')
+                             f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); '
+                             "for B, pass w and then take .T")
         if isinstance(value, Tiled):
             (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
             value = value.scales_of(name, m if name == "sfa" else n, k)
@@ -200,7 +202,8 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
                   without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
     output        the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ...; plans and
                   kernels have their own. `dtype` is an alias
-    out           an array for D, of its shape and type; nothing is copied if it is contiguous and no operand overlaps it
+    out           an array for D, of its shape and type; nothing is copied if it is contiguous and no operand overlaps
+                  it
     split_k       the number of slices, if a named plan leaves it open
     rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
     return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
@@ -265,7 +268,8 @@ class ProductTrace:
         return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
-        return f"<ProductTrace of D[{self.fields['row']}, {self.fields['col']}], {len(self.steps)} steps, error {self.error:+.4g}>"
+        place = f"D[{self.fields['row']}, {self.fields['col']}]"
+        return f"<ProductTrace of {place}, {len(self.steps)} steps, error {self.error:+.4g}>"
 
     def _repr_svg_(self) -> str:
         return _notebook.curve(self.k, self.errors, "k", "error so far")
@@ -377,9 +381,9 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
     if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
     `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
-    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the nearest
-    plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes. It calls `progress(tried, of)`
-    occasionally, and an exception from it ends the search.
+    The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the
+    nearest plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes.
+    It calls `progress(tried, of)` occasionally, and an exception from it ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> len(find_plans(a, b, gemm(a, b))) > 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reads JSON of files without trusting its depth: functions that walk a tree are recursive, and Python's stack is finite."""
+"""Reads JSON of files without trusting its depth: functions that walk a tree are recursive, and Python's stack is
+finite."""
 from __future__ import annotations
 
 import json
@@ -20,8 +21,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, field: str) -> Any:
-    """The value of a text. Raises Error, which names `field`, if it is not JSON, has two fields of one name in an object, or nests deeper
-    than MOST_DEPTH."""
+    """The value of a text. Raises Error, which names `field`, if it is not JSON, has two fields of one name in an
+    object, or nests deeper than MOST_DEPTH."""
     try:
         value = json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError:

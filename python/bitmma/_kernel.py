@@ -215,7 +215,8 @@ class Step(NamedTuple):
     """Line of the source by .loc, or 0."""
     statement: str
     registers: dict[str, Any]
-    """The written registers: np.float32 for .f32, np.float64 for .f64, bool for .pred; for other types the bits as an int."""
+    """The written registers: np.float32 for .f32, np.float64 for .f64, bool for .pred; for other types the bits as an
+    int."""
     case: Case | None
     """For an mma, its inputs: `bitmma.explain(step.case, row, col)` shows an output term by term."""
 

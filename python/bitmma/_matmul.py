@@ -39,8 +39,8 @@ def _choice(library: str, gpu: str, a: str, b: str, output: str | None, layout: 
     found: dict[str, Any] = _core.library_choice(library, gpu, a, b, output, layout, allow_tf32, bias, scales, fast, *shape, nearest)
     choice = LibraryChoice(found["kernel"], found["slices"], found["exact"], (found["m"], found["n"], found["k"]), found["output"])
     if not choice.exact:
-        warnings.warn(f"{library} was not recorded for M, N, K = {shape}: the kernel for {choice.shape} is taken, and the library "
-                      "may take another", stacklevel=level)
+        warnings.warn(f"{library} was not recorded for M, N, K = {shape}: the kernel for {choice.shape} is taken, "
+                      "and the library may take another", stacklevel=level)
     return choice
 
 
@@ -58,7 +58,8 @@ def library_choice(m: int, n: int, k: int, dtype: Any = "bf16", *, gpu: str, lib
     allow_tf32      torch.backends.cuda.matmul.allow_tf32
     scales          "tensor" or "rows", of torch._scaled_mm
     use_fast_accum  of torch._scaled_mm
-    nearest         for a shape that was not recorded, the choice for the nearest one, with a warning; else it is an Error
+    nearest         for a shape that was not recorded, the choice for the nearest one, with a warning; else it is an
+                    Error
 
     >>> library_choice(1024, 4096, 4096, "bf16", gpu="H100")
     LibraryChoice(kernel='nvjet_sm90_tst_*', slices=0, exact=True, shape=(1024, 4096, 4096), output='bf16')
@@ -80,19 +81,20 @@ def _letter(array: np.ndarray) -> str:
 def matmul(a: Any, b: Any, bias: Any = None, *, gpu: str, library: str = "cublas 13.1", allow_tf32: bool = False,
            out_dtype: Any = None, scale_a: Any = None, scale_b: Any = None, use_fast_accum: bool = False, nearest: bool = False,
            return_choice: bool = False, threads: int = 1) -> Any:
-    """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this shape,
-    layout, types and epilogue. The choices were recorded for layers of open models and a grid of shapes.
+    """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this
+    shape, layout, types and epilogue. The choices were recorded for layers of open models and a grid of shapes.
 
-    a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a weight
-                    matrix [N, K] is another call than its copy
+    a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
+                    weight matrix [N, K] is another call than its copy
     bias            [N], of the type of A: torch.addmm(bias, a, b), torch.nn.functional.linear
     gpu, library    "H100" or "H200"; "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
     allow_tf32      torch.backends.cuda.matmul.allow_tf32
-    out_dtype       the type of D: by default that of A, and of float8 bfloat16, as in torch.nn.functional.scaled_mm (the default of
-                    torch._scaled_mm is float8); float32 of bfloat16 and float16 is recorded too
+    out_dtype       the type of D: by default that of A, and of float8 bfloat16, as in torch.nn.functional.scaled_mm
+                    (the default of torch._scaled_mm is float8); float32 of bfloat16 and float16 is recorded too
     scale_a         of float8, as in torch._scaled_mm: float32, one number or [M, 1]; scale_b one number or [1, N]
     use_fast_accum  of torch._scaled_mm
-    nearest         for a shape that was not recorded, take the kernel for the nearest one, with a warning; else it is an Error
+    nearest         for a shape that was not recorded, take the kernel for the nearest one, with a warning; else it is
+                    an Error
     return_choice   True: returns (D, LibraryChoice)
 
     Returns D, [M, N]; a torch tensor if A is one. Raises Error for a call that was not recorded, and for a kernel whose

@@ -23,8 +23,8 @@ class Evidence(NamedTuple):
     """The evidence for a result, with its source."""
 
     level: str
-    """"measured on an NVIDIA H200", "published hardware words", "measured by others", "consistent with published words",
-    "published model" or "model choice", the strongest first; `meaning` defines it in a sentence."""
+    """"measured on an NVIDIA H200", "published hardware words", "measured by others", "consistent with published
+    words", "published model" or "model choice", the strongest first; `meaning` defines it in a sentence."""
     rule: str
     """The arithmetic in a few words: "F = 25, RZ-23, floor -133"."""
     source: str
@@ -76,8 +76,8 @@ atexit.register(_with_fields.cache_clear)
 def instruction(text: str | Instruction, **immediates: int) -> Instruction:
     """The instruction of a PTX mnemonic, of a whole statement or of a CUTLASS atom ("SM90_64x128x16_F32F16F16_SS").
 
-    `immediates` are numbers that the mnemonic does not contain, by their names in vector files: imm_scale_a=-1, scale_d=0,
-    idesc=0x08100010, sparsity_selector=1.
+    `immediates` are numbers that the mnemonic does not contain, by their names in vector files: imm_scale_a=-1,
+    scale_d=0, idesc=0x08100010, sparsity_selector=1.
 
     >>> instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").k
     16
@@ -231,12 +231,13 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         return_target: bool = False) -> Any:
     """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
 
-    instruction   a PTX mnemonic, the name of a CUTLASS atom or an Instruction. For the mnemonic of a tcgen05.mma, M, N, K and types come from the
-                  arrays.
+    instruction   a PTX mnemonic, the name of a CUTLASS atom or an Instruction. For the mnemonic of a tcgen05.mma, M, N,
+                  K and types come from the arrays.
     a             [..., M, K]. A sparse A has at most the allowed number of nonzero codes in each chunk.
     b             [..., K, N]
     c             [..., M, N] in C's type; None: D = A * B
-    scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales; or bitmma.tiled(...)
+    scale_a       [..., M, scales] and scale_b [..., scales, N], for instructions with block scales; or
+                  bitmma.tiled(...)
     metadata      [..., M, chunks], four bits each as uint8, for a sparse A in stored form, [..., M, K/2]
     target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: `Instruction.default_target`. For mma.sync,
                   other targets may give other bits
@@ -313,8 +314,8 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
 def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
     """An instruction, checked once, for programs that execute it often. `mma` takes logical matrices.
 
-    Its method execute(state) runs an instruction of any family on a state, like `bitmma.execute`. An mma.sync or mma.sp is
-    also a function from the registers of a warp to the registers of D.
+    Its method execute(state) runs an instruction of any family on a state, like `bitmma.execute`. An mma.sync or mma.sp
+    is also a function from the registers of a warp to the registers of D.
 
     The function takes arrays of 32-bit words, [32, registers], with the shapes that `fields` lists; f64 has words of 64
     bits. float32 arrays count as their words.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Philox4x32-10 (Salmon et al., 2011), the generator of recorded operands and, as cuRAND has it, of PyTorch on a GPU."""
+"""Philox4x32-10 (Salmon et al., 2011), the generator of recorded operands and, as cuRAND has it, of PyTorch on a
+GPU."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,8 +12,9 @@ _low = np.uint64(0xFFFFFFFF)
 
 
 def rounds(c: list[Any], seed: int, integer: Callable[[int], Any]) -> list[Any]:
-    """The four words of counters `c`, arrays of 64-bit integers; `integer` makes a constant that acts on them. The recorders of lab call it
-    with signed tensors of PyTorch: their products wrap, and both halves are right all the same."""
+    """The four words of counters `c`, arrays of 64-bit integers; `integer` makes a constant that acts on them. The
+    recorders of lab call it with signed tensors of PyTorch: their products wrap, and both halves are right all the
+    same."""
     low, half = integer(0xFFFFFFFF), integer(32)
     key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
     for _ in range(10):
@@ -29,8 +31,9 @@ def philox(block: Any, stream: Any, seed: int) -> list[np.ndarray]:
 
 
 def uniform_of_torch(count: int, seed: int, offset: int, multiprocessors: int) -> np.ndarray:
-    """float32 [count] in (0, 1]: the numbers that a kernel of PyTorch draws for the elements of a tensor, such as `exponential_`.
-    `offset` is that of the generator before the call (torch.cuda.default_generators[0].get_offset())."""
+    """float32 [count] in (0, 1]: the numbers that a kernel of PyTorch draws for the elements of a tensor, such as
+    `exponential_`. `offset` is that of the generator before the call
+    (torch.cuda.default_generators[0].get_offset())."""
     grid = min(8 * multiprocessors, -(-count // 256))  # blocks of 256 threads, 2,048 threads on a multiprocessor
     stride, element = 256 * grid, np.arange(count)
     loop, place = element // (4 * stride), element % (4 * stride)

@@ -21,8 +21,8 @@ class Quantized(NamedTuple):
     """A quantised matrix: element = code * scale of its block * tensor_scale."""
 
     codes: Any
-    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. Of torch tensors: uint8 for types
-    that torch lacks."""
+    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. Of torch tensors:
+    uint8 for types that torch lacks."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""
     tensor_scale: Any
@@ -106,7 +106,8 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
 
     x             [rows, cols], float32, bfloat16 or float16, if the recipe accepts it; blocks extend along the columns,
                   which are K: a weight [N, K] needs no transposition
-    recipe        a name of `quantize_recipes()`: "te_nvfp4", "flashinfer_nvfp4", "torchao_mxfp8_e4m3", "deepgemm_1x128" ...
+    recipe        a name of `quantize_recipes()`: "te_nvfp4", "flashinfer_nvfp4", "torchao_mxfp8_e4m3", "deepgemm_1x128"
+                  ...
     torch_device  the device for recipes in eager PyTorch: "cuda", the default, divides by a number by multiplying by
                   its reciprocal, "cpu" divides. Refused if the recipe has no such division
     threads       0: all cores. No bit depends on it

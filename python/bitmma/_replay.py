@@ -44,7 +44,8 @@ class Verdict:
     index: int
     op: str
     status: str
-    """"same", "differs", "cannot say", or "moves": an operator that moves elements, and of whose outputs the capture stores none."""
+    """"same", "differs", "cannot say", or "moves": an operator that moves elements, and of whose outputs the capture
+    stores none."""
     outputs: int
     """The number of outputs compared."""
     differ: int
@@ -54,11 +55,12 @@ class Verdict:
     """What explains a difference, or why nothing can be said."""
     kernels: tuple[str, ...] = ()
     code: Reason | None = None
-    """Of "cannot say": "no rule"; "no main output" if the capture leaves out the first output; "not recomputed" for any other reason."""
+    """Of "cannot say": "no rule"; "no main output" if the capture leaves out the first output; "not recomputed" for any
+    other reason."""
 
     def __str__(self) -> str:
         text = {"same": f"same bits ({self.outputs} outputs)", "differs": f"{self.differ} of {self.outputs} outputs differ", "cannot say": "cannot say",
-                "moves": "moves elements"}[self.status]  # fmt: skip
+                "moves": "moves elements"}[self.status]
         more = "; ".join(one for one in (self.where, self.why) if one)
         return printable(f"{self.index} {self.op}: {text}{': ' + more if more else ''}")
 
@@ -77,8 +79,9 @@ class Replay(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether no output differs, something was compared, and the operators belong together: the capture leaves out no main output that
-        could be compared, and no operator reads a tensor that is neither an input nor the result of an operator before it."""
+        """Whether no output differs, something was compared, and the operators belong together: the capture leaves out
+        no main output that could be compared, and no operator reads a tensor that is neither an input nor the result of
+        an operator before it."""
         is_contradicted = any(verdict.status == "differs" or verdict.code == Reason.no_main_output for verdict in self.verdicts)
         is_broken = any(tensor.reason in broken for tensor in self.trusted_tensors)
         return any(verdict.outputs for verdict in self.verdicts) and not is_contradicted and not is_broken
@@ -95,12 +98,12 @@ class Replay(NamedTuple):
         flops = sum(one.flops for one in counted)
         return {"operators": len(counted), "recomputed": len(done), "flops": flops,
                 "flops_recomputed": sum(one.flops for one in done), "outputs": sum(one.outputs for one in done),
-                "differ": sum(one.differ for one in done)}  # fmt: skip
+                "differ": sum(one.differ for one in done)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted,
                 "trusted_tensors": [tensor._asdict() for tensor in self.trusted_tensors], "seconds": round(self.seconds, 3),
-                "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}  # fmt: skip
+                "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}
 
     def __str__(self) -> str:
         c = self.coverage()
@@ -119,10 +122,12 @@ class Replay(NamedTuple):
         if not c["outputs"]:
             lines.append("no output was compared")
         if self.machine.get("compiled"):
-            lines.append("a compiled model: its Triton kernels are not among the operators; `bitmma verify` repeats those that record_triton.py recorded")
+            lines.append("a compiled model: its Triton kernels are not among the operators; "
+                         "`bitmma verify` repeats those that record_triton.py recorded")
         share = 100 * c["flops_recomputed"] / c["flops"] if c["flops"] else 0
-        lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, {share:.2f} % of the floating-point operations, "
-                     f"{c['outputs']} outputs compared, {c['differ']} differ ({self.seconds:.1f} s)")
+        lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, "
+                     f"{share:.2f} % of the floating-point operations, {c['outputs']} outputs compared, {c['differ']} differ "
+                     f"({self.seconds:.1f} s)")
         return printable("\n".join(lines))
 
 
@@ -142,7 +147,8 @@ def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
 
 
 def _operator(name: str) -> str:
-    """Operators that write into a given tensor, as compiled models call them, have the rule of those that return one."""
+    """Operators that write into a given tensor, as compiled models call them, have the rule of those that return
+    one."""
     return name.removesuffix("out") + "default" if name.endswith(".out") else name
 
 
@@ -220,7 +226,8 @@ class _Run:
         """Throws Error if the tensors that are kept at a time need more than `limit` bytes."""
         for index, size in enumerate(bytes_of_operators(self.capture.tensors, self.capture.operators)):
             if size > limit:
-                raise refuse(f"{self.capture.path / 'graph.json'}: operator {index}, {shown(self.capture.operators[index]['op'])}",
+                op = shown(self.capture.operators[index]["op"])
+                raise refuse(f"{self.capture.path / 'graph.json'}: operator {index}, {op}",
                              f"tensors of {size} bytes", f"at most {limit} bytes at a time", "memory_limit=... allows more")
 
     def compute(self, one: dict[str, Any]) -> list[Value | None]:
@@ -287,7 +294,7 @@ class _Run:
                 continue
             if value.array.shape != about.shape or value.array.dtype != about.dtype:
                 return Verdict(index, op, "differs", 1, 1, flops, why=f"the output is {about.dtype} {list(about.shape)}, not {value.array.dtype} "
-                               f"{list(value.array.shape)}", kernels=kernels)  # fmt: skip
+                               f"{list(value.array.shape)}", kernels=kernels)
             recorded = capture.recorded(number, self.rows)
             if recorded is not None:
                 stored = True
@@ -374,7 +381,8 @@ class _Run:
                 continue
             if not len(_compared(Value(made, q.known), recorded)[1]):
                 return f"the recorded bits are those of {text}"
-        return "neither another number of splits, nor the memory-efficient kernel, nor another mask gives the recorded bits"
+        return ("neither another number of splits, nor the memory-efficient kernel, nor another mask gives the recorded "
+                "bits")
 
 
 def _files(weights: Any) -> list[Path]:
@@ -390,15 +398,18 @@ def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, e
     """Recomputes what tools/capture.py captured on a GPU, operator by operator, and compares every stored bit.
 
     capture      the folder
-    weights      paths of safetensors files with the model's weights, by their names in the model; each is checked by its SHA-256
+    weights      paths of safetensors files with the model's weights, by their names in the model; each is checked by
+                 its SHA-256
     rows         at most so many of the stored rows of large tensors, and of products
-    end_to_end   True: from the inputs alone. Each operator takes what the one before was computed to give, not what was recorded
+    end_to_end   True: from the inputs alone. Each operator takes what the one before was computed to give, not what was
+                 recorded
     explain      search for what else gives the recorded bits of a product or attention that differs
     threads      0: all cores. No bit depends on it
     memory_limit Error if the capture's tensors need more bytes at a time
     progress     called with the number of operators done and of all
 
-    Returns a Replay: `.same`, `.trusted_tensors` (what was not recomputed, and why), `.first` (the first operator that differs), `.verdicts`, `.coverage()`; str() prints a summary.
+    Returns a Replay: `.same`, `.trusted_tensors` (what was not recomputed, and why), `.first` (the first operator that
+    differs), `.verdicts`, `.coverage()`; str() prints a summary.
     """
     threads, begun = threads_of(threads), time.monotonic()
     run = _Run(Capture(Path(capture), _files(weights)), None if rows is None else count_of(rows, "rows", 1), threads, flag_of(end_to_end, "end_to_end"),
@@ -445,7 +456,8 @@ class CapturesCompared:
             return "the captures store no rows in common: nothing was compared"
         if self.index is None:
             return f"all {self.outputs} outputs that both captures store are equal"
-        lines = [f"operator {self.index}, {self.op}, is the first that differs: {self.why} ({self.outputs} outputs before it are equal)"]
+        first = f"operator {self.index}, {self.op}, is the first that differs: {self.why}"
+        lines = [f"{first} ({self.outputs} outputs before it are equal)"]
         return printable("\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts, strict=False)]))
 
 
@@ -459,7 +471,8 @@ def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any
             continue
         values = [run.value(number) for run, number in zip(runs, numbers, strict=True)]
         if values[0].array.shape != values[1].array.shape or values[0].array.dtype != values[1].array.dtype:
-            return f"an input is {values[0].array.dtype} {list(values[0].array.shape)} and {values[1].array.dtype} {list(values[1].array.shape)}"
+            kinds = [f"{value.array.dtype} {list(value.array.shape)}" for value in values]
+            return f"an input is {kinds[0]} and {kinds[1]}"
         if len(_compared(*values)[1]):
             return "the captures begin with different inputs" if abouts[0]["role"] == "input" else "an input differs that no operator before it made"
     return ""
@@ -481,8 +494,9 @@ def _recorded_outputs(run: _Run, one: dict[str, Any]) -> list[Value | None]:
 
 @public(first=path_of, second=path_of, weights=unchecked)
 def compare_captures(first: str | Path, second: str | Path, *, weights: Any = (), threads: int = 0) -> CapturesCompared:
-    """The first operator whose outputs differ in two captures of the same operators, and why: other inputs, another weight,
-    another kernel. Each capture's own verdict about this operator tells which of the two follows from its inputs.
+    """The first operator whose outputs differ in two captures of the same operators, and why: other inputs, another
+    weight, another kernel. Each capture's own verdict about this operator tells which of the two follows from its
+    inputs.
 
     `weights` are paths of safetensors files, as in `replay`.
     """

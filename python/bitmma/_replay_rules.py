@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """How each operator of PyTorch is recomputed: the rules of `bitmma.replay`.
 
-A rule is a row of one of four tables: `views` move elements, `pointwise` are functions of one element, `of_rows` of a row, `others` are
-products, attention and the rest. It takes and returns `Value`: an array, and which of its elements are known.
+A rule is a row of one of four tables: `views` move elements, `pointwise` are functions of one element, `of_rows` of a
+row, `others` are products, attention and the rest. It takes and returns `Value`: an array, and which of its elements
+are known.
 """
 from __future__ import annotations
 
@@ -98,12 +99,13 @@ _moves: dict[str, Callable[..., Any]] = {
     "flip.default": lambda x, dims: np.flip(x, dims), "repeat.default": lambda x, sizes: np.tile(x, sizes),
     "_reshape_alias.default": lambda x, shape, strides: x.reshape(shape), "lift_fresh.default": lambda x: x,
     "contiguous.default": lambda x, memory_format=None: x, "as_strided.default": _as_strided,
-}  # fmt: skip
+}
 views |= {f"aten.{name}": move for name, move in _moves.items()}
 
 
 def require_views(op: str, x: np.ndarray, rest: list[Any], options: dict[str, Any], outputs: list[Tensor | None]) -> None:
-    """Before they are made: parts that the capture does not list, and copies that are larger than the output, would only take memory."""
+    """Before they are made: parts that the capture does not list, and copies that are larger than the output, would
+    only take memory."""
     if op == "aten.repeat.default":
         to = outputs[0]
         if to is not None and x.size * math.prod(rest[0]) != math.prod(to.shape):
@@ -244,7 +246,8 @@ def _require_shape(values: list[Value], to: Tensor) -> None:
     if not values:
         raise TypeError("no tensor among its arguments")
     if np.broadcast_shapes(*(one.array.shape for one in values)) != to.shape:
-        raise Differs(f"the output is {list(to.shape)}, but its inputs are {', '.join(str(list(one.array.shape)) for one in values)}")
+        shapes = ", ".join(str(list(one.array.shape)) for one in values)
+        raise Differs(f"the output is {list(to.shape)}, but its inputs are {shapes}")
 
 
 def _arithmetic(call: Call, name: str, *given: Any) -> Value:
@@ -311,8 +314,7 @@ def _unary(name: str) -> _Rule:
 for _name in ("add", "sub", "mul", "div"):
     for _form in ("Tensor", "Scalar"):
         pointwise[f"aten.{_name}.{_form}"] = pointwise[f"aten.{_name}_.{_form}"] = _binary(_name)
-for _name in ("exp", "exp2", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh", "erf", "sigmoid", "silu",
-              "relu"):  # fmt: skip
+for _name in "exp exp2 log log2 log1p expm1 sqrt rsqrt reciprocal sin cos tanh erf sigmoid silu relu".split():
     pointwise[f"aten.{_name}.default"] = pointwise[f"aten.{_name}_.default"] = _unary(_name)
 pointwise["aten.rsub.Scalar"] = lambda call, x, y, alpha=1: _binary("sub")(call, y, x, alpha)
 
@@ -386,7 +388,7 @@ _selections: dict[str, Callable[..., Any]] = {
     "bitwise_or.Tensor": np.bitwise_or, "fill_.Scalar": lambda x, value: value, "zero_.default": lambda x: np.zeros((), x.dtype),
     "floor_divide.default": np.floor_divide, "remainder.Scalar": np.remainder,
     "triu.default": lambda x, diagonal=0: np.triu(x, int(diagonal)), "tril.default": lambda x, diagonal=0: np.tril(x, int(diagonal)),
-}  # fmt: skip
+}
 pointwise |= {f"aten.{name}": _selecting(function) for name, function in _selections.items()}
 
 
@@ -489,7 +491,7 @@ def _reduction(name: str) -> _Rule:
 
 
 of_rows |= {"aten.mean.dim": _reduction("mean"), "aten.sum.dim_IntList": _reduction("sum"), "aten.sum.default": _reduction("sum"),
-          "aten.mean.default": _reduction("mean")}  # fmt: skip
+          "aten.mean.default": _reduction("mean")}
 
 
 @_rule(of_rows, "aten.amax.default")
@@ -686,7 +688,7 @@ def _scaled_mm(call: Call, a: Value, b: Value, scale_a: Value, scale_b: Value, b
 def _attention(call: Call, q: Value, k: Value, v: Value, **options: Any) -> list[Value]:
     keys, values = k.whole("K"), v.whole("V")
     out, lse = operators.attention(np.ascontiguousarray(q.array), np.ascontiguousarray(keys), np.ascontiguousarray(values), return_lse=True,
-                                   threads=call.threads, **options)  # fmt: skip
+                                   threads=call.threads, **options)
     if q.known is None:
         return [Value(out), Value(lse)]
     known = np.asarray(q.known.all(-1))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reads safetensors files in Python: captures, and what the tools recorded. The library reads those of instructions and products."""
+"""Reads safetensors files in Python: captures, and what the tools recorded. The library reads those of instructions and
+products."""
 from __future__ import annotations
 
 import math
@@ -15,11 +16,12 @@ from ._errors import Error, refuse, shown
 from ._json import parse_json
 
 dtypes: dict[str, Any] = {
-    "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64, "int8": np.int8,
-    "uint8": np.uint8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "bool": np.bool_,
+    "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64,
+    "int8": np.int8, "uint8": np.uint8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "bool": np.bool_,
     "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
-_stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "U8": "uint8", "I16": "int16",
-           "I32": "int32", "I64": "int64", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}  # fmt: skip
+_stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "U8": "uint8",
+           "I16": "int16", "I32": "int32", "I64": "int64", "BOOL": "bool", "F8_E4M3": "float8_e4m3fn",
+           "F8_E5M2": "float8_e5m2"}  # fmt: skip
 
 
 class StoredTensor(NamedTuple):
@@ -32,8 +34,8 @@ class StoredTensor(NamedTuple):
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of an open file, each of which is read when it is asked for. They are not mapped: if another process shortens a mapped
-    file, a signal ends this one."""
+    """The tensors of an open file, each of which is read when it is asked for. They are not mapped: if another process
+    shortens a mapped file, a signal ends this one."""
 
     def __init__(self, path: str, file: int, about: dict[str, StoredTensor]):
         self.path, self._file, self.about = path, file, about

@@ -240,7 +240,8 @@ class Case:
 
 
 class Explanation(Mapping[str, Any]):
-    """One output, term by term. `print(e)` shows it; it is a mapping with the keys of `explain --json`: `e["terms"]`."""
+    """One output, term by term. `print(e)` shows it; it is a mapping with the keys of `explain --json`:
+    `e["terms"]`."""
 
     def __init__(self, text: str, said: dict[str, Any]):
         self.text = text

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Recorded products that are installed with the package, for examples and tests.
 
-    product = bitmma.datasets.load("nvjet_algo2_e4m3")      fp8 of cuBLAS on an H100: A 8 x 1024, B 1024 x 16, D as recorded
-    (product.gemm() == product.d).all()                     True: every bit
+    product = bitmma.datasets.load("nvjet_algo2_e4m3")   fp8 of cuBLAS on an H100: A 8 x 1024, B 1024 x 16, recorded D
+    (product.gemm() == product.d).all()                  True: every bit
 
 The project's data folder has more; bitmma.read_product reads any.
 """

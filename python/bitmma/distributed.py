@@ -293,8 +293,8 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
                   Leading axes are the batch. They broadcast, and tasks follow their chunks; matrices are never cut
     chunks        products in a task along the first axis of the batch, for arrays that are not dask arrays
 
-    Raises Error for types and shapes before any task runs. A task raises Error for wrong values, such as a sparse A with
-    too many nonzero elements.
+    Raises Error for types and shapes before any task runs. A task raises Error for wrong values, such as a sparse A
+    with too many nonzero elements.
 
     >>> a = da.ones((100, 16, 16), dtype=np.float16, chunks=(40, 16, 16)); b = np.ones((16, 8), np.float16)
     >>> d = mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)
@@ -591,8 +591,8 @@ def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, 
     progress              called with (finished units, all units, unit, its result)
     resources             of workers, as in client.submit
 
-    The client first reads every header. Returns a Report, the same for any cluster: `total`, by file, by unit. If a unit
-    raises Error, the call ends and units that have not begun are dropped; finished units are in `done`.
+    The client first reads every header. Returns a Report, the same for any cluster: `total`, by file, by unit. If a
+    unit raises Error, the call ends and units that have not begun are dropped; finished units are in `done`.
     """
     _require_positive("cases_per_unit", cases_per_unit)
     units = []
@@ -650,8 +650,8 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
 
     instructions     mnemonics, statements or Instructions; each has units first_unit .. first_unit + units - 1
     check            called on a worker with the VectorFile of a unit, including D as bitmma computes it. Returns a
-                     Comparison, or a dictionary with "mismatches" and other values that JSON can hold. by_case(function)
-                     compares your own implementation with bitmma, gpu() the GPU of the worker
+                     Comparison, or a dictionary with "mismatches" and other values that JSON can hold.
+                     by_case(function) compares your own implementation with bitmma, gpu() the GPU of the worker
     cases_per_unit   unit u has cases u n .. (u + 1) n - 1 of the seed: those of bitmma.golden(instruction, seed=seed,
                      first_case=u n, cases=n, distribution=...)
     distribution     one, or several that the units use in turn; default: all nine. Moves of Tensor Memory have none
@@ -659,8 +659,8 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
     others           as in verify
 
     Returns a Report by instruction and by unit. The name of a unit determines its cases, so a restart with `done` runs
-    only the missing units, on the same cases; use the same `check`. If a check raises Error, the campaign ends; finished
-    units are in `done`.
+    only the missing units, on the same cases; use the same `check`. If a check raises Error, the campaign ends;
+    finished units are in `done`.
 
     >>> report = campaign("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", check=by_case(Case.computed_d), units=2)
     >>> report.total.cases, report.total.mismatches

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whole layers of models as PyTorch computes them eagerly on an H100 or H200: the operators of `bitmma.operators` and products of
-cuBLAS, in the order and with the roundings of the model's source.
+"""Whole layers of models as PyTorch computes them eagerly on an H100 or H200: the operators of `bitmma.operators` and
+products of cuBLAS, in the order and with the roundings of the model's source.
 
     steps = bitmma.layers.llama(x, weights, heads=32, kv_heads=8)      every intermediate tensor by name; steps["out"]
 
@@ -34,8 +34,8 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
 
 @public
 def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> Any:
-    """LlamaRMSNorm of transformers, written out in PyTorch's operators: x [..., hidden] and weight [hidden] in bfloat16. It rounds to
-    bfloat16 before the weight; `bitmma.operators.rms_norm` is torch's own, which does not."""
+    """LlamaRMSNorm of transformers, written out in PyTorch's operators: x [..., hidden] and weight [hidden] in
+    bfloat16. It rounds to bfloat16 before the weight; `bitmma.operators.rms_norm` is torch's own, which does not."""
     given = to_numpy(x, "x")
     array = _bf16(given, "x", (None,) * given.ndim)
     scale = _bf16(weight, "weight", (array.shape[-1],))
@@ -70,21 +70,22 @@ def _rotary(given: Any, tokens: int, size: int, position: int, theta: float, dty
 def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
           eps: float = 1e-5, theta: float = 10000.0, rotary: tuple[Any, Any] | None = None,
           plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
-    """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2, SwiGLU, residuals,
-    in the order of transformers' LlamaDecoderLayer with sdpa attention.
+    """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2,
+    SwiGLU, residuals, in the order of transformers' LlamaDecoderLayer with sdpa attention.
 
     x         [tokens, hidden]
-    weights   norm [hidden], q [heads * size, hidden], k and v [kv_heads * size, hidden], o [hidden, heads * size], norm2 [hidden],
-              gate and up [intermediate, hidden], down [hidden, intermediate]
+    weights   norm [hidden], q [heads * size, hidden], k and v [kv_heads * size, hidden], o [hidden, heads * size],
+              norm2 [hidden], gate and up [intermediate, hidden], down [hidden, intermediate]
     position  of the first token; with a cache: the tokens that it has
     theta     base of the rotary embedding; cos and sin are computed in f64 and rounded to bfloat16
-    rotary    (cos, sin) instead, [tokens, size]: transformers computes the angles in f32, whose roundings differ at far positions
+    rotary    (cos, sin) instead, [tokens, size]: transformers computes the angles in f32, whose roundings differ at far
+              positions
     cache     (k, v) of earlier tokens, [kv_heads, tokens, size], keys turned already. A single token sees all of them
-    plans     how cuBLAS computed a product: {"down": plan}, a name of `bitmma.catalogue()`, a plan, or the name of the kernel as the
-              profiler shows it, as {"down": {"kernel": name}}. Default: "flat", one chain over K
+    plans     how cuBLAS computed a product: {"down": plan}, a name of `bitmma.catalogue()`, a plan, or the name of the
+              kernel as the profiler shows it, as {"down": {"kernel": name}}. Default: "flat", one chain over K
 
-    Returns every step by name, in order: norm, q, k, v, q_turned, k_turned, attention, o, mid, norm2, gate, up, silu, product,
-    down, out; q_turned, k_turned and attention are [heads, tokens, size], the others [tokens, ...].
+    Returns every step by name, in order: norm, q, k, v, q_turned, k_turned, attention, o, mid, norm2, gate, up, silu,
+    product, down, out; q_turned, k_turned and attention are [heads, tokens, size], the others [tokens, ...].
     """
     for name, value in (("weights", weights), ("plans", plans)):
         if not isinstance(value, dict) and (name == "weights" or value is not None):

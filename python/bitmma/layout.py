@@ -5,7 +5,8 @@
     places.thread[3, 5], places.register[3, 5]       the thread and register that hold A(3, 5)
     places.back()[7, 2, 0]                           thread 7, register 2, first element -> (row, column)
 
-Arrays of `back()` have the shape of the places and a last axis of two, row and column; -1 marks places without an element.
+Arrays of `back()` have the shape of the places and a last axis of two, row and column; -1 marks places without an
+element.
 """
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Places:
     """Integer arrays in the shape of the matrix, one for each coordinate of a place, and properties of the map.
 
     Registers have `thread`, `register` and `bit`; shared memory has `byte`, `bit` and `unswizzled`, the byte before the
-    swizzle acts on the address; Tensor Memory has `cta`, `lane`, `column` and `bit`. `bit` is the lowest bit of the element.
+    swizzle acts on the address; Tensor Memory has `cta`, `lane`, `column` and `bit`. `bit` is the lowest bit of the
+    element.
     """
 
     byte: np.ndarray
@@ -97,9 +99,9 @@ def _register_map(instruction: Any, operand: str) -> Any:
 @public
 def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, code_bits: int = 0, major: str = "k",
          target: Target = "sm_90a") -> Places:
-    """A matrix in shared memory, M or N by K, in the layout of a descriptor. `code_bits`: 4 of e2m1, 6 of e2m3 and e3m2,
-    whose `element_bits` are 8 in kinds that mix types: the codes of 16 bytes follow each other from its start (b4x16_p64,
-    b6x16_p32).
+    """A matrix in shared memory, M or N by K, in the layout of a descriptor. `code_bits`: 4 of e2m1, 6 of e2m3 and
+    e3m2, whose `element_bits` are 8 in kinds that mix types: the codes of 16 bytes follow each other from its start
+    (b4x16_p64, b6x16_p32).
 
     >>> smem(0x4000004000010000, 64, 16).byte[9, 8]
     np.int64(1152)
@@ -140,8 +142,8 @@ def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool =
 @public
 def tmem_a(m: int, k: int, *, element_bits: int = 16, code_bits: int = 0, cta_group: int = 1, ws: bool = False,
            sparse: bool = False, address: int = 0, copy: int = 0) -> Places:
-    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `code_bits` as in `smem`: an e2m1
-    is in bits 5:2 of its byte. `copy` selects one of the copies that some layouts need."""
+    """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `code_bits` as in `smem`: an
+    e2m1 is in bits 5:2 of its byte. `copy` selects one of the copies that some layouts need."""
     arrays = _core.tmem_a_map(m, k, element_bits, cta_group, ws, sparse, address, code_bits).arrays()
     copies = arrays["lane"].shape[2] if arrays["lane"].ndim == 3 else 1
     if not 0 <= copy < copies:

@@ -7,8 +7,8 @@
     y = bitmma.operators.elementwise("silu", x)                    functions of single elements
     print(bitmma.operators.explain("softmax", x, output=(0, 5)))   one output, step by step
 
-Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of the same kind. Names, arguments and defaults are torch's
-where torch has the operator. Every array is read as its contiguous copy.
+Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of the same kind. Names, arguments and
+defaults are torch's where torch has the operator. Every array is read as its contiguous copy.
 docs/operators.md tells what was compared with a GPU.
 """
 from __future__ import annotations
@@ -40,7 +40,8 @@ def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
 
 def _rows(value: Any, name: str, formats: tuple[str, ...] = ("f32", "f16", "bf16"), format: str | None = None,
           reference: str = "x") -> tuple[str, np.ndarray, np.ndarray]:
-    """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must have."""
+    """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must
+    have."""
     array = to_numpy(value, name)
     found = _format(array, name, formats)
     if format is not None and found != format:
@@ -138,18 +139,19 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
               splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
     """softmax(q @ k.T * scale) @ v as scaled_dot_product_attention gives it.
 
-    q           [..., heads, queries, head size], float16 or bfloat16, float32 for "efficient"; head sizes are multiples of 8 up
-                to 256
+    q           [..., heads, queries, head size], float16 or bfloat16, float32 for "efficient"; head sizes are multiples
+                of 8 up to 256
     k, v        [..., heads or a divisor of them, keys, head size], of the same type
     is_causal   query i sees the keys up to i + keys - queries: FlashAttention's rule where their numbers differ
     scale       above 0; default 1 / sqrt(head size)
     window      (left, right): keys that a query sees before and after its own; -1: all
-    splits      parts that the keys are cut into; default: what the library chooses for this shape on 132 multiprocessors.
-                1 is the kernel of sequences of several lengths
+    splits      parts that the keys are cut into; default: what the library chooses for this shape on 132
+                multiprocessors. 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
-                window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn": cuDNN's
-                kernels, with the same mask and without window and splits; docs/operators.md tells which calls were measured.
-                "cudnn_sm80": its kernel sdpa_sm80_flash_fprop_wmma_f16_knob_2 or 3 of a single query, if a profiler names it
+                window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn":
+                cuDNN's kernels, with the same mask and without window and splits; docs/operators.md tells which calls
+                were measured. "cudnn_sm80": its kernel sdpa_sm80_flash_fprop_wmma_f16_knob_2 or 3 of a single query, if
+                a profiler names it
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
     threads     0: all cores. No bit depends on it
 
@@ -183,8 +185,8 @@ def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole
 
     dim      -1, the last one
     dtype    of the result: that of x, or float32, NumPy's or torch's
-    rows     where x has some rows of a larger matrix: the number of each there. Where rows begin in memory decides bits of
-             rows whose bytes are no multiple of 16
+    rows     where x has some rows of a larger matrix: the number of each there. Where rows begin in memory decides bits
+             of rows whose bytes are no multiple of 16
     whole    rows of that matrix
     threads  0: all cores. No bit depends on it
 
@@ -210,7 +212,8 @@ def _is_shape(value: Any) -> bool:
 
 
 def _operands_of_norm(function: str, operands: tuple[Any, ...], names: tuple[str, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """The operands of a norm by name: positional ones follow x, with or without torch's normalized_shape before them."""
+    """The operands of a norm by name: positional ones follow x, with or without torch's normalized_shape before
+    them."""
     places = ("normalized_shape", *names) if operands and (_is_shape(operands[0]) or type(operands[0]) is int) else names
     if len(operands) > len(places):
         raise refuse(function, f"{len(operands) + 1} positional arguments", f"{function}(x, normalized_shape, {', '.join(names)})")
@@ -280,7 +283,8 @@ def rms_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any =
     operands          by position as in torch: normalized_shape, weight, eps; normalized_shape may be left out
     normalized_shape  (n,), the last dimension of x
     weight            one number a column, of the type of x
-    eps               default: the epsilon of float32, 2^-23, for 16-bit types too: PyTorch takes that of the type in which it adds
+    eps               default: the epsilon of float32, 2^-23, for 16-bit types too: PyTorch takes that of the type in
+                      which it adds
 
     >>> rms_norm(np.array([[2, 2, 2, 2]], np.float32), (4,), eps=0)
     array([[1., 1., 1., 1.]], dtype=float32)
@@ -351,8 +355,8 @@ def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: 
 def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.sum.
 
-    dim      None: all elements, in the order of one row of so many; -1, the last one; 0 of a matrix. Also a tuple of one of these, or of
-             all dimensions
+    dim      None: all elements, in the order of one row of so many; -1, the last one; 0 of a matrix. Also a tuple of
+             one of these, or of all dimensions
     keepdim  True: the result has a dimension of 1 for each one that is gone
     dtype    of the result: that of x, or float32
     rows, whole, threads: as in `softmax`
@@ -387,8 +391,8 @@ def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -
 
 @public
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False, *, threads: int = 1) -> Any:
-    """torch.argmax, int64: the first of equal numbers, and the first NaN. `dim` as in `sum`, without tuples; None: the index in the
-    flattened x.
+    """torch.argmax, int64: the first of equal numbers, and the first NaN. `dim` as in `sum`, without tuples; None: the
+    index in the flattened x.
 
     >>> argmax(np.array([[1, 8, 8]], np.float32), -1)
     array([1])
@@ -431,7 +435,8 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
         return like(x, -picked)
-    # One block: each thread takes every `count`th row, and halves of the threads are added to the others until one is left.
+    # One block: each thread takes every `count`th row, and halves of the threads are added to the others until one is
+    # left.
     count = min(max(1 << round(math.log2(max(len(picked) // 16, 1))), 32), 1024)
     threads_have = np.zeros(count, np.float32)
     for first in range(0, len(picked), count):
@@ -460,8 +465,8 @@ def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None =
 
 @public
 def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
-    """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two take
-    y, of the shape and type of x.
+    """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two
+    take y, of the shape and type of x.
 
     >>> elementwise("mul", np.float32([3]), np.float32([5]))
     array([15.], dtype=float32)
@@ -480,7 +485,8 @@ def elementwise_functions() -> dict[str, str]:
 
 
 class OperatorTrace:
-    """One output of an operator, step by step. `str` shows the steps, of many values of a step the first and the last."""
+    """One output of an operator, step by step. `str` shows the steps, of many values of a step the first and the
+    last."""
 
     def __init__(self, fields: dict[str, Any], text: str):
         self.fields = fields
@@ -493,14 +499,15 @@ class OperatorTrace:
         self.plan: dict[str, str] = fields["plan"]
         """What the library chose: the kernel, its threads and tiles."""
         self.steps: list[dict[str, Any]] = fields["steps"]
-        """Each has "part", "step", "operation", "rounding", "type", and lists "words" and "values": one of each lane, thread or key
-        where there are several. The last one is the output."""
+        """Each has "part", "step", "operation", "rounding", "type", and lists "words" and "values": one of each lane,
+        thread or key where there are several. The last one is the output."""
 
     def __str__(self) -> str:
         return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
-        return f"<OperatorTrace of {self.fields['operator']}, output {tuple(self.fields['output'])}, {len(self.steps)} steps, {self.value}>"
+        output = f"{self.fields['operator']}, output {tuple(self.fields['output'])}"
+        return f"<OperatorTrace of {output}, {len(self.steps)} steps, {self.value}>"
 
 
 _explained: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -521,7 +528,8 @@ _explained: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments: Any) -> OperatorTrace:
     """One output of an operator, step by step, with the rounding of each step.
 
-    operator   a function of this module, "attention", "softmax", ..., or a name of elementwise_functions(), such as "silu"
+    operator   a function of this module, "attention", "softmax", ..., or a name of elementwise_functions(), such as
+               "silu"
     operands   and arguments: those of the function
     output     the place of the output in the function's result, a tuple
 

@@ -166,7 +166,8 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
                 f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}")
 
     verb = "differs" if differing == 1 else "differ"
-    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{', '.join(map(str, one.shape))}]",
+    shape = ", ".join(map(str, one.shape))
+    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{shape}]",
              f"first {at(0)}"]
     if steps[most]:
         lines.append(f"worst {at(most)}")

@@ -1,4 +1,5 @@
-"""Arguments of a wrong kind: every public function refuses them with bitmma.Error and by name, nothing else comes out."""
+"""Arguments of a wrong kind: every public function refuses them with bitmma.Error and by name, nothing else comes
+out."""
 from __future__ import annotations
 
 import inspect
@@ -361,7 +362,7 @@ def test_errors_that_are_not_of_the_request_pass_unchanged(error):
             raise error("a bug inside")
 
     for call in (lambda: bitmma.mma(MMA, Broken(), B), lambda: bitmma.gemm(Broken(), B), lambda: bitmma.operators.softmax(Broken()),
-                 lambda: bitmma.math.sin(Broken())):  # fmt: skip
+                 lambda: bitmma.math.sin(Broken())):
         with pytest.raises(error, match="a bug inside") as caught:
             call()
         assert not isinstance(caught.value, bitmma.Error)
@@ -382,8 +383,9 @@ KERNEL = """.version 8.3
 """
 
 
-@pytest.mark.parametrize("array", [np.zeros(4, object), np.ma.masked_array(np.zeros(4), [1, 0, 0, 0]), np.zeros(2, [("a", object)]), np.zeros(8)[::2],
-                                   np.broadcast_to(np.zeros(1), 4), "text", None, [1, 2], 2**70, float("nan")])  # fmt: skip
+@pytest.mark.parametrize("array", [np.zeros(4, object), np.ma.masked_array(np.zeros(4), [1, 0, 0, 0]),
+                                   np.zeros(2, [("a", object)]), np.zeros(8)[::2], np.broadcast_to(np.zeros(1), 4),
+                                   "text", None, [1, 2], 2**70, float("nan")])  # fmt: skip
 def test_kernels_refuse_arrays_without_plain_memory(array):
     kernel = bitmma.kernel(KERNEL)
     if array is not None:

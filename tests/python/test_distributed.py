@@ -455,10 +455,12 @@ ROW = json.dumps(["unit", UNIT]) + "\n"
 
 
 @pytest.mark.parametrize("text", [
-    '["alpha", "beta"]', '["alpha", "beta"]\n', '["al', "[", '["', '{"a": 1}', "null", "[" * 100_000, "[" * 100_000 + "\n", "\n", ROW[:-1], ROW[:-9],
-    ROW + ROW[:-1], ROW + "beta", ROW + '["unit", 5]', ROW + "[" * 100_000 + "\n", '["unit", {}]\n', ROW + '["unit", {}]\n', ROW + "\n" + ROW,
+    '["alpha", "beta"]', '["alpha", "beta"]\n', '["al', "[", '["', '{"a": 1}', "null", "[" * 100_000,
+    "[" * 100_000 + "\n", "\n", ROW[:-1], ROW[:-9], ROW + ROW[:-1], ROW + "beta", ROW + '["unit", 5]',
+    ROW + "[" * 100_000 + "\n", '["unit", {}]\n', ROW + '["unit", {}]\n', ROW + "\n" + ROW,
     ROW + json.dumps([5, UNIT]) + "\n",
-    *(json.dumps(["unit", UNIT | {name: value}]) + "\n" for name in ("cases", "outputs", "mismatches", "cases_with_mismatches")
+    *(json.dumps(["unit", UNIT | {name: value}]) + "\n"
+      for name in ("cases", "outputs", "mismatches", "cases_with_mismatches")
       for value in (-5, 1.5, True, None, "1", [1])),
     *(json.dumps(["unit", UNIT | {name: 5}]) + "\n" for name in ("first", "group"))])  # fmt: skip
 def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(text, tmp_path):
@@ -481,8 +483,9 @@ def test_only_a_line_that_a_journal_began_is_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("unit, result", [
-    (5, UNIT), (None, UNIT), ("unit", None), ("unit", []), ("unit", {}), ("unit", UNIT | {"mismatches": -5}), ("unit", UNIT | {"mismatches": 1.5}),
-    ("unit", UNIT | {"more": object()}), ("unit", UNIT | {"more": {1: 2, "1": 3}}), ("unit", UNIT | {"group": 5})])  # fmt: skip
+    (5, UNIT), (None, UNIT), ("unit", None), ("unit", []), ("unit", {}), ("unit", UNIT | {"mismatches": -5}),
+    ("unit", UNIT | {"mismatches": 1.5}), ("unit", UNIT | {"more": object()}),
+    ("unit", UNIT | {"more": {1: 2, "1": 3}}), ("unit", UNIT | {"group": 5})])  # fmt: skip
 def test_a_journal_takes_only_results_that_it_can_read_again(unit, result, tmp_path):
     path = tmp_path / "night.jsonl"
     journal = bd.Journal(path)

@@ -189,8 +189,8 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupt_ends_the_call(name, tmp_path):
     call = CALLS[name](str(tmp_path))
-    # None: the call ended before the signal came, on a fast machine. A second is what an idle machine takes; a test on a busy one must not
-    # fail for it, and a call that does not look takes far longer.
+    # None: the call ended before the signal came, on a fast machine. A second is what an idle machine takes; a test on
+    # a busy one must not fail for it, and a call that does not look takes far longer.
     seconds = []
     for delay in (0.7, 0.3, 0.1, 0.03):
         seconds.append(seconds_to_interrupt(call, delay))

@@ -21,7 +21,8 @@ spec.loader.exec_module(check_operators)
 
 # The least number of calls of each that are packed.
 FAMILIES = {
-    "attention": (["attention"], 276), "softmax": (["softmax", "log_softmax"], 150), "norms": (["layer_norm", "rms_norm"], 160),
+    "attention": (["attention"], 276), "softmax": (["softmax", "log_softmax"], 150),
+    "norms": (["layer_norm", "rms_norm"], 160),
     "reductions": (["sum", "mean", "amax", "argmax", "mean_f32", "cross_entropy"], 150), "layers": (["llama"], 4),
     "elementwise": (None, 80),
 }  # fmt: skip
@@ -90,11 +91,13 @@ X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.mark.parametrize("call, value", [
-    (lambda: operators.sum(X), 21), (lambda: operators.mean(X), 3.5), (lambda: operators.amax(X), 6), (lambda: operators.argmax(X), 5),
-    (lambda: operators.sum(X, 1), [6, 15]), (lambda: operators.sum(X, [1]), [6, 15]), (lambda: operators.sum(X, dim=-1), [6, 15]),
-    (lambda: operators.sum(X, 0), [5, 7, 9]), (lambda: operators.sum(X, (0, 1)), 21), (lambda: operators.sum(X, dim=()), 21),
-    (lambda: operators.sum(X, 1, True), [[6], [15]]), (lambda: operators.sum(X, None, True), [[21]]), (lambda: operators.amax(X, (1,), True), [[3], [6]]),
-    (lambda: operators.argmax(X, keepdim=True), [[5]]), (lambda: operators.argmax(X, 1), [2, 2]), (lambda: operators.sum(X[0], (0,)), 6),
+    (lambda: operators.sum(X), 21), (lambda: operators.mean(X), 3.5), (lambda: operators.amax(X), 6),
+    (lambda: operators.argmax(X), 5), (lambda: operators.sum(X, 1), [6, 15]), (lambda: operators.sum(X, [1]), [6, 15]),
+    (lambda: operators.sum(X, dim=-1), [6, 15]), (lambda: operators.sum(X, 0), [5, 7, 9]),
+    (lambda: operators.sum(X, (0, 1)), 21), (lambda: operators.sum(X, dim=()), 21),
+    (lambda: operators.sum(X, 1, True), [[6], [15]]), (lambda: operators.sum(X, None, True), [[21]]),
+    (lambda: operators.amax(X, (1,), True), [[3], [6]]), (lambda: operators.argmax(X, keepdim=True), [[5]]),
+    (lambda: operators.argmax(X, 1), [2, 2]), (lambda: operators.sum(X[0], (0,)), 6),
 ])  # fmt: skip
 def test_dimensions_are_torchs(call, value):
     made = call()
@@ -165,8 +168,9 @@ def test_explain_ends_with_the_bits_of_the_operator():
         ("softmax", (x[0],), {"rows": [4, 1, 2], "whole": 9}), ("layer_norm", (x, weight, bias), {"eps": 1e-3}),
         ("layer_norm", (x, None, bias), {}), ("rms_norm", (x,), {}),
         ("sum", (x, -1), {}), ("sum", (x, None), {}), ("sum", (x,), {}), ("layer_norm", (x, (60,), weight, bias), {}),
-        ("rms_norm", (x, (60,)), {"weight": weight}), ("softmax", (x, 2), {}), ("argmax", (x, -1), {}), ("mean", (x[0], 0), {"keepdim": True}), ("amax", (x,), {"keepdim": True}),
-        ("argmax", (x,), {}), ("silu", (x,), {}), ("add", (x, y), {}), ("mul", (x,), {"y": y}), ("softmax", (x[0, 0],), {}),
+        ("rms_norm", (x, (60,)), {"weight": weight}), ("softmax", (x, 2), {}), ("argmax", (x, -1), {}),
+        ("mean", (x[0], 0), {"keepdim": True}), ("amax", (x,), {"keepdim": True}), ("argmax", (x,), {}),
+        ("silu", (x,), {}), ("add", (x, y), {}), ("mul", (x,), {"y": y}), ("softmax", (x[0, 0],), {}),
     ]  # fmt: skip
     q, k = (rng.standard_normal((2, heads, n, 16)).astype(ml_dtypes.bfloat16) for heads, n in ((4, 20), (2, 300)))
     calls += [("attention", (q, k, k), {"is_causal": True}), ("attention", (q, k, k), {"splits": 2}), ("attention", (q[0, 0], k[0, 0], k[0, 0]), {})]

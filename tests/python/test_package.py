@@ -62,9 +62,11 @@ bitmma._core.set_leak_warnings(True)
 a, b = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
 name = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 one, plan = bitmma.instruction(name), bitmma.Plan({"instruction": name, "target": "sm_90"})
-kept = [bitmma.mma(name, a, b), bitmma.gemm(a, b, plan), bitmma.find_plans(a, b, bitmma.gemm(a, b)), bitmma.golden(name)]
+kept = [bitmma.mma(name, a, b), bitmma.gemm(a, b, plan), bitmma.find_plans(a, b, bitmma.gemm(a, b))]
+kept += [bitmma.golden(name)]
 kept += [kept[-1][0], bitmma.explain(kept[-1][0], 0, 0), pickle.loads(pickle.dumps(one)), bitmma.all_instructions()]
-for wrong in (lambda: bitmma.gemm(a, b, bias=a), lambda: bitmma.execute(name, None, {}), lambda: bitmma.mma(name, b, a)):
+for wrong in (lambda: bitmma.gemm(a, b, bias=a), lambda: bitmma.execute(name, None, {}),
+              lambda: bitmma.mma(name, b, a)):
     try:
         wrong()
     except bitmma.Error:

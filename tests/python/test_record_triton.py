@@ -1,4 +1,5 @@
-"""bitmma.record_triton: the file that it writes, and launches of Triton's kernels where torch and Triton are installed."""
+"""bitmma.record_triton: the file that it writes, and launches of Triton's kernels where torch and Triton are
+installed."""
 from __future__ import annotations
 
 import json
@@ -18,7 +19,8 @@ PTX = """.version 8.0
 .address_size 64
 .visible .entry twice(.param .u64 x, .param .f32 add) {
 .reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .f32 %f<3>;
-ld.param.u64 %rd1, [x]; ld.param.f32 %f2, [add]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2;
+ld.param.u64 %rd1, [x]; ld.param.f32 %f2, [add]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4;
+add.s64 %rd1, %rd1, %rd2;
 ld.global.f32 %f1, [%rd1]; fma.rn.f32 %f1, %f1, 0f40000000, %f2; st.global.f32 [%rd1], %f1; ret; }
 """
 

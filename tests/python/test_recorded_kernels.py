@@ -11,8 +11,8 @@ import bitmma
 
 from conftest import DATA, ROOT
 
-# ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the case, and its SASS
-# decides it.
+# ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the
+# case, and its SASS decides it.
 DIFFERING = {("drawn_16", "d21", "wide")}
 
 spec = importlib.util.spec_from_file_location("record_kernels", ROOT / "lab" / "record_kernels.py")

@@ -374,7 +374,8 @@ def test_no_text_of_a_capture_reaches_a_terminal_as_a_command(tmp_path, capsys):
     assert "\\x1b[2J" in printed and not set(printed) & set("\x1b\x9b\x07\r")
 
 
-# Captures whose operators do not belong together: each is refused, is not the same, or lists the tensor that nothing checks.
+# Captures whose operators do not belong together: each is refused, is not the same, or lists the tensor that nothing
+# checks.
 
 
 def small_capture():
@@ -391,9 +392,9 @@ def small_capture():
         return {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {}, "outputs": outputs, **more}
     operators = [of("silu.default", ["x"], ["y"]), of("pow.Tensor_Scalar", ["y", 2], ["z"]),
                  of("_scaled_dot_product_flash_attention.default", ["q"] * 3, ["out", "lse", None, None, None]),
-                 of("view.default", ["z", [256]], ["v"]), of("add.Tensor", ["x", "y"], ["s"]), of("relu.default", ["s"], ["r"])]  # fmt: skip
+                 of("view.default", ["z", [256]], ["v"]), of("add.Tensor", ["x", "y"], ["s"]), of("relu.default", ["s"], ["r"])]
     return {"format": "bitmma-capture/1", "machine": {"gpu": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "multiprocessors": 132}, "seed": 0,
-            "tensors": tensors, "operators": operators}, arrays  # fmt: skip
+            "tensors": tensors, "operators": operators}, arrays
 
 
 def saved(path, graph, arrays):
@@ -436,7 +437,7 @@ def inserted(graph, arrays, at, op, args, outputs, **made):
     for name, array in made.items():
         tensor(graph, arrays, name, "value", array)
     graph["operators"].insert(at, {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
-                                   "outputs": outputs})  # fmt: skip
+                                   "outputs": outputs})
 
 
 def overwritten(graph, arrays):
@@ -597,7 +598,7 @@ def test_memory_is_bounded_before_it_is_allocated(what, tmp_path):
     for name, shape in outputs.items():
         graph["tensors"][name] = {"dtype": "int64" if op.startswith("arange") else "float32", "shape": shape, "role": "value"}
         graph["operators"].append({"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
-                                   "outputs": [name], "kernels": [{"name": "nvjet"}]})  # fmt: skip
+                                   "outputs": [name], "kernels": [{"name": "nvjet"}]})
     if what == "many ones":  # they are needed at the end
         graph["operators"].append({"op": "aten.stack.default", "args": [[{"tensor": name} for name in outputs]], "kwargs": {}, "outputs": []})
     path = saved(tmp_path / "c", graph, arrays)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Needs = Mapping[str, Mapping[str, "str | None"]]
-"""Maps a module to dotted names in it, and each name to its parameters in order, separated by spaces; None if only the name matters."""
+"""Maps a module to dotted names in it, and each name to its parameters in order, separated by spaces; None if only the
+name matters."""
 
 
 def look_up(module: str, name: str) -> Any:

@@ -12,8 +12,9 @@ core's. The interpreter of JAX 0.10.2 does not support tcgen05 and Tensor Memory
 
 - `wgmma` is a chain of wgmma instructions of sm_90a along K that starts from the accumulator. A may be in registers,
   A and B may be transposed references, and `acc[...] = value` sets the accumulator;
-- `tcgen05_mma` is a chain of tcgen05.mma instructions of sm_100a, with `accumulate`, A in shared or Tensor Memory, block
-  scales (mxf8f6f4, mxf4, mxf4nvf4) and sparse A. Kernels can allocate, load and store Tensor Memory, and copy into it.
+- `tcgen05_mma` is a chain of tcgen05.mma instructions of sm_100a, with `accumulate`, A in shared or Tensor Memory,
+  block scales (mxf8f6f4, mxf4, mxf4nvf4) and sparse A. Kernels can allocate, load and store Tensor Memory, and copy
+  into it.
 
 Each instruction of a chain covers 32 bytes of K, or 64 if A is sparse. If bitmma knows no legal instruction for the
 types, M, N and K of a tile, tracing the kernel raises bitmma.Error. The adapter does not check tiling, swizzle and
