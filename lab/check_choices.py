@@ -5,7 +5,8 @@
   check_choices.py FOLDER ...           folders of record_products.py, or of data/products/recorded.tar.xz unpacked
   check_choices.py FOLDER --nearest     calls of other shapes too, with the choice for the nearest recorded shape
 
-Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another kernel.
+Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another
+kernel.
 """
 import argparse
 import json
@@ -84,7 +85,8 @@ def has_bits(path, choice):
 
 
 def compare(path, nearest=False):
-    """(the call, its choice or why it is left out, {"kernel", "slices", "bits": True, False or None for unknown}, why)."""
+    """(the call, its choice or why it is left out, {"kernel", "slices", "bits": True, False or None for unknown},
+    why)."""
     metadata = metadata_of(path)
     call, choice = choice_for(metadata, nearest)
     if isinstance(choice, str):

@@ -4,8 +4,8 @@
 
   check_fusions.py FILE.ptx | FILE.safetensors ...     of recorded launches: their modules
 
-Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM.
-Exits with 1 where the SASS contradicts a rule that bitmma calls sure.
+Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and
+BITMMA_NVDISASM. Exits with 1 where the SASS contradicts a rule that bitmma calls sure.
 """
 import collections
 import os
@@ -76,7 +76,8 @@ def main(paths):
                     said = ("joined" if rule["joined"] else "apart") + ("" if rule["sure"] else ", not sure")
                     table[f"rule: {said}; SASS: {one['sass']}"] += 1
                     if one["product_line"] == 0 or one["sass"] == "both" or one["joined"] != rule["joined"]:
-                        print(f"{path} {name} {entry}, lines {lines[0]} and {lines[1]}: {said} by {rule['rule']}; SASS: {one['sass']}")
+                        where = f"{path} {name} {entry}, lines {lines[0]} and {lines[1]}"
+                        print(f"{where}: {said} by {rule['rule']}; SASS: {one['sass']}")
                         contradicted += rule["sure"] and one["sass"] != "none"
     for row, count in sorted(table.items()):
         print(f"{count:6} {row}")

@@ -4,8 +4,8 @@
 
   pack_choices.py h100.json.xz h200.json.xz -o data/choices/cublas_13.1.txt
 
-Kernels that differ in nothing that decides the bits get one name, with `*` for what is left out: tiles, stages, clusters and raster of
-nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
+Kernels that differ in nothing that decides the bits get one name, with `*` for what is left out: tiles, stages,
+clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
 """
 import argparse
 import json
@@ -114,7 +114,8 @@ def main():
     text = "\n".join(lines) + "\n"
     with open(options.output, "w") as file:
         file.write(text)
-    print(f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, {len(kernels)} with slices, {len(lists)} lists of runs")
+    print(f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, "
+          f"{len(kernels)} with slices, {len(lists)} lists of runs")
     return 0
 
 

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Records which kernel cuBLAS chooses for a matrix product: its name and the number of slices along K.
 
-Needs PyTorch 2.11 or newer and a GPU, but not bitmma. No product is computed: each call is captured into a CUDA graph, whose nodes
-name the kernels, and a parameter of the kernel that adds the slices has their number.
+Needs PyTorch 2.11 or newer and a GPU, but not bitmma. No product is computed: each call is captured into a CUDA graph,
+whose nodes name the kernels, and a parameter of the kernel that adds the slices has their number.
 
   record_choices.py -o choices.json.xz              every pair (N, K) of `MODELS` and of the grid, all kinds of calls
   record_choices.py -o more.json.xz --only bf16,f16 some kinds
   record_choices.py --list                          the kinds and the pairs
 
-Of each pair (N, K) M takes all values up to 256, multiples of 16 up to 2048 and of 64 up to 16384; where two neighbours differ, the
-values between them are bisected. A file holds the values of M where the choice changes.
+Of each pair (N, K) M takes all values up to 256, multiples of 16 up to 2048 and of 64 up to 16384; where two neighbours
+differ, the values between them are bisected. A file holds the values of M where the choice changes.
 """
 import argparse
 import itertools
@@ -38,12 +38,14 @@ MODELS = {
     "Gemma 3 4B": (2560, 10240, 2048, 1024, 262208), "Gemma 3 27B": (5376, 21504, 4096, 2048, 262208),
     "Phi-3 mini": (3072, 8192, 3072, 3072, 32064), "Phi-4": (5120, 17920, 5120, 1280, 100352),
     "gpt-oss 20B": (2880, 2880, 4096, 512, 201088), "OLMo 2 7B": (4096, 11008, 4096, 4096, 100352),
-    "SmolLM2 1.7B": (2048, 8192, 2048, 2048, 49152), "GPT-2": (768, 3072, 768, 768, 50257), "BERT large": (1024, 4096, 1024, 1024, 30522),
-    "ViT-L": (1024, 4096, 1024, 1024, 1000), "Falcon 7B": (4544, 18176, 4544, 64, 65024), "Yi 34B": (7168, 20480, 7168, 1024, 64000),
+    "SmolLM2 1.7B": (2048, 8192, 2048, 2048, 49152), "GPT-2": (768, 3072, 768, 768, 50257),
+    "BERT large": (1024, 4096, 1024, 1024, 30522), "ViT-L": (1024, 4096, 1024, 1024, 1000),
+    "Falcon 7B": (4544, 18176, 4544, 64, 65024), "Yi 34B": (7168, 20480, 7168, 1024, 64000),
 }  # fmt: skip
 # Of DeepSeek V3: latent projections, experts of 2048, the router of 256 experts.
-OTHERS = [(1536, 7168), (24576, 1536), (576, 7168), (32768, 512), (7168, 16384), (2048, 7168), (7168, 2048), (18432, 7168),
-          (7168, 18432), (256, 7168), (129280, 7168), (8, 4096), (128, 2048), (128, 4096), (32, 2880)]  # fmt: skip
+OTHERS = [(1536, 7168), (24576, 1536), (576, 7168), (32768, 512), (7168, 16384), (2048, 7168), (7168, 2048),
+          (18432, 7168), (7168, 18432), (256, 7168), (129280, 7168), (8, 4096), (128, 2048), (128, 4096),
+          (32, 2880)]  # fmt: skip
 GRID = [64, 128, 256, 512, 1000, 1024, 1536, 2048, 3072, 4096, 8192]
 ODD = [(129, 264), (500, 1000), (1000, 777), (333, 512), (1001, 1024), (50, 100), (100, 300), (2050, 2050), (4097, 4096), (10, 784)]
 
@@ -67,7 +69,8 @@ KINDS = {
     "f32": ("float32", "float32", "mm", False), "f32 bias": ("float32", "float32", "addmm", False),
     "tf32": ("float32", "float32", "mm", True), "tf32 bias": ("float32", "float32", "addmm", True),
     "e4m3 fast": ("float8_e4m3fn", "bfloat16", "fast", False), "e4m3": ("float8_e4m3fn", "bfloat16", "slow", False),
-    "e4m3 rows fast": ("float8_e4m3fn", "bfloat16", "rows fast", False), "e4m3 rows": ("float8_e4m3fn", "bfloat16", "rows slow", False),
+    "e4m3 rows fast": ("float8_e4m3fn", "bfloat16", "rows fast", False),
+    "e4m3 rows": ("float8_e4m3fn", "bfloat16", "rows slow", False),
 }  # fmt: skip
 LAYOUTS = {"nn": ("bf16", "f16", "f32", "tf32"), "tn": ("bf16", "f32"), "tt": ("bf16", "f32")}  # beside nt, of all kinds
 

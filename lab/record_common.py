@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What the recorders of PyTorch's calls share: the generator of operands, the kernels of a call, the files.
 
-Operands come from a counter-based generator (Philox4x32-10) that bitmma has as well, so that a recording holds a seed instead of them.
-Element i of a stream is word i mod 4 of block i / 4: low half - high half, times 2^-14, rounded to f32 and then to the type. s8 is the top
-byte; f64 the whole signed word times 2^-29.
+Operands come from a counter-based generator (Philox4x32-10) that bitmma has as well, so that a recording holds a seed
+instead of them. Element i of a stream is word i mod 4 of block i / 4: low half - high half, times 2^-14, rounded to f32
+and then to the type. s8 is the top byte; f64 the whole signed word times 2^-29.
 """
 import datetime
 import importlib.util

@@ -5,8 +5,8 @@
   record_fusions.py DIR            writes DIR/fusions.ptx and DIR/fusions.txt
   record_fusions.py DIR --check    says whether this ptxas makes the same of DIR/fusions.ptx
 
-A line of fusions.txt is an output of a kernel as SASS has it: "k7 0 (fma (neg x1) x2 (add x3 x4))", x1 the first word that
-the kernel loads. Needs ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM (Triton's wheel has one).
+A line of fusions.txt is an output of a kernel as SASS has it: "k7 0 (fma (neg x1) x2 (add x3 x4))", x1 the first word
+that the kernel loads. Needs ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM (Triton's wheel has one).
 """
 import os
 import random
@@ -78,8 +78,9 @@ def random_body(rng):
 def kernel(name, body, outputs):
     loads = "".join(f"ld.global.f32 %f{i},[%rd1+{4 * i}];\n" for i in range(1, INPUTS + 1))
     stores = "".join(f"st.global.f32 [%rd1+{128 + 4 * k}],%f{reg};\n" for k, reg in enumerate(outputs))
+    body = body.replace("; ", ";\n")
     return (f".visible .entry {name}(.param .u64 p)\n{{\n.reg .f32 %f<40>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n"
-            f"ld.param.u64 %rd1,[p];\ncvta.to.global.u64 %rd1,%rd1;\n{loads}{body.replace('; ', ';' + chr(10))}\n{stores}ret;\n}}\n")
+            f"ld.param.u64 %rd1,[p];\ncvta.to.global.u64 %rd1,%rd1;\n{loads}{body}\n{stores}ret;\n}}\n")
 
 
 def sass(path):

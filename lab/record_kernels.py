@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Launches of whole kernels, for a GPU to run and for bitmma to compare.
 
-  record_kernels.py make DIR TRITON     DIR/jobs.txt with modules and inputs; TRITON is what data/kernels/triton_kernels.py
-                                        wrote, or - for the kernels of nvcc alone
+  record_kernels.py make DIR TRITON     DIR/jobs.txt with modules and inputs; TRITON is what
+                                        data/kernels/triton_kernels.py wrote, or - for the kernels of nvcc alone
   g++ -std=c++20 -O1 lab/launch_kernels.cpp -o DIR/launch -ldl && DIR/launch DIR/jobs.txt       on the GPU
   record_kernels.py compare DIR         runs every launch here, and counts outputs that differ
   record_kernels.py digests DIR GPU     a CSV of what the GPU gave: GPU is its name, as in data/kernels/h100.csv
@@ -125,7 +125,8 @@ def tma_launches():
         at = [int(rng.integers(-one // 2, max(1, n))) for one, n in zip(box, sizes, strict=True)]
         at[0] -= at[0] % (16 // size)  # elsewhere, and where a store begins in front of the tensor, the GPU stops
         fill = "nan" if kind in ("fp16", "fp32", "fp64", "bf16") and rng.random() < 0.5 else "zero"
-        # A copy moves ceil(box / stride) elements of a dimension. In shared memory a swizzled row has the swizzle's width.
+        # A copy moves ceil(box / stride) elements of a dimension. In shared memory a swizzled row has the swizzle's
+        # width.
         rows = int(np.prod([-(-one // stride) for one, stride in zip(box[1:], strides[1:], strict=True)]))
         moved, shared = rows * size * box[0], rows * (size * box[0] if swizzle == "none" else int(swizzle))
         shared += -shared % 1024

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Captures decoder layers and small models on a GPU, for `bitmma replay`: of the sizes of Llama 3 8B and of a mixture of experts.
-Attention runs in FlashAttention-2, in captures named *_default in what PyTorch chooses, which is cuDNN on an H100.
+"""Captures decoder layers and small models on a GPU, for `bitmma replay`: of the sizes of Llama 3 8B and of a mixture
+of experts. Attention runs in FlashAttention-2, in captures named *_default in what PyTorch chooses, which is cuDNN on
+an H100.
 
 Needs PyTorch and a GPU. Weights come from the generator of record_common.py, so that a capture holds only their seeds.
 
@@ -162,7 +163,7 @@ def layer(path, shape, batch, tokens, cached, device, rows, gain=2.0**-6, **more
     cache = None
     if cached:
         cache = tuple(values(0, 92001 + i, 0, batch * shape[3] * cached * shape[4], torch.bfloat16, device).reshape(batch, shape[3], cached, shape[4])
-                      for i in range(2))  # fmt: skip
+                      for i in range(2))
     turns = rotary(rates(shape[4]).to(device), cached, tokens, torch.bfloat16)
     module(x, turns, cache)
     with capture.Capture(path, model=module, rows=rows, whole=1 << 14, sources=sources):

@@ -37,10 +37,11 @@ def call(op, dtype="f32", **more):
 # ---------------------------------------------------------------------------------------------------------------------
 # Which calls
 
-UNARY = {"exp": torch.exp, "exp2": torch.exp2, "log": torch.log, "log2": torch.log2, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
-         "reciprocal": torch.reciprocal, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "erf": torch.erf,
-         "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-         "relu": torch.relu, "softplus": F.softplus, "log1p": torch.log1p, "expm1": torch.expm1, "square": torch.square}  # fmt: skip
+UNARY = {"exp": torch.exp, "exp2": torch.exp2, "log": torch.log, "log2": torch.log2, "sqrt": torch.sqrt,
+         "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh,
+         "erf": torch.erf, "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu,
+         "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": torch.relu, "softplus": F.softplus,
+         "log1p": torch.log1p, "expm1": torch.expm1, "square": torch.square}  # fmt: skip
 BINARY = {"add": torch.add, "mul": torch.mul, "sub": torch.sub, "div": torch.div}
 SPREADS = [(1, 1000003), (1, 4194304), (3, 1048577), (2, 300000), (7, 128256), (33, 50257), (333, 100), (2048, 129), (5, 8193)]
 COLUMNS = [1, 5, 32, 33, 100, 128, 200, 512, 777, 1000, 1024, 1025, 1536, 2048, 3000, 4096, 5120, 8192, 8193, 11008, 32000, 50257, 128256]

@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: MIT
 """Records what a GPU's libraries give for matrix products, for `bitmma gemm --find`.
 
-Needs PyTorch and a GPU, but not bitmma; Triton where it is installed. Writes one safetensors file a call and index.json.
+Needs PyTorch and a GPU, but not bitmma; Triton where it is installed. Writes one safetensors file a call and
+index.json.
 
   record_products.py -o recorded                    every family
   record_products.py -o recorded --only scaled,bmm  some of them
   record_products.py -o more --random 400 --seed 7  other shapes, drawn at random
   record_products.py -o models --random-models 500 --seed 7
-                                                    layers of models with random M, and the slices that the library takes
+                                                    layers of models with random M, and the slices that the library
+                                                    takes
   record_products.py --list                         the families and how many calls each has
 
-Inputs come from the generator of record_common.py. A file therefore holds only the sampled rows and columns of D, and the
-seed. Element (row, k) of A [M, K] is number row * K + k of stream 0, element (col, k) of B [N, K] number col * K + k of
-stream 1, C [M, N] is stream 2, bias [N] is stream 3. In a batch the rows of all products count through.
+Inputs come from the generator of record_common.py. A file therefore holds only the sampled rows and columns of D, and
+the seed. Element (row, k) of A [M, K] is number row * K + k of stream 0, element (col, k) of B [N, K] number col * K +
+k of stream 1, C [M, N] is stream 2, bias [N] is stream 3. In a batch the rows of all products count through.
 """
 import argparse
 import itertools
@@ -46,7 +48,8 @@ OUTPUTS = {**TYPES, "f32": torch.float32, "s32": torch.int32}
 # ---------------------------------------------------------------------------------------------------------------------
 # Which calls
 
-# (N, K) of layers: GPT-2, Llama 3 8B and 70B, Qwen2.5 7B, Gemma 2 9B, Mixtral, DeepSeek-V3; and a few deep or narrow ones.
+# (N, K) of layers: GPT-2, Llama 3 8B and 70B, Qwen2.5 7B, Gemma 2 9B, Mixtral, DeepSeek-V3; and a few deep or narrow
+# ones.
 LAYERS = [
     (2304, 768), (768, 3072), (3072, 1024), (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (10240, 8192),
     (8192, 8192), (8192, 28672), (4608, 3584), (3584, 18944), (14336, 3584), (3584, 14336), (1536, 7168), (7168, 2048),
@@ -199,9 +202,9 @@ def drawn(count, seed):
 def drawn_of_models(count, seed):
     """Calls of the kinds and of the pairs (N, K) of record_choices.py with a random M; a tenth has another pair."""
     chosen, known = random.Random(seed), pairs()
-    kinds = [("mm", "bf16", "bf16"), ("mm", "f16", "f16"), ("mm", "bf16", "f32"), ("mm", "f16", "f32"), ("mm", "tf32", "f32"),
-             ("linear", "bf16", "bf16"), ("linear", "f16", "f16"), ("linear", "tf32", "f32"), ("scaled_mm", "e4m3", "bf16"),
-             ("scaled_mm", "e4m3", "bf16")]  # fmt: skip
+    kinds = [("mm", "bf16", "bf16"), ("mm", "f16", "f16"), ("mm", "bf16", "f32"), ("mm", "f16", "f32"),
+             ("mm", "tf32", "f32"), ("linear", "bf16", "bf16"), ("linear", "f16", "f16"), ("linear", "tf32", "f32"),
+             ("scaled_mm", "e4m3", "bf16"), ("scaled_mm", "e4m3", "bf16")]  # fmt: skip
     for _ in range(count):
         api, a, d = chosen.choice(kinds)
         step, is_known = 16 if a == "e4m3" else 1, chosen.random() < 0.9
@@ -505,7 +508,8 @@ def main():
     with open(os.path.join(options.out, "index.json"), "w") as file:
         json.dump(index, file, indent=1)
     recorded = sum("file" in entry for entry in index["calls"])
-    print(f"{recorded} calls recorded, {len(index['calls']) - recorded} refused by the library, {time.time() - begin:.0f} s")
+    refused = len(index["calls"]) - recorded
+    print(f"{recorded} calls recorded, {refused} refused by the library, {time.time() - begin:.0f} s")
     return 0
 
 

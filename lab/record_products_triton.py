@@ -8,7 +8,8 @@ import triton.language as tl
 @triton.jit
 def product_kernel(a, b, out, sa, sb, m, n, k, slice_k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
                    SCALES: tl.constexpr, IMPRECISE: tl.constexpr):
-    """out[slice, m, n] = a[m, k] b[n, k] over one slice of K. SCALES: 0 none, 1 of B per column, 2 of B per 128 columns."""
+    """out[slice, m, n] = a[m, k] b[n, k] over one slice of K. SCALES: 0 none, 1 of B per column, 2 of B per 128
+    columns."""
     row, col, piece = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     rows, cols, ks = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN), tl.arange(0, BK)
     first = piece * slice_k

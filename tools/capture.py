@@ -7,16 +7,18 @@
         model(x)
 
 `captured` is a folder: graph.json has every operator with its arguments, the kernels that it launched and the machine;
-tensors.safetensors has the tensors. A result of more than `whole` bytes is stored as `rows` of its rows, the last one and others drawn from `seed`. A row
-is what lies together in memory behind the first dimensions, as many of them as make at least `rows`: [1, 512, 32, 128] in memory has
-512, and results of equally many rows store the same ones. Weights of the model that are larger than `whole` are stored by name and
-SHA-256 alone. Inputs from outside, random numbers, and keys and values of attention are stored whole.
+tensors.safetensors has the tensors. A result of more than `whole` bytes is stored as `rows` of its rows, the last one
+and others drawn from `seed`. A row is what lies together in memory behind the first dimensions, as many of them as make
+at least `rows`: [1, 512, 32, 128] in memory has 512, and results of equally many rows store the same ones. Weights of
+the model that are larger than `whole` are stored by name and SHA-256 alone. Inputs from outside, random numbers, and
+keys and values of attention are stored whole.
 
-Kernel names come from a CUDA graph into which each operator is captured before it runs: with them come the number of slices of a
-split-K product, which no profiler shows.
+Kernel names come from a CUDA graph into which each operator is captured before it runs: with them come the number of
+slices of a split-K product, which no profiler shows.
 
-A model of torch.compile runs kernels of Triton that no operator shows: Capture(..., compiled=True) captures the operators that it calls
-beside them, each with its own inputs, and bitmma's record_triton.py records those kernels with their PTX, from the first call on:
+A model of torch.compile runs kernels of Triton that no operator shows: Capture(..., compiled=True) captures the
+operators that it calls beside them, each with its own inputs, and bitmma's record_triton.py records those kernels with
+their PTX, from the first call on:
 
     with record_triton.recording() as launches:
         compiled_model(x)
@@ -37,8 +39,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FORMAT = "bitmma-capture/1"
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8", torch.uint8: "U8",
-          torch.int32: "I32", torch.int64: "I64", torch.int16: "I16", torch.bool: "BOOL"}  # fmt: skip
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8",
+          torch.uint8: "U8", torch.int32: "I32", torch.int64: "I64", torch.int16: "I16",
+          torch.bool: "BOOL"}  # fmt: skip
 for _name, _code in (("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2")):
     if hasattr(torch, _name):
         DTYPES[getattr(torch, _name)] = _code
@@ -46,14 +49,15 @@ KERNEL_NODE = 0
 
 
 class KernelNode(ctypes.Structure):  # CUDA_KERNEL_NODE_PARAMS_v2
-    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
-                ("params", ctypes.POINTER(ctypes.c_void_p)), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p),
-                ("context", ctypes.c_void_p)]  # fmt: skip
+    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("shared", ctypes.c_uint), ("params", ctypes.POINTER(ctypes.c_void_p)), ("extra", ctypes.c_void_p),
+                ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p)]  # fmt: skip
 
 
 def launched(call, stream):
-    """The kernels that a call launches, as (name, grid, block), and the slices of a split-K product or None. No kernel runs: the stream
-    captures the call into a CUDA graph. Raises OSError if the driver refuses, and what the call raises."""
+    """The kernels that a call launches, as (name, grid, block), and the slices of a split-K product or None. No kernel
+    runs: the stream captures the call into a CUDA graph. Raises OSError if the driver refuses, and what the call
+    raises."""
     cuda, graph, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_size_t()
 
     def driver(function, *arguments):
@@ -132,8 +136,8 @@ def bytes_of(tensor):
 
 
 class Capture(TorchDispatchMode):
-    """model: its parameters and buffers are weights, with their names. sources: {name of a weight: anything that JSON can hold},
-    where a reader finds or makes it. compiled: the model is torch.compile's."""
+    """model: its parameters and buffers are weights, with their names. sources: {name of a weight: anything that JSON
+    can hold}, where a reader finds or makes it. compiled: the model is torch.compile's."""
 
     def __init__(self, path, *, model=None, rows=64, whole=1 << 16, seed=0, sources=None, compiled=False):
         super().__init__()
@@ -170,7 +174,7 @@ class Capture(TorchDispatchMode):
     def add(self, tensor, role, store=True, whole=True):
         number = str(len(self.tensors))
         self.tensors[number] = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "strides": list(tensor.stride()),
-                                "role": role}  # fmt: skip
+                                "role": role}
         tensor._bitmma_number = (self, number, len(self.operators))
         if role == "weight":
             name, data = self.names[id(tensor)], bytes_of(tensor)

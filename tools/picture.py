@@ -47,21 +47,21 @@ def picture() -> str:
     simulated = bitmma.gemm(product.a, product.b, kernel=product.kernel)
     difference = h100.astype(np.float64) - numpy
     differ, same = int((numpy != h100).sum()), int((simulated.view(np.uint32) == h100.view(np.uint32)).sum())
-    rows, cols = h100.shape
+    (rows, cols), of = h100.shape, h100.size
     step = cols * _cell + _gap
     width, height = 3 * step - _gap + 32, _top + rows * _cell + 64
     most = float(abs(h100).max())
     spread = float(abs(difference).max())
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{differ} of {h100.size} outputs of NumPy differ from the H100's; bitmma gives {same} of {h100.size}</title>",
+        f"<title>{differ} of {of} outputs of NumPy differ from the H100's; bitmma gives {same} of {of}</title>",
         "<style>text{font:14px system-ui,sans-serif;fill:#333}.title{font-size:17px;font-weight:600}</style>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
         *_panel(16, "NumPy, float32", f"-{most:.0f} (blue) to {most:.0f} (orange)", numpy),
         *_panel(16 + step, "NVIDIA H100, cuBLAS fp8", "the same colours", h100),
         *_panel(16 + 2 * step, "H100 minus NumPy", f"-{spread:.2f} to {spread:.2f}", difference),
-        (f'<text x="16" y="{height - 14}" class="title">{differ} of {h100.size} outputs of NumPy differ from the H100. '
-         f"bitmma gives the H100's bits in {same} of {h100.size}.</text>"),
+        (f'<text x="16" y="{height - 14}" class="title">{differ} of {of} outputs of NumPy differ from the H100. '
+         f"bitmma gives the H100's bits in {same} of {of}.</text>"),
         "</svg>",
     ]
     return "\n".join(out) + "\n"

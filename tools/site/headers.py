@@ -24,7 +24,8 @@ class Item(NamedTuple):
 
 _string_or_comment = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|//.*')
 _rule_line = re.compile(r"^// -{8,} (.+)$")
-_left_out = re.compile(r"#pragma once|#include|#ifndef BITMMA_H|#define BITMMA_H$|// clang-format|(inline )?namespace [\w:]+ \{$|\}  // namespace")
+_left_out = re.compile(r"#pragma once|#include|#ifndef BITMMA_H|#define BITMMA_H$|// clang-format|"
+                       r"(inline )?namespace [\w:]+ \{$|\}  // namespace")
 
 
 def _depth_of(line: str) -> int:

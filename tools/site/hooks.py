@@ -182,8 +182,8 @@ def _places(entries: list) -> list[str]:
 
 
 def on_config(config):
-    """The version at the foot of each page. In the navigation, `new pages`, `headers` and `sections of bitmma.h`: pages of
-    docs/ that the navigation does not list, and those of C++ and C."""
+    """The version at the foot of each page. In the navigation, `new pages`, `headers` and `sections of bitmma.h`: pages
+    of docs/ that the navigation does not list, and those of C++ and C."""
     named = _places(config.nav)
     new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
     layers = [{"All headers": "reference/cpp/bitmma.md"}, *({layer: [
