@@ -8,6 +8,7 @@
 
 Needs the wheel nvidia-cutlass-dsl, and what lab/record_kernels.py needs.
 """
+
 import importlib.util
 import json
 import os
@@ -67,15 +68,22 @@ def compiled(examples):
 
     rows = [tensor(f32, 256, cols, order=(1, 0)) for cols in (128, 128, 256)]
     for name, (function, *arguments) in {
-            "hopper_f16": product(f16, f16, (128, 128), (1, 1), 256, 256, 256),
-            "hopper_f16_cluster": product(f16, f16, (128, 256), (2, 1), 512, 512, 256),
-            "hopper_bf16_f32": product(bf16, f32, (64, 64), (1, 1), 128, 128, 192),
-            "sgemm": (sgemm(), *rows),
-            "tensorop_f16": (tensorop(f16, f16, f32, (2, 2, 1)), matrix(f16, 256, 128), matrix(f16, 256, 128), matrix(f16, 256, 256), stream),
-            "attention_f16": fused(f16, False),
-            "attention_bf16_causal": fused(bf16, True),
-            "layer_norm_f16": normed("layer"),
-            "rms_norm_f16": normed("rms")}.items():
+        "hopper_f16": product(f16, f16, (128, 128), (1, 1), 256, 256, 256),
+        "hopper_f16_cluster": product(f16, f16, (128, 256), (2, 1), 512, 512, 256),
+        "hopper_bf16_f32": product(bf16, f32, (64, 64), (1, 1), 128, 128, 192),
+        "sgemm": (sgemm(), *rows),
+        "tensorop_f16": (
+            tensorop(f16, f16, f32, (2, 2, 1)),
+            matrix(f16, 256, 128),
+            matrix(f16, 256, 128),
+            matrix(f16, 256, 256),
+            stream,
+        ),
+        "attention_f16": fused(f16, False),
+        "attention_bf16_causal": fused(bf16, True),
+        "layer_norm_f16": normed("layer"),
+        "rms_norm_f16": normed("rms"),
+    }.items():
         ptx = cute.compile(function, *arguments).__ptx__.rstrip("\0")
         if name.endswith("cluster"):  # the launch says it, not the kernel
             ptx = ptx.replace(".reqntid", ".reqnctapercluster 2, 1, 1\n.reqntid", 1)
@@ -84,22 +92,64 @@ def compiled(examples):
 
 def launches():
     """As in lab/record_kernels.py: arrays, tensor maps and numbers of 32 bits."""
+
     def operand(kind, rows, cols, box, swizzle="128"):
         return {"map": f"{kind}[{rows},{cols}]", "box": box, "swizzle": swizzle}
 
     most, scale = 230400, 0.125 * 1.4426950408889634
     for how in ("normal", "wide", "peaked"):
-        yield "hopper_f16", (2, 2, 1), 128, most, [operand("fp16", 256, 256, [128, 64]), operand("fp16", 256, 256, [128, 64]),
-                                                   operand("fp16", 256, 256, [64, 32], "64")], 1, how
-        yield "hopper_f16_cluster", (4, 2, 1), 256, most, [operand("fp16", 512, 256, [128, 64]), operand("fp16", 512, 256, [128, 64]),
-                                                           operand("fp16", 512, 512, [64, 32], "64")], 1, how
-        yield "hopper_bf16_f32", (2, 2, 1), 128, most, [operand("bf16", 128, 192, [64, 64]), operand("bf16", 128, 192, [64, 64]),
-                                                        operand("fp32", 128, 128, [64, 32])], 1, how
+        yield (
+            "hopper_f16",
+            (2, 2, 1),
+            128,
+            most,
+            [
+                operand("fp16", 256, 256, [128, 64]),
+                operand("fp16", 256, 256, [128, 64]),
+                operand("fp16", 256, 256, [64, 32], "64"),
+            ],
+            1,
+            how,
+        )
+        yield (
+            "hopper_f16_cluster",
+            (4, 2, 1),
+            256,
+            most,
+            [
+                operand("fp16", 512, 256, [128, 64]),
+                operand("fp16", 512, 256, [128, 64]),
+                operand("fp16", 512, 512, [64, 32], "64"),
+            ],
+            1,
+            how,
+        )
+        yield (
+            "hopper_bf16_f32",
+            (2, 2, 1),
+            128,
+            most,
+            [
+                operand("bf16", 128, 192, [64, 64]),
+                operand("bf16", 128, 192, [64, 64]),
+                operand("fp32", 128, 128, [64, 32]),
+            ],
+            1,
+            how,
+        )
         yield "sgemm", (2, 2, 1), 256, 49152, ["fp32[256,128]", "fp32[256,128]", "fp32[256,256]"], 0, how
         yield "tensorop_f16", (4, 1, 1), 128, 98304, ["fp16[256,128]", "fp16[256,128]", "fp16[256,256]", 2], 0, how
         for name, kind in (("attention_f16", "fp16"), ("attention_bf16_causal", "bf16")):
             yield name, (4, 1, 2), 128, 49152, [f"{kind}[256,2,64]"] * 4 + [scale], 0, how
-        yield "layer_norm_f16", (64, 1, 1), 64, 1024, ["fp16[64,1024]", "fp16[64,1024]", "fp16[1024]", "fp16[1024]", 1e-6], 0, how
+        yield (
+            "layer_norm_f16",
+            (64, 1, 1),
+            64,
+            1024,
+            ["fp16[64,1024]", "fp16[64,1024]", "fp16[1024]", "fp16[1024]", 1e-6],
+            0,
+            how,
+        )
         yield "rms_norm_f16", (64, 1, 1), 64, 1024, ["fp16[64,1024]", "fp16[64,1024]", "fp16[1024]", 1e-6], 0, how
 
 
@@ -113,22 +163,40 @@ def main(folder, examples):
         path = os.path.join(folder, f"{name}.ptx")
         with open(path, "w") as file:
             file.write(ptx)
-        subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", path[:-3] + "cubin", path], check=True)
+        subprocess.run(
+            [os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", path[:-3] + "cubin", path], check=True
+        )
     jobs, rows = [], []
     for number, (name, grid, block, shared, arguments, tail, how) in enumerate(launches(), 6000):
         jobs += [f"module {name}.cubin", f"launch {entries[name]} " + " ".join(map(str, (*grid, block, 1, 1, shared)))]
         files = []
-        for i, (operand, argument) in enumerate(zip(record.operands_of(number, name, arguments, how), arguments, strict=True)):
+        for i, (operand, argument) in enumerate(
+            zip(record.operands_of(number, name, arguments, how), arguments, strict=True)
+        ):
             if not hasattr(operand, "tofile") or operand.ndim == 0:
                 jobs.append(f"value {int(operand):x} 4")
                 files.append(None)
                 continue
             files.append(f"{number}_{i}.bin")
             operand.tofile(os.path.join(folder, files[-1]))
-            jobs.append(record.map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}")
+            jobs.append(
+                record.map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}"
+            )
         jobs += ["value 0 1"] * tail + ["run"]
-        rows.append({"number": number, "module": name, "entry": entries[name], "grid": grid, "block": [block, 1, 1], "shared": shared,
-                     "arguments": arguments, "files": files, "extra": tail, "how": how})
+        rows.append(
+            {
+                "number": number,
+                "module": name,
+                "entry": entries[name],
+                "grid": grid,
+                "block": [block, 1, 1],
+                "shared": shared,
+                "arguments": arguments,
+                "files": files,
+                "extra": tail,
+                "how": how,
+            }
+        )
     with open(os.path.join(folder, "jobs.txt"), "w") as file:
         file.write("\n".join(jobs) + "\n")
     with open(os.path.join(folder, "launches.json"), "w") as file:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Triton kernels that make tensor descriptors on the GPU: tensormap.replace, tensor copies, and reductions by them.
 
-  descriptors.py DIR        DIR/NAME.ptx and DIR/NAME.cubin, and prints the shared bytes of each
+descriptors.py DIR        DIR/NAME.ptx and DIR/NAME.cubin, and prints the shared bytes of each
 """
+
 import os
 import sys
 
@@ -36,7 +37,11 @@ def add_rows(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
 
 
 KERNELS = [
-    (product, {"a": "*fp16", "b": "*fp16", "c": "*fp16", "M": "i32", "N": "i32", "K": "i32"}, {"BM": 128, "BN": 64, "BK": 64}),
+    (
+        product,
+        {"a": "*fp16", "b": "*fp16", "c": "*fp16", "M": "i32", "N": "i32", "K": "i32"},
+        {"BM": 128, "BN": 64, "BK": 64},
+    ),
     (add_rows, {"x": "*fp32", "y": "*fp32", "M": "i32", "N": "i32"}, {"BM": 16, "BN": 32}),
 ]
 
@@ -45,7 +50,12 @@ def main(folder):
     os.makedirs(folder, exist_ok=True)
     for function, signature, constants in KERNELS:
         aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
-        source = ASTSource(fn=function, signature={**signature, **dict.fromkeys(constants, "constexpr")}, constexprs=constants, attrs=aligned)
+        source = ASTSource(
+            fn=function,
+            signature={**signature, **dict.fromkeys(constants, "constexpr")},
+            constexprs=constants,
+            attrs=aligned,
+        )
         compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
         for what, mode in (("ptx", "w"), ("cubin", "wb")):
             with open(os.path.join(folder, f"{function.__name__}.{what}"), mode) as out:

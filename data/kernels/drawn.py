@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Draws CUDA kernels at random: arithmetic, C's functions, conversions, shuffles, shared memory, branches and loops.
 
-  drawn.py SEED COUNT > drawn.cu        kernels d0, d1, ... of (const float* x, const float* y, const int* s,
-                                        float* out, int* out_i): one block of 64 threads, arrays of 64 elements
+drawn.py SEED COUNT > drawn.cu        kernels d0, d1, ... of (const float* x, const float* y, const int* s,
+                                      float* out, int* out_i): one block of 64 threads, arrays of 64 elements
 """
+
 import random
 import sys
 
@@ -63,7 +64,9 @@ class Kernel:
             return self.rng.choice(INTEGER_UNARY).format(self.int_(depth - 1))
         if pick < 0.9:
             return "(" + self.rng.choice(INTEGER).format(f"({self.int_(depth - 1)})", f"({self.int_(depth - 1)})") + ")"
-        return self.rng.choice(["__float_as_int({})", "__float2int_rn({})", "__float2int_rz({})"]).format(self.float_(depth - 1))
+        return self.rng.choice(["__float_as_int({})", "__float2int_rn({})", "__float2int_rz({})"]).format(
+            self.float_(depth - 1)
+        )
 
     def statement(self, indent=2, nested=False):
         put = lambda text: self.lines.append(" " * indent + text)
@@ -120,12 +123,21 @@ class Kernel:
         for _ in range(self.rng.randrange(4, 12)):
             self.statement()
         out = " + ".join(self.floats[-2:])
-        return "\n".join([
-            f'extern "C" __global__ void d{number}({PARAMETERS}) {{',
-            "  __shared__ float shared[64];", "  shared[threadIdx.x] = 0;", "  __syncthreads();",
-            "  float f0 = x[threadIdx.x], f1 = y[threadIdx.x], acc = 0;", "  int i0 = s[threadIdx.x], bits = 0;",
-            *self.lines,
-            f"  out[threadIdx.x] = acc + ({out});", f"  out_i[threadIdx.x] = bits ^ ({self.ints[-1]});", "}", ""])
+        return "\n".join(
+            [
+                f'extern "C" __global__ void d{number}({PARAMETERS}) {{',
+                "  __shared__ float shared[64];",
+                "  shared[threadIdx.x] = 0;",
+                "  __syncthreads();",
+                "  float f0 = x[threadIdx.x], f1 = y[threadIdx.x], acc = 0;",
+                "  int i0 = s[threadIdx.x], bits = 0;",
+                *self.lines,
+                f"  out[threadIdx.x] = acc + ({out});",
+                f"  out_i[threadIdx.x] = bits ^ ({self.ints[-1]});",
+                "}",
+                "",
+            ]
+        )
 
 
 def main():

@@ -4,6 +4,7 @@ backward, small.
 
     python -m bitmma.record_triton -o inductor.safetensors --most-of-kernel 1 data/kernels/inductor.py
 """
+
 from __future__ import annotations
 
 import torch
@@ -19,7 +20,9 @@ class DecoderLayer(nn.Module):
         self.heads = heads
         self.norms = nn.ParameterList([nn.Parameter(torch.ones(width)) for _ in range(2)])
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.gate, self.up, self.down = (nn.Linear(*shape, bias=False) for shape in ((width, inner), (width, inner), (inner, width)))
+        self.gate, self.up, self.down = (
+            nn.Linear(*shape, bias=False) for shape in ((width, inner), (width, inner), (inner, width))
+        )
 
     @staticmethod
     def norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -29,12 +32,17 @@ class DecoderLayer(nn.Module):
     @staticmethod
     def rotated(x: Tensor) -> Tensor:
         half = x.shape[-1] // 2
-        angles = torch.arange(x.shape[-2], device=x.device)[:, None] * 10000.0 ** (-torch.arange(half, device=x.device) / half)
+        angles = torch.arange(x.shape[-2], device=x.device)[:, None] * 10000.0 ** (
+            -torch.arange(half, device=x.device) / half
+        )
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         return torch.cat((x[..., :half] * cos - x[..., half:] * sin, x[..., half:] * cos + x[..., :half] * sin), -1)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.qkv(self.norm(x, self.norms[0])).chunk(3, -1))
+        q, k, v = (
+            one.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for one in self.qkv(self.norm(x, self.norms[0])).chunk(3, -1)
+        )
         scores = self.rotated(q) @ self.rotated(k).transpose(-1, -2) * q.shape[-1] ** -0.5
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
         attended = torch.softmax(scores.masked_fill(~mask, float("-inf")).float(), -1).to(x.dtype) @ v
@@ -44,16 +52,36 @@ class DecoderLayer(nn.Module):
 
 
 def convolutional() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1),
-                         nn.GroupNorm(4, 16), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10), nn.Dropout(0.3),
-                         nn.LogSoftmax(-1))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.GroupNorm(4, 16),
+        nn.Hardswish(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+        nn.Dropout(0.3),
+        nn.LogSoftmax(-1),
+    )
 
 
 def losses(x: Tensor, y: Tensor) -> Tensor:
     smoothed = functional.cross_entropy(x, y, label_smoothing=0.1)
-    other = functional.kl_div(functional.log_softmax(x / 2, -1), functional.softmax(x.roll(1, 0) / 2, -1), reduction="batchmean")
-    return smoothed + other + functional.smooth_l1_loss(torch.tanh(x), torch.sigmoid(x)) + torch.logsumexp(x, -1).var() \
-        + torch.erf(x).mean() + functional.softplus(x).amax(-1).mean() + torch.cumsum(x, -1).abs().mean()
+    other = functional.kl_div(
+        functional.log_softmax(x / 2, -1), functional.softmax(x.roll(1, 0) / 2, -1), reduction="batchmean"
+    )
+    return (
+        smoothed
+        + other
+        + functional.smooth_l1_loss(torch.tanh(x), torch.sigmoid(x))
+        + torch.logsumexp(x, -1).var()
+        + torch.erf(x).mean()
+        + functional.softplus(x).amax(-1).mean()
+        + torch.cumsum(x, -1).abs().mean()
+    )
 
 
 def main() -> None:
@@ -70,8 +98,11 @@ def main() -> None:
     net = torch.compile(convolutional().to(device))
     net(torch.randn(4, 3, 16, 16, device=device)).mean().backward()
     parameters = [nn.Parameter(torch.randn(n, device=device)) for n in (100, 1000)]
-    for optimizer in (torch.optim.AdamW(parameters, lr=0.01), torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-                      torch.optim.RMSprop(parameters, lr=0.01)):
+    for optimizer in (
+        torch.optim.AdamW(parameters, lr=0.01),
+        torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+        torch.optim.RMSprop(parameters, lr=0.01),
+    ):
         for one in parameters:
             one.grad = torch.randn_like(one)
         step = torch.compile(optimizer.step)

@@ -7,6 +7,7 @@ NaN after neg and abs, and lanes of one warp that write to one address.
 
 On any machine, `bitmma verify launches.safetensors` runs every launch again and compares every byte.
 """
+
 import argparse
 import importlib.util
 import os
@@ -78,16 +79,27 @@ def carry_modules():
     rng = np.random.default_rng(20261128)
     sets = ["add.cc", "sub.cc", "mad.lo.cc", "mad.hi.cc"]
     # The second flag of a chain: after a sum or a difference.
-    chains = [(first, second) for first in ("add.cc", "sub.cc") for second in ("addc.cc", "subc.cc", "madc.lo.cc", "madc.hi.cc")]
+    chains = [
+        (first, second)
+        for first in ("add.cc", "sub.cc")
+        for second in ("addc.cc", "subc.cc", "madc.lo.cc", "madc.hi.cc")
+    ]
     uses = ["addc", "subc", "madc.lo", "madc.hi"]
     for kind in INTEGERS:
         module = Module(f"carry_{kind}")
         names = {"32": "%r", "64": "%l"}[kind[1:]]
-        load = [*at_thread("%rd3", "%rd1", 32), "ld.global.v2.u64 {%l1, %l2}, [%rd3];", "ld.global.v2.u64 {%l3, %l4}, [%rd3+16];",
-                *(f"cvt.u32.u64 %r{i + 1}, %l{i};" for i in range(1, 5))]
+        load = [
+            *at_thread("%rd3", "%rd1", 32),
+            "ld.global.v2.u64 {%l1, %l2}, [%rd3];",
+            "ld.global.v2.u64 {%l3, %l4}, [%rd3+16];",
+            *(f"cvt.u32.u64 %r{i + 1}, %l{i};" for i in range(1, 5)),
+        ]
         values = {"%r": ["%r2", "%r3", "%r4", "%r5"], "%l": ["%l1", "%l2", "%l3", "%l4"]}
         for chain in [(one,) for one in sets] + chains:
-            set_flag = [carry_of(kind, one, f"{names}{10 + i}", values[names][i:] + values[names][:i]) for i, one in enumerate(chain)]
+            set_flag = [
+                carry_of(kind, one, f"{names}{10 + i}", values[names][i:] + values[names][:i])
+                for i, one in enumerate(chain)
+            ]
             body, outputs = list(load), []
             for use in uses:
                 for other in ("u32", "s32", "u64", "s64"):
@@ -105,25 +117,54 @@ def carry_modules():
             last = f"{names}{10 + len(chain) - 1}"
             body.append(f"cvt.u64.u32 %l31, {last};" if names == "%r" else f"mov.u64 %l31, {last};")
             body.append(f"st.global.u64 [%rd4+{8 * len(outputs)}], %l31;")
-            module.add("_".join(chain).replace(".", "_"), place + body[1:], carry_operands(rng), 8 * (len(outputs) + 1) * THREADS_OF_CARRY,
-                       THREADS_OF_CARRY)
+            module.add(
+                "_".join(chain).replace(".", "_"),
+                place + body[1:],
+                carry_operands(rng),
+                8 * (len(outputs) + 1) * THREADS_OF_CARRY,
+                THREADS_OF_CARRY,
+            )
         yield module
     module = Module("carry_flow")
-    load = [*at_thread("%rd3", "%rd1", 32), "ld.global.v2.u64 {%l1, %l2}, [%rd3];", "ld.global.v2.u64 {%l3, %l4}, [%rd3+16];",
-            *(f"cvt.u32.u64 %r{i + 1}, %l{i};" for i in range(1, 5)), "and.b32 %r9, %r4, 1;", "setp.ne.u32 %p1, %r9, 0;",
-            *at_thread("%rd4", "%rd2", 8)]
+    load = [
+        *at_thread("%rd3", "%rd1", 32),
+        "ld.global.v2.u64 {%l1, %l2}, [%rd3];",
+        "ld.global.v2.u64 {%l3, %l4}, [%rd3+16];",
+        *(f"cvt.u32.u64 %r{i + 1}, %l{i};" for i in range(1, 5)),
+        "and.b32 %r9, %r4, 1;",
+        "setp.ne.u32 %p1, %r9, 0;",
+        *at_thread("%rd4", "%rd2", 8),
+    ]
     use = ["addc.u32 %r20, %r4, 0;", "subc.u32 %r21, %r5, %r4;", "st.global.v2.u32 [%rd4], {%r20, %r21};"]
     flows = {
         "unset": [],
         "guarded": ["add.cc.u32 %r10, %r2, %r3;", "@%p1 sub.cc.u32 %r10, %r2, %r3;"],
         "guarded_first": ["@%p1 add.cc.u32 %r10, %r2, %r3;"],
-        "branch": ["@%p1 bra ELSE;", "add.cc.u32 %r10, %r2, %r3;", "bra END;", "ELSE: sub.cc.u32 %r10, %r3, %r2;", "END:"],
+        "branch": [
+            "@%p1 bra ELSE;",
+            "add.cc.u32 %r10, %r2, %r3;",
+            "bra END;",
+            "ELSE: sub.cc.u32 %r10, %r3, %r2;",
+            "END:",
+        ],
         "one_way": ["sub.cc.u32 %r10, %r2, %r3;", "@%p1 bra END2;", "mad.hi.cc.u32 %r10, %r2, %r3, %r4;", "END2:"],
-        "loop": ["mov.u32 %r11, 0;", "mov.u32 %r12, %r2;", "add.cc.u32 %r13, %r2, %r2;",
-                 "AGAIN: addc.cc.u32 %r12, %r12, %r3;", "add.u32 %r11, %r11, 1;", "setp.lt.u32 %p2, %r11, 5;", "@%p2 bra AGAIN;",
-                 "subc.cc.u32 %r12, %r12, %r4;"],
-        "between": ["sub.cc.u32 %r10, %r2, %r3;", "mul.lo.u32 %r11, %r2, %r3;", "div.u32 %r12, %r2, 7;", "add.u32 %r13, %r12, %r11;",
-                    "min.u32 %r14, %r13, %r2;"],
+        "loop": [
+            "mov.u32 %r11, 0;",
+            "mov.u32 %r12, %r2;",
+            "add.cc.u32 %r13, %r2, %r2;",
+            "AGAIN: addc.cc.u32 %r12, %r12, %r3;",
+            "add.u32 %r11, %r11, 1;",
+            "setp.lt.u32 %p2, %r11, 5;",
+            "@%p2 bra AGAIN;",
+            "subc.cc.u32 %r12, %r12, %r4;",
+        ],
+        "between": [
+            "sub.cc.u32 %r10, %r2, %r3;",
+            "mul.lo.u32 %r11, %r2, %r3;",
+            "div.u32 %r12, %r2, 7;",
+            "add.u32 %r13, %r12, %r11;",
+            "min.u32 %r14, %r13, %r2;",
+        ],
         "divide": ["div.u64 %l10, %l1, %l2;", "rem.u64 %l11, %l3, %l2;", "add.cc.u64 %l12, %l10, %l11;"],
         "constants": ["mov.u32 %r10, 5;", "sub.cc.u32 %r11, %r10, 9;"],
         "constant_chain": ["sub.cc.u32 %r11, 9, 5;", "subc.cc.u32 %r12, 0, 0;", "addc.cc.u32 %r13, 4294967295, 0;"],
@@ -220,7 +261,10 @@ def uses_of(kind):
         uses |= SCALAR_USES
     if kind == "bf16" or kind == "bf16x2":
         for name in ("add", "add_second", "sub", "mul", "mul_second", "twice"):  # before PTX 8.6 only fma
-            uses[name] = ["" + line.replace("mul.rn.", "mul.").replace("add.rn.", "add.").replace("sub.rn.", "sub.") for line in uses[name]]
+            uses[name] = [
+                "" + line.replace("mul.rn.", "mul.").replace("add.rn.", "add.").replace("sub.rn.", "sub.")
+                for line in uses[name]
+            ]
     return uses | {"f32": F32_USES, "f64": F64_USES, "f16": F16_USES, "bf16": F16_USES}.get(kind, PAIR_USES)
 
 
@@ -233,22 +277,52 @@ def nan_modules():
             x = x | np.roll(x, 5) << np.uint64(16)
         x = x.astype(dtype)
         count, size = len(words), np.dtype(dtype).itemsize
-        names = {"t": kind, "m": moves, "a": f"{prefix}20", "b": f"{prefix}21", "d": f"{prefix}22", "e": f"{prefix}23", "s": f"{prefix}22",
-                 "z": f"{prefix}24", "one": ONES.get(kind, ""), "zero": ONES.get(kind, "")[:2] + "0" * (2 * size)}
-        load = [f"div.u32 %r2, %r1, {count};", f"rem.u32 %r3, %r1, {count};", f"mul.wide.u32 %rd3, %r2, {size};",
-                "add.s64 %rd3, %rd1, %rd3;", f"mul.wide.u32 %rd4, %r3, {size};", "add.s64 %rd4, %rd1, %rd4;",
-                f"ld.global.{moves} {names['a']}, [%rd3];", f"ld.global.{moves} {names['b']}, [%rd4];", *at_thread("%rd5", "%rd2", size)]
+        names = {
+            "t": kind,
+            "m": moves,
+            "a": f"{prefix}20",
+            "b": f"{prefix}21",
+            "d": f"{prefix}22",
+            "e": f"{prefix}23",
+            "s": f"{prefix}22",
+            "z": f"{prefix}24",
+            "one": ONES.get(kind, ""),
+            "zero": ONES.get(kind, "")[:2] + "0" * (2 * size),
+        }
+        load = [
+            f"div.u32 %r2, %r1, {count};",
+            f"rem.u32 %r3, %r1, {count};",
+            f"mul.wide.u32 %rd3, %r2, {size};",
+            "add.s64 %rd3, %rd1, %rd3;",
+            f"mul.wide.u32 %rd4, %r3, {size};",
+            "add.s64 %rd4, %rd1, %rd4;",
+            f"ld.global.{moves} {names['a']}, [%rd3];",
+            f"ld.global.{moves} {names['b']}, [%rd4];",
+            *at_thread("%rd5", "%rd2", size),
+        ]
         signs = SIGNS | (SIGNS_FTZ if kind in ("f32", "f16", "f16x2") else {})
         for sign, change in signs.items():
             for use, lines in uses_of(kind).items():
                 body = [line.format(**names) for line in [*change, *lines]]
-                module.add(f"{sign}_{use}", [*load, *body, f"st.global.{moves} [%rd5], {names['z']};"], x, count * count * size, count * count)
+                module.add(
+                    f"{sign}_{use}",
+                    [*load, *body, f"st.global.{moves} [%rd5], {names['z']};"],
+                    x,
+                    count * count * size,
+                    count * count,
+                )
         if kind in ONES:
             for i, word in enumerate(words[:8]):
                 for sign, change in signs.items():
                     constant = f"mov.{moves} {names['a']}, {ONES[kind][:2]}{word:0{2 * size}X};"
                     body = [line.format(**names) for line in change]
-                    module.add(f"constant_{sign}_{i}", [constant, *body, f"st.global.{moves} [%rd2], {names['d']};"], x[:1], size, 1)
+                    module.add(
+                        f"constant_{sign}_{i}",
+                        [constant, *body, f"st.global.{moves} [%rd2], {names['d']};"],
+                        x[:1],
+                        size,
+                        1,
+                    )
         yield module
 
 
@@ -281,15 +355,28 @@ def order_module():
     words = WORDS["f64"]
     x, count = np.array(words, np.uint64), len(words)
     for name, (before, a, b) in ORDERS.items():
-        first = [f"div.u32 %r2, %r1, {count};", f"rem.u32 %r3, %r1, {count};", "mul.wide.u32 %rd3, %r2, 8;", "add.s64 %rd3, %rd1, %rd3;",
-                 "mul.wide.u32 %rd4, %r3, 8;", "add.s64 %rd4, %rd1, %rd4;", *at_thread("%rd5", "%rd2", 8)]
+        first = [
+            f"div.u32 %r2, %r1, {count};",
+            f"rem.u32 %r3, %r1, {count};",
+            "mul.wide.u32 %rd3, %r2, 8;",
+            "add.s64 %rd3, %rd1, %rd3;",
+            "mul.wide.u32 %rd4, %r3, 8;",
+            "add.s64 %rd4, %rd1, %rd4;",
+            *at_thread("%rd5", "%rd2", 8),
+        ]
         loads = ["ld.global.b64 %l20, [%rd3];", "ld.global.b64 %l21, [%rd4];"]
         a, b = ({"a": "%l20", "b": "%l21"}.get(one, one) for one in (a, b))
         for operation, line in COMMUTATIVE.items():
             for which, pair in (("ab", (a, b)), ("ba", (b, a))):
                 entry = f"{name}_{operation}_{which}"
                 prepare = "" if before == "swap" else before.format(two="0d4000000000000000", label=f"L_{entry}")
-                body = [*first, *(loads[::-1] if before == "swap" else loads), prepare, line.format(*pair), "st.global.b64 [%rd5], %l30;"]
+                body = [
+                    *first,
+                    *(loads[::-1] if before == "swap" else loads),
+                    prepare,
+                    line.format(*pair),
+                    "st.global.b64 [%rd5], %l30;",
+                ]
                 module.add(entry, body, x, count * count * 8, count * count)
     return module
 
@@ -339,21 +426,40 @@ def folded_module():
             pairs = [(a, b) for a in words for b in words] if lines is FOLDS.get(kind) else [(a, 0) for a in words]
             body = []
             for at, (a, b) in enumerate(pairs):
-                body += [f"mov.{moves} {names['a']}, 0x{a:X};", f"mov.{moves} {names['b']}, 0x{b:X};" if len(pairs) > 16 else "",
-                         line.format(**names), f"st.global.{moves} [%rd2+{at * size}], {names['z']};"]
-            module.add(f"{'pairs' if len(pairs) > 16 else 'one'}_{kind}_{number}", body, np.zeros(1, dtype), len(pairs) * size, 1)
+                body += [
+                    f"mov.{moves} {names['a']}, 0x{a:X};",
+                    f"mov.{moves} {names['b']}, 0x{b:X};" if len(pairs) > 16 else "",
+                    line.format(**names),
+                    f"st.global.{moves} [%rd2+{at * size}], {names['z']};",
+                ]
+            module.add(
+                f"{'pairs' if len(pairs) > 16 else 'one'}_{kind}_{number}",
+                body,
+                np.zeros(1, dtype),
+                len(pairs) * size,
+                1,
+            )
     return module
 
 
 # --- signs of NaNs across instructions
 
+
 def sign_flow_module():
     module = Module("sign_flow")
     words = WORDS["f32"]
     x, count = np.array(words, np.uint32), len(words)
-    load = [f"div.u32 %r2, %r1, {count};", f"rem.u32 %r3, %r1, {count};", "mul.wide.u32 %rd3, %r2, 4;", "add.s64 %rd3, %rd1, %rd3;",
-            "mul.wide.u32 %rd4, %r3, 4;", "add.s64 %rd4, %rd1, %rd4;", "ld.global.b32 %r20, [%rd3];", "ld.global.b32 %r21, [%rd4];",
-            *at_thread("%rd5", "%rd2", 8)]
+    load = [
+        f"div.u32 %r2, %r1, {count};",
+        f"rem.u32 %r3, %r1, {count};",
+        "mul.wide.u32 %rd3, %r2, 4;",
+        "add.s64 %rd3, %rd1, %rd3;",
+        "mul.wide.u32 %rd4, %r3, 4;",
+        "add.s64 %rd4, %rd1, %rd4;",
+        "ld.global.b32 %r20, [%rd3];",
+        "ld.global.b32 %r21, [%rd4];",
+        *at_thread("%rd5", "%rd2", 8),
+    ]
     flows = {
         "selp": ["neg.f32 %r22, %r20;", "setp.gt.f32 %p1, %r21, 0f00000000;", "selp.f32 %r23, %r22, %r21, %p1;",
                  "mov.b64 %l30, {%r23, %r23};"],
@@ -424,28 +530,67 @@ def store_modules():
             size = parts * bits // 8
             area = 8 * size
             prefix = "%l" if bits == 64 else "%r" if bits == 32 else "%h"
-            body = ["mov.u32 %r2, %ctaid.x;", "mad.lo.u32 %r3, %r2, 32, %r1;", "mul.wide.u32 %rd3, %r3, 4;", "add.s64 %rd3, %rd1, %rd3;",
-                    "ld.global.u32 %r4, [%rd3];", "setp.lt.u32 %p1, %r4, 8;"]
+            body = [
+                "mov.u32 %r2, %ctaid.x;",
+                "mad.lo.u32 %r3, %r2, 32, %r1;",
+                "mul.wide.u32 %rd3, %r3, 4;",
+                "add.s64 %rd3, %rd1, %rd3;",
+                "ld.global.u32 %r4, [%rd3];",
+                "setp.lt.u32 %p1, %r4, 8;",
+            ]
             registers = []
             for part in range(parts):
                 # Each byte of the value names the lane and the part.
-                body += [f"mad.lo.u32 %r5, %r1, {7 + 2 * part}, {1 + part};", "and.b32 %r5, %r5, 255;", "mul.lo.u32 %r6, %r5, 16843009;",
-                         f"mov.u32 %r{10 + part}, %r6;", f"cvt.u16.u32 %h{10 + part}, %r6;", f"mov.b64 %l{10 + part}, {{%r6, %r6}};"]
+                body += [
+                    f"mad.lo.u32 %r5, %r1, {7 + 2 * part}, {1 + part};",
+                    "and.b32 %r5, %r5, 255;",
+                    "mul.lo.u32 %r6, %r5, 16843009;",
+                    f"mov.u32 %r{10 + part}, %r6;",
+                    f"cvt.u16.u32 %h{10 + part}, %r6;",
+                    f"mov.b64 %l{10 + part}, {{%r6, %r6}};",
+                ]
                 registers.append(f"{prefix}{10 + part}")
             data = "{" + ", ".join(registers) + "}" if parts > 1 else registers[0]
             if space == "global":
-                body += [f"mul.wide.u32 %rd4, %r2, {area};", "add.s64 %rd4, %rd2, %rd4;", f"mul.wide.u32 %rd5, %r4, {size};",
-                         "add.s64 %rd4, %rd4, %rd5;", f"@%p1 st.global.{kind} [%rd4], {data};"]
+                body += [
+                    f"mul.wide.u32 %rd4, %r2, {area};",
+                    "add.s64 %rd4, %rd2, %rd4;",
+                    f"mul.wide.u32 %rd5, %r4, {size};",
+                    "add.s64 %rd4, %rd4, %rd5;",
+                    f"@%p1 st.global.{kind} [%rd4], {data};",
+                ]
             else:
-                body += [f"mul.wide.u32 %rd6, %r1, {4 if area >= 128 else 1};", f"mul.wide.u32 %rd4, %r2, {area};",
-                         "add.s64 %rd4, %rd2, %rd4;", f"mul.lo.u32 %r7, %r4, {size};", "mov.u32 %r8, area;", "add.u32 %r7, %r8, %r7;",
-                         # Clear the area first.
-                         "shl.b32 %r20, %r1, 2;", "add.u32 %r20, %r20, %r8;", f"setp.lt.u32 %p2, %r1, {max(1, area // 4)};", "mov.u32 %r21, 0;",
-                         "@%p2 st.shared.u32 [%r20], %r21;", "bar.sync 0;", f"@%p1 st.shared.{kind} [%r7], {data};", "bar.sync 0;",
-                         "shl.b32 %r22, %r1, 2;", "cvt.u64.u32 %rd7, %r22;", "add.s64 %rd4, %rd4, %rd7;", "@%p2 ld.shared.u32 %r23, [%r20];",
-                         "@%p2 st.global.u32 [%rd4], %r23;"]
-            module.add(kind.replace(".", "_"), body, slots_of_lanes(rng), area * BLOCKS, 32, BLOCKS,
-                       registers=f"  .shared .align 16 .b8 area[{max(area, 128)}];\n" if space == "shared" else "")
+                body += [
+                    f"mul.wide.u32 %rd6, %r1, {4 if area >= 128 else 1};",
+                    f"mul.wide.u32 %rd4, %r2, {area};",
+                    "add.s64 %rd4, %rd2, %rd4;",
+                    f"mul.lo.u32 %r7, %r4, {size};",
+                    "mov.u32 %r8, area;",
+                    "add.u32 %r7, %r8, %r7;",
+                    # Clear the area first.
+                    "shl.b32 %r20, %r1, 2;",
+                    "add.u32 %r20, %r20, %r8;",
+                    f"setp.lt.u32 %p2, %r1, {max(1, area // 4)};",
+                    "mov.u32 %r21, 0;",
+                    "@%p2 st.shared.u32 [%r20], %r21;",
+                    "bar.sync 0;",
+                    f"@%p1 st.shared.{kind} [%r7], {data};",
+                    "bar.sync 0;",
+                    "shl.b32 %r22, %r1, 2;",
+                    "cvt.u64.u32 %rd7, %r22;",
+                    "add.s64 %rd4, %rd4, %rd7;",
+                    "@%p2 ld.shared.u32 %r23, [%r20];",
+                    "@%p2 st.global.u32 [%rd4], %r23;",
+                ]
+            module.add(
+                kind.replace(".", "_"),
+                body,
+                slots_of_lanes(rng),
+                area * BLOCKS,
+                32,
+                BLOCKS,
+                registers=f"  .shared .align 16 .b8 area[{max(area, 128)}];\n" if space == "shared" else "",
+            )
         yield module
     module = Module("copies")
     for size in (4, 8, 16):
@@ -453,26 +598,72 @@ def store_modules():
         # x: the slots, then 32 rows of 16 bytes.
         slots = slots_of_lanes(rng)
         x = np.concatenate([slots.view(np.uint8).ravel(), rng.integers(0, 256, 512, np.uint8)])
-        body = ["mov.u32 %r2, %ctaid.x;", "mad.lo.u32 %r3, %r2, 32, %r1;", "mul.wide.u32 %rd3, %r3, 4;", "add.s64 %rd3, %rd1, %rd3;",
-                "ld.global.u32 %r4, [%rd3];", "setp.lt.u32 %p1, %r4, 8;", "mov.u32 %r8, area;", "shl.b32 %r20, %r1, 2;",
-                "add.u32 %r20, %r20, %r8;", f"setp.lt.u32 %p2, %r1, {area // 4};", "mov.u32 %r21, 0;", "@%p2 st.shared.u32 [%r20], %r21;",
-                "bar.sync 0;", f"mad.lo.u32 %r7, %r4, {size}, %r8;", "mul.wide.u32 %rd5, %r1, 16;", "add.s64 %rd5, %rd1, %rd5;",
-                f"@%p1 cp.async.ca.shared.global [%r7], [%rd5+{slots.nbytes}], {size};", "cp.async.commit_group;", "cp.async.wait_group 0;",
-                "bar.sync 0;", f"mul.wide.u32 %rd4, %r2, {area};", "add.s64 %rd4, %rd2, %rd4;", "cvt.u64.u32 %rd7, %r20;", "cvt.u64.u32 %rd6, %r8;",
-                "sub.s64 %rd7, %rd7, %rd6;", "add.s64 %rd4, %rd4, %rd7;", "@%p2 ld.shared.u32 %r23, [%r20];", "@%p2 st.global.u32 [%rd4], %r23;"]
+        body = [
+            "mov.u32 %r2, %ctaid.x;",
+            "mad.lo.u32 %r3, %r2, 32, %r1;",
+            "mul.wide.u32 %rd3, %r3, 4;",
+            "add.s64 %rd3, %rd1, %rd3;",
+            "ld.global.u32 %r4, [%rd3];",
+            "setp.lt.u32 %p1, %r4, 8;",
+            "mov.u32 %r8, area;",
+            "shl.b32 %r20, %r1, 2;",
+            "add.u32 %r20, %r20, %r8;",
+            f"setp.lt.u32 %p2, %r1, {area // 4};",
+            "mov.u32 %r21, 0;",
+            "@%p2 st.shared.u32 [%r20], %r21;",
+            "bar.sync 0;",
+            f"mad.lo.u32 %r7, %r4, {size}, %r8;",
+            "mul.wide.u32 %rd5, %r1, 16;",
+            "add.s64 %rd5, %rd1, %rd5;",
+            f"@%p1 cp.async.ca.shared.global [%r7], [%rd5+{slots.nbytes}], {size};",
+            "cp.async.commit_group;",
+            "cp.async.wait_group 0;",
+            "bar.sync 0;",
+            f"mul.wide.u32 %rd4, %r2, {area};",
+            "add.s64 %rd4, %rd2, %rd4;",
+            "cvt.u64.u32 %rd7, %r20;",
+            "cvt.u64.u32 %rd6, %r8;",
+            "sub.s64 %rd7, %rd7, %rd6;",
+            "add.s64 %rd4, %rd4, %rd7;",
+            "@%p2 ld.shared.u32 %r23, [%r20];",
+            "@%p2 st.global.u32 [%rd4], %r23;",
+        ]
         module.add(f"copy_{size}", body, x, area * BLOCKS, 32, BLOCKS, registers="  .shared .align 16 .b8 area[128];\n")
     # stmatrix: several rows of the matrices at one address.
     for num in (1, 2, 4):
         slots = rng.integers(0, 8, (BLOCKS, 32), np.uint32)
-        body = ["mov.u32 %r2, %ctaid.x;", "mad.lo.u32 %r3, %r2, 32, %r1;", "mul.wide.u32 %rd3, %r3, 4;", "add.s64 %rd3, %rd1, %rd3;",
-                "ld.global.u32 %r4, [%rd3];", "mov.u32 %r8, area;", "shl.b32 %r20, %r1, 2;", "add.u32 %r20, %r20, %r8;", "mov.u32 %r21, 0;",
-                "st.shared.u32 [%r20], %r21;", "bar.sync 0;", "mad.lo.u32 %r7, %r4, 16, %r8;",
-                *(f"mad.lo.u32 %r{10 + i}, %r1, {7 + 2 * i}, {0x1010000 * (i + 1)};" for i in range(num)),
-                f"stmatrix.sync.aligned.m8n8.x{num}.shared.b16 [%r7], {{{', '.join(f'%r{10 + i}' for i in range(num))}}};", "bar.sync 0;",
-                "mul.wide.u32 %rd4, %r2, 128;", "add.s64 %rd4, %rd2, %rd4;", *[line.replace("%rd4, %rd4, %rd7", "%rd4, %rd4, %rd7") for line in
-                ["shl.b32 %r22, %r1, 2;", "cvt.u64.u32 %rd7, %r22;", "add.s64 %rd4, %rd4, %rd7;", "ld.shared.u32 %r23, [%r20];",
-                 "st.global.u32 [%rd4], %r23;"]]]
-        module.add(f"stmatrix_{num}", body, slots, 128 * BLOCKS, 32, BLOCKS, registers="  .shared .align 16 .b8 area[128];\n")
+        body = [
+            "mov.u32 %r2, %ctaid.x;",
+            "mad.lo.u32 %r3, %r2, 32, %r1;",
+            "mul.wide.u32 %rd3, %r3, 4;",
+            "add.s64 %rd3, %rd1, %rd3;",
+            "ld.global.u32 %r4, [%rd3];",
+            "mov.u32 %r8, area;",
+            "shl.b32 %r20, %r1, 2;",
+            "add.u32 %r20, %r20, %r8;",
+            "mov.u32 %r21, 0;",
+            "st.shared.u32 [%r20], %r21;",
+            "bar.sync 0;",
+            "mad.lo.u32 %r7, %r4, 16, %r8;",
+            *(f"mad.lo.u32 %r{10 + i}, %r1, {7 + 2 * i}, {0x1010000 * (i + 1)};" for i in range(num)),
+            f"stmatrix.sync.aligned.m8n8.x{num}.shared.b16 [%r7], {{{', '.join(f'%r{10 + i}' for i in range(num))}}};",
+            "bar.sync 0;",
+            "mul.wide.u32 %rd4, %r2, 128;",
+            "add.s64 %rd4, %rd2, %rd4;",
+            *[
+                line.replace("%rd4, %rd4, %rd7", "%rd4, %rd4, %rd7")
+                for line in [
+                    "shl.b32 %r22, %r1, 2;",
+                    "cvt.u64.u32 %rd7, %r22;",
+                    "add.s64 %rd4, %rd4, %rd7;",
+                    "ld.shared.u32 %r23, [%r20];",
+                    "st.global.u32 [%rd4], %r23;",
+                ]
+            ],
+        ]
+        module.add(
+            f"stmatrix_{num}", body, slots, 128 * BLOCKS, 32, BLOCKS, registers="  .shared .align 16 .b8 area[128];\n"
+        )
     yield module
     module = Module("exchanges")
     for space in ("global", "shared"):
@@ -481,19 +672,48 @@ def store_modules():
             prefix = "%r" if kind == "b32" else "%l"
             # y: the old values of the lanes, then the areas.
             olds = BLOCKS * 32 * size
-            body = ["mov.u32 %r2, %ctaid.x;", "mad.lo.u32 %r3, %r2, 32, %r1;", "mul.wide.u32 %rd3, %r3, 4;", "add.s64 %rd3, %rd1, %rd3;",
-                    "ld.global.u32 %r4, [%rd3];", "setp.lt.u32 %p1, %r4, 8;", "add.u32 %r10, %r1, 1;", "cvt.u64.u32 %l10, %r10;",
-                    f"mul.wide.u32 %rd5, %r3, {size};", "add.s64 %rd5, %rd2, %rd5;"]
+            body = [
+                "mov.u32 %r2, %ctaid.x;",
+                "mad.lo.u32 %r3, %r2, 32, %r1;",
+                "mul.wide.u32 %rd3, %r3, 4;",
+                "add.s64 %rd3, %rd1, %rd3;",
+                "ld.global.u32 %r4, [%rd3];",
+                "setp.lt.u32 %p1, %r4, 8;",
+                "add.u32 %r10, %r1, 1;",
+                "cvt.u64.u32 %l10, %r10;",
+                f"mul.wide.u32 %rd5, %r3, {size};",
+                "add.s64 %rd5, %rd2, %rd5;",
+            ]
             if space == "global":
-                body += [f"mul.wide.u32 %rd4, %r2, {8 * size};", "add.s64 %rd4, %rd2, %rd4;", f"mul.wide.u32 %rd6, %r4, {size};",
-                         "add.s64 %rd4, %rd4, %rd6;", f"@%p1 atom.global.exch.{kind} {prefix}11, [%rd4+{olds}], {prefix}10;"]
+                body += [
+                    f"mul.wide.u32 %rd4, %r2, {8 * size};",
+                    "add.s64 %rd4, %rd2, %rd4;",
+                    f"mul.wide.u32 %rd6, %r4, {size};",
+                    "add.s64 %rd4, %rd4, %rd6;",
+                    f"@%p1 atom.global.exch.{kind} {prefix}11, [%rd4+{olds}], {prefix}10;",
+                ]
             else:
-                body += ["mov.u32 %r8, area;", "shl.b32 %r20, %r1, 2;", "add.u32 %r20, %r20, %r8;", "mov.u32 %r21, 0;",
-                         "setp.lt.u32 %p2, %r1, 16;", "@%p2 st.shared.u32 [%r20], %r21;", "bar.sync 0;", f"mad.lo.u32 %r7, %r4, {size}, %r8;",
-                         f"@%p1 atom.shared.exch.{kind} {prefix}11, [%r7], {prefix}10;"]
+                body += [
+                    "mov.u32 %r8, area;",
+                    "shl.b32 %r20, %r1, 2;",
+                    "add.u32 %r20, %r20, %r8;",
+                    "mov.u32 %r21, 0;",
+                    "setp.lt.u32 %p2, %r1, 16;",
+                    "@%p2 st.shared.u32 [%r20], %r21;",
+                    "bar.sync 0;",
+                    f"mad.lo.u32 %r7, %r4, {size}, %r8;",
+                    f"@%p1 atom.shared.exch.{kind} {prefix}11, [%r7], {prefix}10;",
+                ]
             body.append(f"@%p1 st.global.{kind} [%rd5], {prefix}11;")
-            module.add(f"exch_{space}_{kind}", body, slots_of_lanes(rng), olds + BLOCKS * 8 * size, 32, BLOCKS,
-                       registers="  .shared .align 16 .b8 area[64];\n" if space == "shared" else "")
+            module.add(
+                f"exch_{space}_{kind}",
+                body,
+                slots_of_lanes(rng),
+                olds + BLOCKS * 8 * size,
+                32,
+                BLOCKS,
+                registers="  .shared .align 16 .b8 area[64];\n" if space == "shared" else "",
+            )
     yield module
 
 
@@ -510,7 +730,9 @@ def cubin_of(text, folder):
     path = os.path.join(folder, "module")
     with open(path + ".ptx", "w") as file:
         file.write(text)
-    subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", path + ".cubin", path + ".ptx"], check=True)
+    subprocess.run(
+        [os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", path + ".cubin", path + ".ptx"], check=True
+    )
     with open(path + ".cubin", "rb") as file:
         return file.read()
 
@@ -518,7 +740,9 @@ def cubin_of(text, folder):
 def record(path, names):
     import cupy
 
-    spec = importlib.util.spec_from_file_location("record_triton", os.path.join(ROOT, "python", "bitmma", "record_triton.py"))
+    spec = importlib.util.spec_from_file_location(
+        "record_triton", os.path.join(ROOT, "python", "bitmma", "record_triton.py")
+    )
     record_triton = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(record_triton)
     launches = record_triton.Launches(1, 1 << 24, 1 << 28)
@@ -535,8 +759,13 @@ def record(path, names):
                 memories = [cupy.asarray(np.frombuffer(data, np.uint8)) for data in before]
                 loaded.get_function(entry)((grid,), (block,), tuple(memories))
                 after = [cupy.asnumpy(memory).tobytes() for memory in memories]
-                launch = {"entry": entry, "grid": [grid], "block": [block], "label": f"{module.name} {entry}",
-                          "arguments": [{"memory": 0, "offset": 0}, {"memory": 1, "offset": 0}]}
+                launch = {
+                    "entry": entry,
+                    "grid": [grid],
+                    "block": [block],
+                    "label": f"{module.name} {entry}",
+                    "arguments": [{"memory": 0, "offset": 0}, {"memory": 1, "offset": 0}],
+                }
                 launches.add(module.text, launch, before, after)
     launches.save(path)
     print(len(launches), "launches on", launches.gpu)

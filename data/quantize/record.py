@@ -72,8 +72,15 @@ def import_vllm(path):
     layer.decorator_list, layer.bases = [], []
     layer.body = [one for one in layer.body if isinstance(one, ast.FunctionDef) and one.name == "forward_native"]
     shapes = types.SimpleNamespace(PER_TOKEN="token", PER_TENSOR="tensor")
-    space = {"torch": torch, "GroupShape": shapes, "group_broadcast": lambda scale, shape: scale, "_FP8_MAX": 448.0,
-             "_FP8_MIN": -448.0, "_FP8_MIN_SCALING_FACTOR": 1.0 / (448.0 * 512.0), "_FP8_DTYPE": torch.float8_e4m3fn}
+    space = {
+        "torch": torch,
+        "GroupShape": shapes,
+        "group_broadcast": lambda scale, shape: scale,
+        "_FP8_MAX": 448.0,
+        "_FP8_MIN": -448.0,
+        "_FP8_MIN_SCALING_FACTOR": 1.0 / (448.0 * 512.0),
+        "_FP8_DTYPE": torch.float8_e4m3fn,
+    }
     exec(compile(ast.Module([layer], []), path, "exec"), space)
     return space["QuantFP8"]
 
@@ -105,7 +112,11 @@ def recipes_of_gpu(sources):
 
         return run
 
-    return {"deepseek_v3_1x128": deepseek_rows, "vllm_fp8_row": vllm_fp8("token"), "vllm_fp8_tensor": vllm_fp8("tensor")}
+    return {
+        "deepseek_v3_1x128": deepseek_rows,
+        "vllm_fp8_row": vllm_fp8("token"),
+        "vllm_fp8_tensor": vllm_fp8("tensor"),
+    }
 
 
 def recipes():
@@ -152,8 +163,9 @@ def recipes():
         def run(x):
             granularity = ScalingGranularity.AXISWISE if by_row else ScalingGranularity.TENSORWISE
             axis = -1 if by_row else None
-            scale = tensor_to_scale(x, element, scaling_granularity=granularity, axiswise_dim=axis,
-                                    round_scales_to_power_of_2=power)
+            scale = tensor_to_scale(
+                x, element, scaling_granularity=granularity, axiswise_dim=axis, round_scales_to_power_of_2=power
+            )
             codes = to_fp8_saturated(x.to(torch.float32) * scale, element)
             return codes_of(codes, x.shape), scale.reciprocal().reshape(-1, 1), None
 

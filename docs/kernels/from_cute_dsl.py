@@ -1,15 +1,17 @@
 """CuTe DSL: pip install nvidia-cutlass-dsl. Tensors without memory stand for the arguments when it compiles."""
+
 import os
 import tempfile
 
 os.environ["CUTE_DSL_ARCH"], os.environ["CUTE_DSL_KEEP_PTX"] = "sm_90a", "1"
 os.environ["CUTE_DSL_DUMP_DIR"] = tempfile.mkdtemp()  # it writes files, too
 
-import bitmma  # noqa: E402
 import cutlass  # noqa: E402
 import cutlass.cute as cute  # noqa: E402
 import numpy as np  # noqa: E402
 from cutlass.cute.runtime import make_fake_compact_tensor  # noqa: E402
+
+import bitmma  # noqa: E402
 
 
 @cute.kernel

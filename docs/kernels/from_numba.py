@@ -1,9 +1,11 @@
 """Numba's kernels: pip install "numba-cuda[cu12]". An array is seven parameters in its ABI, for one dimension."""
+
 import math
 
-import bitmma
 import numpy as np
 from numba import cuda, float32
+
+import bitmma
 
 
 def grow(x, y, a):

@@ -1,7 +1,9 @@
 """CUDA C++ by NVRTC, whose wheels need no GPU: pip install cuda-python nvidia-cuda-nvrtc-cu12."""
-import bitmma
+
 import numpy as np
 from cuda.bindings import nvrtc
+
+import bitmma
 
 SOURCE = b"""
 extern "C" __global__ void scaled(const float* x, float* y, float a, int n) {

@@ -1,12 +1,14 @@
 """TileLang: pip install tilelang, and nvcc for the CUDA C++ that it makes."""
+
 import pathlib
 import subprocess
 import tempfile
 
-import bitmma
 import numpy as np
 import tilelang
 import tilelang.language as T
+
+import bitmma
 
 M = N = K = 256
 
@@ -29,8 +31,21 @@ with tilelang.tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}):
 with tempfile.TemporaryDirectory() as folder:
     wheel, file = pathlib.Path(tilelang.__file__).parent, pathlib.Path(folder) / "k.cu"
     file.write_text(source)
-    subprocess.run(["nvcc", "-ptx", "-arch=sm_90a", "-std=c++17", "-w", f"-I{wheel / 'src'}",
-                    f"-I{wheel / '3rdparty/cutlass/include'}", file, "-o", file.with_suffix(".ptx")], check=True)
+    subprocess.run(
+        [
+            "nvcc",
+            "-ptx",
+            "-arch=sm_90a",
+            "-std=c++17",
+            "-w",
+            f"-I{wheel / 'src'}",
+            f"-I{wheel / '3rdparty/cutlass/include'}",
+            file,
+            "-o",
+            file.with_suffix(".ptx"),
+        ],
+        check=True,
+    )
     ptx = file.with_suffix(".ptx").read_text()
 kernel = bitmma.kernel(ptx, target="sm_90a")
 rng = np.random.default_rng(0)

@@ -27,32 +27,144 @@ By what you have:
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.
 """
+
 from . import datasets, layers, layout, math, operators, testing
 from ._arguments import name_as_imported
 from ._arrays import Codes, Tiled, codes, dtype_of, format_of, tile, tiled
-from ._core import Bound, Instruction, Plan
-from ._core import version as __version__  # noqa: F401 - no name for `import *`
+from ._core import (
+    Bound,
+    Instruction,
+    Plan,
+    version as __version__,  # noqa: F401 - no name for `import *`
+)
 from ._descriptors import decode, decode_ptx, encode
 from ._errors import Error, Violation
-from ._gemm import (Accuracy, CatalogueEntry, PlanFamily, PlanSearch, PlanTypes, ProductTrace, accuracy, catalogue,
-                    explain_product, find_plans, gemm, generated)
+from ._gemm import (
+    Accuracy,
+    CatalogueEntry,
+    PlanFamily,
+    PlanSearch,
+    PlanTypes,
+    ProductTrace,
+    accuracy,
+    catalogue,
+    explain_product,
+    find_plans,
+    gemm,
+    generated,
+)
 from ._kernel import Kernel, TensorMap, kernel, tensor_map
 from ._matmul import LibraryChoice, library_choice, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
-from ._state import (Case, Comparison, Diagnosis, Explanation, Fault, FieldRule, Finding, Product, VectorFile, compare,
-                     diagnose, execute, explain, fault_catalogue, fields, golden, lint, read, read_product, verify,
-                     write)
-from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
+from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
+from ._state import (
+    Case,
+    Comparison,
+    Diagnosis,
+    Explanation,
+    Fault,
+    FieldRule,
+    Finding,
+    Product,
+    VectorFile,
+    compare,
+    diagnose,
+    execute,
+    explain,
+    fault_catalogue,
+    fields,
+    golden,
+    lint,
+    read,
+    read_product,
+    verify,
+    write,
+)
 from .math import cvt
 
 __all__ = [
-    "Accuracy", "Bound", "CapturesCompared", "Case", "CatalogueEntry", "Codes", "Comparison", "Diagnosis", "Error", "Evidence", "Explanation",
-    "Fault", "FieldRule", "Finding", "Instruction", "Kernel", "LibraryChoice", "Plan", "PlanFamily", "PlanSearch", "PlanTypes", "Product", "ProductTrace", "Quantized", "Replay", "TensorMap",
-    "Tiled", "VectorFile", "Verdict", "Violation", "accuracy",
-    "all_instructions", "bind", "catalogue", "codes", "compare", "compare_captures", "cvt", "datasets", "decode", "decode_ptx", "diagnose", "dtype_of", "encode",
-    "evidence", "execute", "explain", "explain_product", "fault_catalogue", "fields", "find_plans", "format_of", "gemm", "generated", "golden",
-    "instruction", "kernel", "layers", "layout", "library_choice", "lint", "math", "matmul", "mma", "mma_sync", "operators", "quantize", "quantize_recipes", "quantized_gemm", "read", "read_product", "replay", "tcgen05", "tensor_map", "testing", "tile", "tiled", "tmem_move", "verify", "wgmma", "write",
+    "Accuracy",
+    "Bound",
+    "CapturesCompared",
+    "Case",
+    "CatalogueEntry",
+    "Codes",
+    "Comparison",
+    "Diagnosis",
+    "Error",
+    "Evidence",
+    "Explanation",
+    "Fault",
+    "FieldRule",
+    "Finding",
+    "Instruction",
+    "Kernel",
+    "LibraryChoice",
+    "Plan",
+    "PlanFamily",
+    "PlanSearch",
+    "PlanTypes",
+    "Product",
+    "ProductTrace",
+    "Quantized",
+    "Replay",
+    "TensorMap",
+    "Tiled",
+    "VectorFile",
+    "Verdict",
+    "Violation",
+    "accuracy",
+    "all_instructions",
+    "bind",
+    "catalogue",
+    "codes",
+    "compare",
+    "compare_captures",
+    "cvt",
+    "datasets",
+    "decode",
+    "decode_ptx",
+    "diagnose",
+    "dtype_of",
+    "encode",
+    "evidence",
+    "execute",
+    "explain",
+    "explain_product",
+    "fault_catalogue",
+    "fields",
+    "find_plans",
+    "format_of",
+    "gemm",
+    "generated",
+    "golden",
+    "instruction",
+    "kernel",
+    "layers",
+    "layout",
+    "library_choice",
+    "lint",
+    "math",
+    "matmul",
+    "mma",
+    "mma_sync",
+    "operators",
+    "quantize",
+    "quantize_recipes",
+    "quantized_gemm",
+    "read",
+    "read_product",
+    "replay",
+    "tcgen05",
+    "tensor_map",
+    "testing",
+    "tile",
+    "tiled",
+    "tmem_move",
+    "verify",
+    "wgmma",
+    "write",
 ]
 
 name_as_imported(globals(), __all__)

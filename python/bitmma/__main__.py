@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """python -m bitmma: runs the program in the wheel with the same arguments. `replay` is computed by the package
 itself."""
+
 import os
 import shutil
 import subprocess
@@ -21,9 +22,11 @@ def program() -> str:
             return str(file.locate())
     found = shutil.which("bitmma")
     if found is None:
-        sys.exit(f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in "
-                 "PATH. To install it, run `pip install .` in a checkout of bitmma, or build it with tools/setup "
-                 "and cmake")
+        sys.exit(
+            f"python -m bitmma: the program of bitmma {__version__} is neither beside this Python nor in "
+            "PATH. To install it, run `pip install .` in a checkout of bitmma, or build it with tools/setup "
+            "and cmake"
+        )
     return found
 
 

@@ -8,6 +8,7 @@ An illegal argument raises bitmma.Error, which names the argument, the given val
 A missing or unknown argument raises ArgumentError, which is an Error and a TypeError. All other exceptions pass
 unchanged.
 """
+
 from __future__ import annotations
 
 import functools
@@ -18,7 +19,19 @@ from typing import Any, TypeVar, overload
 
 from . import _core
 from ._core import Instruction, Plan
-from ._errors import ArgumentError, Error, count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
+from ._errors import (
+    ArgumentError,
+    Error,
+    count_of,
+    flag_of,
+    near,
+    no_such_argument,
+    number_of,
+    refuse,
+    shown,
+    text_of,
+    threads_of,
+)
 
 core: Any = _core
 """The library, for checked arguments: the public argument types are wider than the library's."""
@@ -83,8 +96,7 @@ def word_of(value: Any, field: str) -> int:
     if isinstance(value, str):
         digits = value.strip().removesuffix("ULL").removesuffix("ull").replace("'", "").replace("_", "")
         if len(digits) == 16 and digits.isdigit():
-            raise refuse(field, value, "an unambiguous number",
-                         f"0x{digits} in hex, or {int(digits):#x}")
+            raise refuse(field, value, "an unambiguous number", f"0x{digits} in hex, or {int(digits):#x}")
         try:
             value = int(digits, 0)
         except ValueError:
@@ -114,16 +126,37 @@ def unchecked(value: Any, field: str) -> Any:
 
 # Keyed by the name of the parameter: one name has the same meaning in all functions.
 checks: dict[str, Check] = {
-    "target": target_of, "rehearse": target_of, "instruction": stated, "threads": lambda value, field: threads_of(value),
-    "path": path_of, "ptx": path_of, "out": path_of, "descriptor": word_of, "seed": seed_of, "text": text,
-    "first_case": cases_of, "first": cases_of, "count": cases_of, "max_cases": at_least_one, "cases": unchecked,
-    **dict.fromkeys("row col m n k rows cols blocks num copy address element_bits code_bits cta_group max_findings max_lines "
-                    "max_cols max_nearest device jobs split_k".split(), count_of),
+    "target": target_of,
+    "rehearse": target_of,
+    "instruction": stated,
+    "threads": lambda value, field: threads_of(value),
+    "path": path_of,
+    "ptx": path_of,
+    "out": path_of,
+    "descriptor": word_of,
+    "seed": seed_of,
+    "text": text,
+    "first_case": cases_of,
+    "first": cases_of,
+    "count": cases_of,
+    "max_cases": at_least_one,
+    "cases": unchecked,
+    **dict.fromkeys(
+        "row col m n k rows cols blocks num copy address element_bits code_bits cta_group max_findings max_lines "
+        "max_cols max_nearest device jobs split_k".split(),
+        count_of,
+    ),
     **dict.fromkeys("start_address leading_byte_offset stride_byte_offset base_offset start lbo sbo".split(), cases_of),
-    **dict.fromkeys("operation swizzle operand name shape major kind distribution layout_a layout_b source only kernel stream "
-                    "rounding".split(), text),
-    **dict.fromkeys("ws sparse pack_16b transposed store leading_absolute absolute pairs search retry relu ftz sat nearest "
-                    "packed return_target".split(), flag_of),
+    **dict.fromkeys(
+        "operation swizzle operand name shape major kind distribution layout_a layout_b source only kernel stream "
+        "rounding".split(),
+        text,
+    ),
+    **dict.fromkeys(
+        "ws sparse pack_16b transposed store leading_absolute absolute pairs search retry relu ftz sat nearest "
+        "packed return_target".split(),
+        flag_of,
+    ),
     **dict.fromkeys("alpha beta seconds unit_seconds".split(), number_of),
 }
 
@@ -145,8 +178,11 @@ def public(function: Any = None, **own: Check) -> Any:
     parameters = signature.parameters.values()
     by_name = {one.name: check for one in parameters if (check := own.get(one.name, checks.get(one.name)))}
     may_be_none = {one.name for one in parameters if one.default is None}
-    by_place = [(one.name, by_name.get(one.name)) for one in parameters
-                if one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD]
+    by_place = [
+        (one.name, by_name.get(one.name))
+        for one in parameters
+        if one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD
+    ]
 
     def checked(name: str, check: Check | None, value: Any) -> Any:
         return value if check is None or (value is None and name in may_be_none) else check(value, name)
@@ -156,7 +192,7 @@ def public(function: Any = None, **own: Check) -> Any:
         environment = set_ieee_environment()
         try:
             given = [checked(name, check, value) for (name, check), value in zip(by_place, args, strict=False)]
-            given += args[len(given):]
+            given += args[len(given) :]
             for name, value in kwargs.items():
                 if name in by_name:
                     kwargs[name] = checked(name, by_name[name], value)
@@ -168,11 +204,13 @@ def public(function: Any = None, **own: Check) -> Any:
             raise
         finally:
             restore_environment(environment)
+
     return called
 
 
 def in_ieee_environment(function: Function) -> Function:
     """Decorates a method that is called directly and computes with the host's floats."""
+
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         environment = set_ieee_environment()
@@ -180,6 +218,7 @@ def in_ieee_environment(function: Function) -> Function:
             return function(*args, **kwargs)
         finally:
             restore_environment(environment)
+
     return called  # type: ignore[return-value]
 
 
@@ -188,16 +227,26 @@ _part = "mma computes one instruction; for rows and cols of a product of `whole`
 _words_of_others = {
     ("mma", "scale_d"): "c=None means scale-d = 0; or use bitmma.instruction(text, scale_d=0)",
     ("gemm", "scale_d"): "to leave C out, omit c or pass beta=0; the scale of an fp8 D is d_scale in a plan's epilogue",
-    ("mma", "whole"): _part, ("mma", "rows"): _part, ("mma", "cols"): _part,
-    ("mma", "alpha"): "alpha and beta are arguments of bitmma.gemm", ("mma", "beta"): "alpha and beta are arguments of bitmma.gemm",
+    ("mma", "whole"): _part,
+    ("mma", "rows"): _part,
+    ("mma", "cols"): _part,
+    ("mma", "alpha"): "alpha and beta are arguments of bitmma.gemm",
+    ("mma", "beta"): "alpha and beta are arguments of bitmma.gemm",
     ("mma", "sfa"): "use scale_a for the block scales of one instruction",
     ("mma", "sfb"): "use scale_b for the block scales of one instruction",
-    ("mma", "output"): "the mnemonic determines the type of D", ("gemm", "instruction"): 'plan={"instruction": ...}',
+    ("mma", "output"): "the mnemonic determines the type of D",
+    ("gemm", "instruction"): 'plan={"instruction": ...}',
 }
 
 
-def misuse(module: str, name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any],
-           error: Exception) -> Exception:
+def misuse(
+    module: str,
+    name: str,
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    error: Exception,
+) -> Exception:
     """The mistake of a call that Python rejected: wrong names, or number of arguments."""
     legal = [one for one in signature.parameters if one != "self"]
     is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
@@ -205,7 +254,12 @@ def misuse(module: str, name: str, signature: inspect.Signature, args: tuple[Any
         if given not in legal and not is_open:
             meant = _words_of_others.get((name, given)) or near(given, legal)
             return no_such_argument(given, f"{module}.{name}", legal, meant)
-    return refuse(name, str(error).removeprefix(f"{name}() "), f"{name}{inspect.Signature(list(signature.parameters.values()))}", kind=ArgumentError)
+    return refuse(
+        name,
+        str(error).removeprefix(f"{name}() "),
+        f"{name}{inspect.Signature(list(signature.parameters.values()))}",
+        kind=ArgumentError,
+    )
 
 
 def name_as_imported(names: dict[str, Any], public_names: list[str]) -> None:

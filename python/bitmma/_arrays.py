@@ -7,6 +7,7 @@
 Raw codes are unsigned integers of the same width: an array of uint16 if an instruction expects f16. If no format is
 expected, `codes(array, "e4m3")` sets it.
 """
+
 from __future__ import annotations
 
 import sys
@@ -56,16 +57,31 @@ for _name, _kinds in _natural.items():
     if _name not in ("s8", "s32"):  # unsigned integers would be taken for numbers
         _views[_name][_raw[code_bytes[_name]]] = None
 
-_format_of_dtype = {np.dtype(kinds[0]): name for name, kinds in _natural.items()
-                    if name not in ("f32", "ue4m3", "u8", "u32", "b1", "ue5m3", "s1z4m11")}
+_format_of_dtype = {
+    np.dtype(kinds[0]): name
+    for name, kinds in _natural.items()
+    if name not in ("f32", "ue4m3", "u8", "u32", "b1", "ue5m3", "s1z4m11")
+}
 _format_of_dtype[np.dtype(np.float32)] = "tf32"
 _format_of_dtype[np.dtype(np.uint8)] = "u8"
 _format_of_dtype[np.dtype(np.bool_)] = "b1"
 
 
 # The names of formats in other libraries.
-_aliases = {"fp16": "f16", "half": "f16", "fp32": "f32", "fp64": "f64", "fp8e4m3": "e4m3", "fp8e5m2": "e5m2",
-            "fp8e4nv": "e4m3", "fp8e5": "e5m2", "e8m0": "ue8m0", "float32": "f32", "uint32": "u32", "bool": "b1"}
+_aliases = {
+    "fp16": "f16",
+    "half": "f16",
+    "fp32": "f32",
+    "fp64": "f64",
+    "fp8e4m3": "e4m3",
+    "fp8e5m2": "e5m2",
+    "fp8e4nv": "e4m3",
+    "fp8e5": "e5m2",
+    "e8m0": "ue8m0",
+    "float32": "f32",
+    "uint32": "u32",
+    "bool": "b1",
+}
 
 
 def format_named(format: Any, field: str = "format") -> str:
@@ -128,7 +144,7 @@ def _hint(dtype: np.dtype) -> str:
     if dtype.type is np.void and dtype.itemsize in (1, 2):
         kind = "bfloat16" if dtype.itemsize == 2 else "float8_e4m3fn"
         return f"np.save loses these types: use array.view(ml_dtypes.{kind}), or the original type"
-    return "name the format of raw codes: bitmma.codes(array, \"bf16\")"
+    return 'name the format of raw codes: bitmma.codes(array, "bf16")'
 
 
 # Types of 8 bits that NVIDIA's tensor cores lack: the nearest one that they have, and why a view would be wrong.
@@ -147,8 +163,10 @@ def _remedy_of_float8(name: str, rounds: str, keeps: str) -> str:
     if name not in _other_float8:
         return ""
     nearest, reason = _other_float8[name]
-    return (f"the codes mean other numbers ({reason}): {rounds}{nearest}) converts the values and rounds those that it "
-            f"lacks, {keeps} keeps all")
+    return (
+        f"the codes mean other numbers ({reason}): {rounds}{nearest}) converts the values and rounds those that it "
+        f"lacks, {keeps} keeps all"
+    )
 
 
 def _array_remedy(dtype: np.dtype) -> str:
@@ -203,8 +221,12 @@ def codes(array: Any, format: Any, *, packed: bool = False) -> Codes:
     if array.dtype.kind == "V" and array.dtype.type is not np.void and array.dtype != _dtypes.get(format):
         raise refuse("codes", array.dtype, f"{_raw[size]}, or the dtype of {format}", _array_remedy(array.dtype))
     if format in _below_a_byte and array.dtype.kind in "iu" and (array.view(np.uint8) >> _below_a_byte[format]).any():
-        raise refuse("codes", "bits above those of the format", f"codes of {_below_a_byte[format]} bits, one per byte",
-                     "use packed=True for two codes per byte" if format == "e2m1" else "")
+        raise refuse(
+            "codes",
+            "bits above those of the format",
+            f"codes of {_below_a_byte[format]} bits, one per byte",
+            "use packed=True for two codes per byte" if format == "e2m1" else "",
+        )
     return Codes(_native(array, "codes").view(_raw[size]), format)
 
 
@@ -219,8 +241,12 @@ def _unpacked(array: np.ndarray, format: str) -> Codes:
     if array.dtype.itemsize != 1 or array.dtype.kind not in "iuV" or array.ndim == 0:
         raise refuse("codes", array.dtype, "uint8, with two codes per byte")
     if array.ndim > 1 and array.shape[-1] > 1 and array.strides[-1] != 1:
-        raise refuse("codes", f"strides {array.strides}", "bytes that are contiguous along the last axis",
-                     "pairs lie along K: use bitmma.codes(w, \"e2m1\", packed=True).T, not codes of w.T")
+        raise refuse(
+            "codes",
+            f"strides {array.strides}",
+            "bytes that are contiguous along the last axis",
+            'pairs lie along K: use bitmma.codes(w, "e2m1", packed=True).T, not codes of w.T',
+        )
     return Codes(_pairs(array.view(np.uint8), -1), format)
 
 
@@ -247,18 +273,27 @@ class Tiled(NamedTuple):
         """Codes of [rows, blocks] scales in row-major order. Raises Error if the image has another size."""
         where, size = _core.scale_map(rows, blocks)
         if self.array.size != size:
-            raise refuse("scales", f"{self.array.size} bytes in tiles",
-                         f"{size}: whole tiles of 128 x 4 for {rows} rows and {blocks} blocks")
+            raise refuse(
+                "scales",
+                f"{self.array.size} bytes in tiles",
+                f"{size}: whole tiles of 128 x 4 for {rows} rows and {blocks} blocks",
+            )
         return Codes(self.array[where.arrays()["image_byte"]], self.format)
 
     @public(name=lambda value, field: value)
     def scales_of(self, name: str, rows: int, k: int) -> Codes:
         """The same as sfa or sfb of a product, by its M or N and K: a block has 32 elements, or 16."""
-        fitting = [k // size for size in (16, 32) if k % size == 0
-                   and -(-rows // 128) * 128 * -(-(k // size) // 4) * 4 == self.array.size]
+        fitting = [
+            k // size
+            for size in (16, 32)
+            if k % size == 0 and -(-rows // 128) * 128 * -(-(k // size) // 4) * 4 == self.array.size
+        ]
         if not fitting:
-            raise refuse(name, f"{self.array.size} bytes in tiles",
-                         f"tiles of 128 x 4 for {rows} rows and {k} / 16 or {k} / 32 blocks")
+            raise refuse(
+                name,
+                f"{self.array.size} bytes in tiles",
+                f"tiles of 128 x 4 for {rows} rows and {k} / 16 or {k} / 32 blocks",
+            )
         if len(fitting) == 2:  # so small a K that both fill the same tiles
             fitting = fitting[:1] if self.format == "ue4m3" else fitting[1:]
         one = self.scales(rows, fitting[0])
@@ -271,7 +306,9 @@ def _scale_format(array: Any, format: Any) -> str:
     found = format_of(array)
     found = "ue4m3" if found == "e4m3" else found  # their sign counts nothing
     if found not in ("ue8m0", "ue4m3"):
-        raise refuse("scales", found, "float8_e8m0fnu or float8_e4m3fn", "name the format of raw bytes: \"ue8m0\" or \"ue4m3\"")
+        raise refuse(
+            "scales", found, "float8_e8m0fnu or float8_e4m3fn", 'name the format of raw bytes: "ue8m0" or "ue4m3"'
+        )
     return found
 
 
@@ -315,13 +352,26 @@ def _native(array: np.ndarray, name: str) -> Any:
     """Returns the array itself; raises Error if its byte order is not native."""
     if array.dtype.isnative:
         return array
-    raise refuse(name, f"{array.dtype.str}, big-endian", "this machine's order of bytes",
-                 "array.astype(array.dtype.newbyteorder('='))")
+    raise refuse(
+        name,
+        f"{array.dtype.str}, big-endian",
+        "this machine's order of bytes",
+        "array.astype(array.dtype.newbyteorder('='))",
+    )
 
 
 _torch_formats = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float64": "f64", "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2", "float8_e8m0fnu": "ue8m0", "int8": "s8", "uint8": "u8", "int32": "s32", "bool": "b1",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "float64": "f64",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float8_e8m0fnu": "ue8m0",
+    "int8": "s8",
+    "uint8": "u8",
+    "int32": "s32",
+    "bool": "b1",
 }
 _torch_packed = {"float4_e2m1fn_x2": "e2m1"}  # two a byte
 
@@ -335,12 +385,16 @@ def require_memory_of(tensor: Any, name: str) -> None:
     """A torch tensor whose elements are in memory that it owns or shares."""
     torch = sys.modules["torch"]
     if tensor.is_nested:
-        raise refuse(name, "a nested tensor", "a tensor of one shape", "torch.nested.to_padded_tensor, or one call for each part")
+        raise refuse(
+            name, "a nested tensor", "a tensor of one shape", "torch.nested.to_padded_tensor, or one call for each part"
+        )
     if tensor.is_meta:
         raise refuse(name, "on the device meta, without elements", "a tensor with elements")
     if tensor.layout is not torch.strided:
         raise refuse(name, shown(tensor.layout), "a strided tensor", "tensor.to_dense()")
-    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    last = tensor.storage_offset() + sum(
+        (extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
     if tensor.numel() and (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise refuse(name, "a tensor whose storage was freed or resized", "a tensor with its memory")
 
@@ -351,8 +405,12 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
     name = str(tensor.dtype).removeprefix("torch.")
     require_memory_of(tensor, "torch tensor")
     if tensor.is_complex() or tensor.is_quantized:
-        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)),
-                     "pass tensor.real and tensor.imag separately" if tensor.is_complex() else "tensor.dequantize()")
+        raise refuse(
+            "torch dtype",
+            name,
+            ", ".join((*_torch_formats, *_torch_packed)),
+            "pass tensor.real and tensor.imag separately" if tensor.is_complex() else "tensor.dequantize()",
+        )
     # The imaginary part of a conjugate is a view whose signs are changed when it is read.
     tensor = tensor.detach().resolve_neg().cpu()
     if name in _torch_packed:
@@ -362,7 +420,12 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
     format = _torch_formats.get(name)
     if format is None:
-        raise refuse("torch dtype", name, ", ".join((*_torch_formats, *_torch_packed)), _remedy_of_float8(name, "tensor.float().to(torch.", "tensor.half()"))
+        raise refuse(
+            "torch dtype",
+            name,
+            ", ".join((*_torch_formats, *_torch_packed)),
+            _remedy_of_float8(name, "tensor.float().to(torch.", "tensor.half()"),
+        )
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         return tensor.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(_dtypes[format])
     return tensor.numpy()
@@ -384,10 +447,16 @@ def to_numpy(value: Any, name: str) -> np.ndarray:
         try:
             return np.from_dlpack(value)
         except (BufferError, TypeError, RuntimeError) as error:
-            raise refuse(name, type(value).__name__, "an array that NumPy can read through DLPack", str(error)) from None
+            raise refuse(
+                name, type(value).__name__, "an array that NumPy can read through DLPack", str(error)
+            ) from None
     if isinstance(value, (list, tuple, int, float)):
-        raise refuse(name, type(value).__name__, "an array with a dtype",
-                     "np.array(values, np.float16), for example: the format of the codes comes from the dtype")
+        raise refuse(
+            name,
+            type(value).__name__,
+            "an array with a dtype",
+            "np.array(values, np.float16), for example: the format of the codes comes from the dtype",
+        )
     raise refuse(name, type(value).__name__, "a NumPy array, a torch tensor, an array of JAX or an object with DLPack")
 
 
@@ -411,7 +480,10 @@ def codes_as(value: Any, format: str, name: str, *, is_exact: bool = False) -> n
     fix = _hint(dtype) if not dtype.isnative or (dtype.kind == "V" and not is_known) else ""
     if not fix and is_known and format in ("ue8m0", "ue4m3"):  # the type of an instruction's block scales
         fix = f"the instruction's scales are {format}" + (
-            ': scale_type="ue4m3" selects the other format' if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3") else "")
+            ': scale_type="ue4m3" selects the other format'
+            if (format, _format_of_dtype[dtype]) == ("ue8m0", "e4m3")
+            else ""
+        )
     if not fix and dtype.kind == "i" and dtype.itemsize == code_bytes[format]:
         fix = f'if these are codes, use bitmma.codes(array, "{format}")'
     if not fix and dtype.kind == "f" and format not in ("ue8m0", "ue4m3"):

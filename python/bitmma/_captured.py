@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Reads what tools/capture.py wrote: operators, and tensors of which some elements may be known only."""
+
 from __future__ import annotations
 
 import hashlib
@@ -212,8 +213,11 @@ def _is_sampled(one: dict[str, Any], stored: StoredTensor | None) -> bool:
     return list(stored.shape) == [len(rows), math.prod(shape) // max(count, 1)]
 
 
-def _checked(graph: dict[str, Any], data: dict[str, StoredTensor]) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+def _checked(
+    graph: dict[str, Any], data: dict[str, StoredTensor]
+) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
     """The parts of graph.json, with fields of the types that are read below."""
+
     def need(is_right: bool, field: str, seen: Any, legal: str) -> None:
         if not is_right:
             raise refuse(f"graph.json: {field}", shown(seen), legal)
@@ -223,45 +227,112 @@ def _checked(graph: dict[str, Any], data: dict[str, StoredTensor]) -> tuple[dict
     need(isinstance(tensors, dict), "tensors", tensors, "an object")
     need(isinstance(operators, list), "operators", operators, "a list")
     assert isinstance(machine, dict) and isinstance(tensors, dict) and isinstance(operators, list)
-    need(type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0, "multiprocessors",
-         machine.get("multiprocessors"), "a whole number above 0")
+    need(
+        type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0,
+        "multiprocessors",
+        machine.get("multiprocessors"),
+        "a whole number above 0",
+    )
     for number, one in tensors.items():
         field = f"tensor {shown(number)}"
-        need(isinstance(one, dict) and isinstance(one.get("dtype"), str) and isinstance(one.get("role"), str) and _is_shape(one.get("shape")), field, one,
-             "dtype, role and a shape of whole numbers")
+        need(
+            isinstance(one, dict)
+            and isinstance(one.get("dtype"), str)
+            and isinstance(one.get("role"), str)
+            and _is_shape(one.get("shape")),
+            field,
+            one,
+            "dtype, role and a shape of whole numbers",
+        )
         need(one["role"] in roles, f"{field}: role", one["role"], ", ".join(roles))
-        need(one["role"] != "weight" or (isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str)), field, one, "a weight's name and sha256")
+        need(
+            one["role"] != "weight" or (isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str)),
+            field,
+            one,
+            "a weight's name and sha256",
+        )
         stored = data.get(number)
         if stored is not None and one["dtype"] in dtypes:
-            need(stored.dtype == np.dtype(dtypes[one["dtype"]]), field, f"{stored.dtype} in tensors.safetensors", one["dtype"])
-        need(not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored), field, one, "rows of its shape, stored in tensors.safetensors")
+            need(
+                stored.dtype == np.dtype(dtypes[one["dtype"]]),
+                field,
+                f"{stored.dtype} in tensors.safetensors",
+                one["dtype"],
+            )
+        need(
+            not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored),
+            field,
+            one,
+            "rows of its shape, stored in tensors.safetensors",
+        )
         need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
     hashes: dict[str, str] = {}
     for one in tensors.values():
         if one["role"] == "weight":
-            need(hashes.setdefault(one["name"], one["sha256"]) == one["sha256"], f"weight {shown(one['name'])}", one["sha256"],
-                 "one SHA-256 for all tensors of this name")
+            need(
+                hashes.setdefault(one["name"], one["sha256"]) == one["sha256"],
+                f"weight {shown(one['name'])}",
+                one["sha256"],
+                "one SHA-256 for all tensors of this name",
+            )
     made: set[str] = set()
     for index, one in enumerate(operators):
         field = f"operator {index}"
-        need(isinstance(one, dict) and isinstance(one.get("op"), str) and isinstance(one.get("args"), list) and isinstance(one.get("kwargs"), dict)
-             and isinstance(one.get("outputs"), list), field, one, "op, args, kwargs and outputs")
+        need(
+            isinstance(one, dict)
+            and isinstance(one.get("op"), str)
+            and isinstance(one.get("args"), list)
+            and isinstance(one.get("kwargs"), dict)
+            and isinstance(one.get("outputs"), list),
+            field,
+            one,
+            "op, args, kwargs and outputs",
+        )
         outputs = [number for number in one["outputs"] if isinstance(number, str)]
         read = [*outputs, *reads_of(one)]
-        need(all(isinstance(number, str) and number in tensors for number in read), field, read, "tensors that graph.json describes")
+        need(
+            all(isinstance(number, str) and number in tensors for number in read),
+            field,
+            read,
+            "tensors that graph.json describes",
+        )
         one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
-        need(all(tensors[number]["role"] != "value" or number in made for number in read[len(outputs):]), field, read,
-             "results of operators before it, weights and inputs")
-        need(all(tensors[number]["role"] == "value" and number not in made for number in outputs) and len(set(outputs)) == len(outputs), field, outputs,
-             "outputs that no operator before it made")
+        need(
+            all(tensors[number]["role"] != "value" or number in made for number in read[len(outputs) :]),
+            field,
+            read,
+            "results of operators before it, weights and inputs",
+        )
+        need(
+            all(tensors[number]["role"] == "value" and number not in made for number in outputs)
+            and len(set(outputs)) == len(outputs),
+            field,
+            outputs,
+            "outputs that no operator before it made",
+        )
         made |= set(outputs)
         kernels = one.get("kernels", [])
-        need(isinstance(kernels, list) and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels), field, kernels,
-             "kernels with names")
-        need(type(one.get("slices", 0)) is int and 0 <= one.get("slices", 0) < 2**20, field, one.get("slices"), "slices: a whole number")
+        need(
+            isinstance(kernels, list)
+            and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels),
+            field,
+            kernels,
+            "kernels with names",
+        )
+        need(
+            type(one.get("slices", 0)) is int and 0 <= one.get("slices", 0) < 2**20,
+            field,
+            one.get("slices"),
+            "slices: a whole number",
+        )
         state = one.get("generator", {"seed": 0, "offset": 0})
-        need(isinstance(state, dict) and all(type(state.get(name)) is int and 0 <= state[name] < 2**64 for name in ("seed", "offset")), field, state,
-             "a generator with seed and offset")
+        need(
+            isinstance(state, dict)
+            and all(type(state.get(name)) is int and 0 <= state[name] < 2**64 for name in ("seed", "offset")),
+            field,
+            state,
+            "a generator with seed and offset",
+        )
     return machine, tensors, operators
 
 
@@ -273,7 +344,9 @@ class Capture:
         try:
             text = (path / "graph.json").read_text()
         except OSError as error:
-            raise Error(f"{path / 'graph.json'}: {error.strerror}. tools/capture.py writes a folder with this file") from None
+            raise Error(
+                f"{path / 'graph.json'}: {error.strerror}. tools/capture.py writes a folder with this file"
+            ) from None
         except ValueError as error:
             raise refuse(str(path / "graph.json"), "not readable", "JSON", str(error)) from None
         graph = parse_json(text, str(path / "graph.json"))
@@ -313,17 +386,25 @@ class Capture:
             self.own_weights[number] = name
             made = self.data[number]
         elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
-            made = generated("bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32", about.shape, source["seed"],
-                             source["stream"])
+            made = generated(
+                "bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32",
+                about.shape,
+                source["seed"],
+                source["stream"],
+            )
             made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
             self.own_weights[number] = name
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")
         if made.shape != about.shape or made.dtype != about.dtype:
-            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is {made.dtype} {list(made.shape)} in the file, "
-                                                           f"{about.dtype} {list(about.shape)} in the capture")
+            raise (OtherWeight if is_given else CannotSay)(
+                f"the weight {name} is {made.dtype} {list(made.shape)} in the file, "
+                f"{about.dtype} {list(about.shape)} in the capture"
+            )
         if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
-            raise (OtherWeight if is_given else CannotSay)(f"the weight {name} is not the captured one: its SHA-256 differs")
+            raise (OtherWeight if is_given else CannotSay)(
+                f"the weight {name} is not the captured one: its SHA-256 differs"
+            )
         return made
 
     def recorded(self, number: str, most: int | None = None) -> Value | None:
@@ -337,9 +418,9 @@ class Capture:
             return Value(stored.reshape(about.shape))
         order, rows = sampled["order"], sampled["rows"][:most]
         shape = [about.shape[one] for one in order]
-        count = math.prod(shape[:sampled["leading"]])
+        count = math.prod(shape[: sampled["leading"]])
         array, known = np.zeros((count, math.prod(shape) // max(count, 1)), about.dtype), np.zeros(count, bool)
-        array[rows], known[rows] = stored[:len(rows)].reshape(len(rows), -1), True
+        array[rows], known[rows] = stored[: len(rows)].reshape(len(rows), -1), True
         back = np.argsort(order)
         mask = np.broadcast_to(known[:, None], array.shape).reshape(shape).transpose(back)
         return Value(array.reshape(shape).transpose(back), mask)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Decodes and encodes descriptors and mnemonics."""
+
 from __future__ import annotations
 
 import os
@@ -14,7 +15,11 @@ from ._types import Target
 
 
 def _text_or_path(value: Any, field: str) -> str:
-    return str(text_of(value, field, "wgmma.fence;\n")) if isinstance(value, str) and "\n" in value else path_of(value, field)
+    return (
+        str(text_of(value, field, "wgmma.fence;\n"))
+        if isinstance(value, str) and "\n" in value
+        else path_of(value, field)
+    )
 
 
 def _swizzle(value: Any, field: str) -> str:
@@ -23,8 +28,9 @@ def _swizzle(value: Any, field: str) -> str:
 
 
 @public
-def decode(what: int | str | Instruction, *, target: Target | None = None, kind: str | None = None,
-           major: str | None = None) -> dict[str, Any]:
+def decode(
+    what: int | str | Instruction, *, target: Target | None = None, kind: str | None = None, major: str | None = None
+) -> dict[str, Any]:
     """The fields of a descriptor, or the description of an instruction, as a dictionary.
 
     what     a shared-memory descriptor (a number, or text such as "0x4000004000010000"), with `kind` a tcgen05
@@ -45,8 +51,18 @@ def decode(what: int | str | Instruction, *, target: Target | None = None, kind:
                 raise refuse(name, value, f"None for an instruction: {name} tells how to decode a word")
         said: dict[str, Any] = {"instruction": str(one), "family": one.family, "targets": one.targets}
         if one.is_mma:
-            said |= {"m": one.m, "n": one.n, "k": one.k, "d": one.d, "a": one.a, "b": one.b, "c": one.c,
-                     "sparse": one.sparse, "scale_count": one.scale_count, "a_source": one.a_source}
+            said |= {
+                "m": one.m,
+                "n": one.n,
+                "k": one.k,
+                "d": one.d,
+                "a": one.a,
+                "b": one.b,
+                "c": one.c,
+                "sparse": one.sparse,
+                "scale_count": one.scale_count,
+                "a_source": one.a_source,
+            }
         said["immediates"] = one.immediates
         said["evidence"] = evidence(one, target)._asdict() if not one.violations(target) else None
         said["violations"] = one.violations(target)
@@ -83,11 +99,21 @@ def decode_ptx(ptx: str | os.PathLike[str], *, target: Target | None = None) -> 
 
 
 @public(swizzle=_swizzle, base_offset=count_of)
-def encode(instruction: str | Instruction | None = None, *, target: Target | None = None, start: int | None = None,
-           lbo: int | None = None, sbo: int | None = None, base_offset: int | None = None,
-           swizzle: str | int | None = None, absolute: bool | None = None, start_address: int | None = None,
-           leading_byte_offset: int | None = None, stride_byte_offset: int | None = None,
-           leading_absolute: bool | None = None) -> int:
+def encode(
+    instruction: str | Instruction | None = None,
+    *,
+    target: Target | None = None,
+    start: int | None = None,
+    lbo: int | None = None,
+    sbo: int | None = None,
+    base_offset: int | None = None,
+    swizzle: str | int | None = None,
+    absolute: bool | None = None,
+    start_address: int | None = None,
+    leading_byte_offset: int | None = None,
+    stride_byte_offset: int | None = None,
+    leading_absolute: bool | None = None,
+) -> int:
     """Makes a shared-memory descriptor from its fields, in bytes, or the instruction descriptor of a tcgen05
     instruction.
 
@@ -100,16 +126,26 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
     >>> hex(encode(swizzle="128", sbo=1024))
     '0x4000004000010000'
     """
-    given: dict[str, Any] = {"start": start, "lbo": lbo, "sbo": sbo, "base_offset": base_offset, "swizzle": swizzle,
-                             "absolute": absolute}
-    for name, long, value in (("start", "start_address", start_address), ("lbo", "leading_byte_offset", leading_byte_offset),
-                              ("sbo", "stride_byte_offset", stride_byte_offset),
-                              ("absolute", "leading_absolute", leading_absolute)):
+    given: dict[str, Any] = {
+        "start": start,
+        "lbo": lbo,
+        "sbo": sbo,
+        "base_offset": base_offset,
+        "swizzle": swizzle,
+        "absolute": absolute,
+    }
+    for name, long, value in (
+        ("start", "start_address", start_address),
+        ("lbo", "leading_byte_offset", leading_byte_offset),
+        ("sbo", "stride_byte_offset", stride_byte_offset),
+        ("absolute", "leading_absolute", leading_absolute),
+    ):
         if value is None:
             continue
         if given[name] not in (None, value):
-            raise refuse(long, value, f"{given[name]}, the value of {name}", "both name the same field",
-                         code="contradiction")
+            raise refuse(
+                long, value, f"{given[name]}, the value of {name}", "both name the same field", code="contradiction"
+            )
         given[name] = value
     given = {name: value for name, value in given.items() if value is not None}
     if instruction is not None:
@@ -120,7 +156,11 @@ def encode(instruction: str | Instruction | None = None, *, target: Target | Non
             raise Error(wrong)
         return _core.encode_idesc(one)
     if not given:
-        raise refuse("encode", "no field", "a tcgen05 instruction, or start, lbo, sbo, base_offset, swizzle or absolute",
-                     code="missing_argument")
+        raise refuse(
+            "encode",
+            "no field",
+            "a tcgen05 instruction, or start, lbo, sbo, base_offset, swizzle or absolute",
+            code="missing_argument",
+        )
     fields = {"start": 0, "lbo": 16, "sbo": 1024, "base_offset": 0, "swizzle": "128", "absolute": False, **given}
     return _core.encode_smem(target or "sm_90a", *fields.values())

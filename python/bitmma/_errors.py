@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Errors and warnings: one type for every bad request, with all of its violations."""
+
 from __future__ import annotations
 
 import difflib
@@ -139,8 +140,15 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(spelt)}?" if spelt else ""
 
 
-def refuse(field: str, seen: object, legal: str, fix: str = "", source: str = "",
-           code: str = "illegal_value", kind: type[Error] = Error) -> Error:
+def refuse(
+    field: str,
+    seen: object,
+    legal: str,
+    fix: str = "",
+    source: str = "",
+    code: str = "illegal_value",
+    kind: type[Error] = Error,
+) -> Error:
     """Makes an Error with one violation, for the caller to raise."""
     text = f"{field} = {seen}: must be {legal}" + (f"; {fix}" if fix else "") + (f" [{source}]" if source else "")
     return kind([Violation(field, str(seen), legal, fix, source, "error", text, code)])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whole products with the bits of a library, and the plans that reproduce recorded products."""
+
 from __future__ import annotations
 
 import json
@@ -15,7 +16,18 @@ from . import _core, _notebook
 from ._arguments import public, unchecked
 from ._arrays import Codes, Tiled, _is_torch, dtype_of, format_named, format_of, like, matrix, to_numpy
 from ._core import Plan
-from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of, violations_of
+from ._errors import (
+    count_of,
+    flag_of,
+    near,
+    no_such_argument,
+    number_of,
+    refuse,
+    shown,
+    text_of,
+    threads_of,
+    violations_of,
+)
 
 
 class PlanTypes(NamedTuple):
@@ -51,8 +63,9 @@ class CatalogueEntry(NamedTuple):
 
 @cache
 def _catalogue() -> tuple[CatalogueEntry, ...]:
-    return tuple(CatalogueEntry(**{**row, "types": [PlanTypes(*one) for one in row["types"]]})
-                 for row in _core.catalogue())
+    return tuple(
+        CatalogueEntry(**{**row, "types": [PlanTypes(*one) for one in row["types"]]}) for row in _core.catalogue()
+    )
 
 
 @public
@@ -63,10 +76,17 @@ def catalogue() -> list[CatalogueEntry]:
 
 def _place(value: Any, name: str) -> list[int]:
     """`rows`, `cols` or `whole`: where the given part lies in the whole product."""
-    is_list = isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value))
+    is_list = (
+        isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping)) and np.ndim(cast(Any, value))
+    )
     if not is_list or (name == "whole" and len(value) != 2):
-        raise refuse(name, shown(value), "(M, N) of the whole product" if name == "whole" else
-                     f"the index in the whole product of each of the {name}")
+        raise refuse(
+            name,
+            shown(value),
+            "(M, N) of the whole product"
+            if name == "whole"
+            else f"the index in the whole product of each of the {name}",
+        )
     return [count_of(number, name) for number in value]
 
 
@@ -82,9 +102,13 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             value = _two_axes(value, name)
         for side in ("a", "b"):
             if name in ("sfa", "sfb") and operands[side][0] == "u8":
-                raise refuse(side, "uint8 with block scales", "an operand whose dtype defines the format",
-                             f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); '
-                             "for B, pass w and then take .T")
+                raise refuse(
+                    side,
+                    "uint8 with block scales",
+                    "an operand whose dtype defines the format",
+                    f'for fp4 with two codes per byte, use bitmma.codes({side}, "e2m1", packed=True); '
+                    "for B, pass w and then take .T",
+                )
         if isinstance(value, Tiled):
             (m, k), n = operands["a"][1].shape[-2:], operands["b"][1].shape[-1]
             value = value.scales_of(name, m if name == "sfa" else n, k)
@@ -92,17 +116,23 @@ def _operands(a: Any, b: Any, **others: Any) -> dict[str, Any]:
             if not isinstance(value, Codes):
                 value = to_numpy(value, name)
                 if value.dtype in (np.uint8, np.float32, np.float16):
-                    raise refuse(name, value.dtype, "float8_e8m0fnu or float8_e4m3fn",
-                                 f'bitmma.codes({name}, "ue8m0") names the format of bytes' if value.dtype == np.uint8
-                                 else "use scale_a and scale_b for a library's scales, in float32")
+                    raise refuse(
+                        name,
+                        value.dtype,
+                        "float8_e8m0fnu or float8_e4m3fn",
+                        f'bitmma.codes({name}, "ue8m0") names the format of bytes'
+                        if value.dtype == np.uint8
+                        else "use scale_a and scale_b for a library's scales, in float32",
+                    )
             # Block scales in e4m3 are ue4m3: their sign counts nothing.
             format = "ue4m3" if format_of(value) == "e4m3" else None if not isinstance(value, Codes) else value.format
             operands[name] = matrix(value, name, format=format)
         else:
             operands[name] = matrix(value, name)
             if name in ("scale_a", "scale_b") and operands[name][0] in ("ue8m0", "ue4m3", "e4m3"):
-                raise refuse(name, operands[name][0], "float32",
-                             "use sfa and sfb for the block scales of the instruction")
+                raise refuse(
+                    name, operands[name][0], "float32", "use sfa and sfb for the block scales of the instruction"
+                )
     return operands
 
 
@@ -112,15 +142,25 @@ def _two_axes(value: Any, name: str) -> Any:
         return Codes(_two_axes(value.array, name), value.format) if value.ndim < 2 else value
     array = np.float32(number_of(value, name)) if isinstance(value, (int, float)) else to_numpy(value, name)
     if name == "scale_a" and np.ndim(array) == 1 and np.size(array) > 1:
-        raise refuse(name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]",
-                     "scale_a[:, None] has one per row")
+        raise refuse(
+            name, f"shape {np.shape(array)}", "one number, [M, 1] or [M, blocks]", "scale_a[:, None] has one per row"
+        )
     if np.ndim(array) < 2:
         return array.reshape(1, -1)
     return array[..., None, :] if name == "bias" and array.shape[-2] != 1 else array
 
 
-def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: Any, target: str | None,
-              split_k: int, alpha: float, beta: float, relu: bool) -> list[Plan]:
+def _resolved(
+    which: Any,
+    kernel: str | None,
+    operands: dict[str, Any],
+    output: Any,
+    target: str | None,
+    split_k: int,
+    alpha: float,
+    beta: float,
+    relu: bool,
+) -> list[Plan]:
     """The plans that the arguments select; several if the number of slices is unknown."""
     if which is not None and not isinstance(which, (str, dict, Plan)):
         raise refuse("plan", type(which).__name__, "a Plan, a dictionary, JSON or a name of bitmma.catalogue()")
@@ -134,16 +174,31 @@ def _resolved(which: Any, kernel: str | None, operands: dict[str, Any], output: 
         raise refuse("plan", "a dictionary", "a value that JSON can represent", str(error)) from None
     if isinstance(text_of(text, "plan", "nvjet-algo2"), str) and not text:
         raise refuse("plan", "''", "a name of bitmma.catalogue(), or none")
-    return list(_core.plans_for(text, text_of(kernel, "kernel", "nvjet_sm90_..."), which if isinstance(which, Plan) else None,
-                                operands, None if output is None else format_named(output),
-                                text_of(target, "target", "sm_90a"), split_k, alpha, beta, relu))
+    return list(
+        _core.plans_for(
+            text,
+            text_of(kernel, "kernel", "nvjet_sm90_..."),
+            which if isinstance(which, Plan) else None,
+            operands,
+            None if output is None else format_named(output),
+            text_of(target, "target", "sm_90a"),
+            split_k,
+            alpha,
+            beta,
+            relu,
+        )
+    )
 
 
 def _one_plan(plans: list[Plan]) -> Plan:
     if len(plans) == 1:
         return plans[0]
-    raise refuse("split_k", "(missing)", "given: the name does not determine the number of slices",
-                 "if a D was recorded, bitmma.find_plans(a, b, d) finds the number")
+    raise refuse(
+        "split_k",
+        "(missing)",
+        "given: the name does not determine the number of slices",
+        "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
+    )
 
 
 def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -157,11 +212,16 @@ def _batched(operands: dict[str, Any]) -> tuple[dict[str, Any], tuple[int, ...]]
     shapes = [arrays[name].shape[:-2] for name in ("a", "b", "c") if name in arrays]
     try:
         batch = np.broadcast_shapes(*shapes)
-        spread = {name: (operands[name][0], np.broadcast_to(array, (*batch, *array.shape[-2:])))
-                  for name, array in arrays.items()}
+        spread = {
+            name: (operands[name][0], np.broadcast_to(array, (*batch, *array.shape[-2:])))
+            for name, array in arrays.items()
+        }
     except ValueError:
-        raise refuse("batch axes", ", ".join(f"{name} {array.shape[:-2]}" for name, array in arrays.items()),
-                     "shapes that broadcast to those of a, b and c") from None
+        raise refuse(
+            "batch axes",
+            ", ".join(f"{name} {array.shape[:-2]}" for name, array in arrays.items()),
+            "shapes that broadcast to those of a, b and c",
+        ) from None
     if 0 in batch:
         raise refuse("batch axes", batch, "a batch of at least one product")
     return spread, batch
@@ -181,11 +241,32 @@ def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: di
 
 
 @public(rows=unchecked, cols=unchecked, out=unchecked, return_plan=flag_of)
-def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
-         scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
-         output: Any = None, dtype: Any = None, out: Any = None, kernel: str | None = None, split_k: int = 0,
-         alpha: float = 1.0, beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
-         whole: tuple[int, int] | None = None, return_plan: bool = False, threads: int = 1) -> Any:
+def gemm(
+    a: Any,
+    b: Any,
+    plan: str | dict[str, Any] | Plan | None = None,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    sfa: Any = None,
+    sfb: Any = None,
+    target: str | None = None,
+    output: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    kernel: str | None = None,
+    split_k: int = 0,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    relu: bool = False,
+    rows: Any = None,
+    cols: Any = None,
+    whole: tuple[int, int] | None = None,
+    return_plan: bool = False,
+    threads: int = 1,
+) -> Any:
     """A whole matrix product with the bits of a plan.
 
     a             [M, K], float16, bfloat16, float32, float64, float8_*, int8, or codes(array, format)
@@ -221,8 +302,11 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
         if output is not None:
             raise refuse("dtype", "given together with output", "one of the two")
         output = dtype
-    operands, batch = _batched(_operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb,
-                                         rows=rows, cols=cols, whole=whole))
+    operands, batch = _batched(
+        _operands(
+            a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows, cols=cols, whole=whole
+        )
+    )
     one = _one_plan(_resolved(plan, kernel, operands, output, target, split_k, alpha, beta, relu))
     if operands["a"][0] == operands["b"][0] == "e2m1":
         for warning in violations_of(_core.warnings_of_plan(one, "e2m1", "e2m1")):
@@ -279,9 +363,22 @@ class ProductTrace:
 
 
 @public
-def explain_product(a: Any, b: Any, plan: Any = None, row: int = 0, col: int = 0, *, kernel: str | None = None,
-                    target: str | None = None, output: Any = None, split_k: int = 0, alpha: float = 1.0,
-                    beta: float = 1.0, relu: bool = False, **operands: Any) -> ProductTrace:
+def explain_product(
+    a: Any,
+    b: Any,
+    plan: Any = None,
+    row: int = 0,
+    col: int = 0,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+    output: Any = None,
+    split_k: int = 0,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    relu: bool = False,
+    **operands: Any,
+) -> ProductTrace:
     """Output (row, col) of a product step by step: the accumulator before and after each step, the loss of each, and
     the error over K. Takes the arguments of gemm."""
     known = ("c", "bias", "scale_a", "scale_b", "sfa", "sfb", "rows", "cols", "whole")
@@ -360,20 +457,42 @@ class PlanSearch(Sequence[Plan]):
     __str__ = summary
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(family.name)}</td><td>{family.plans}</td>"
-                       f"<td>{escape(family.evidence)}</td></tr>" for family in self.families)
+        rows = "".join(
+            f"<tr><td>{escape(family.name)}</td><td>{family.plans}</td><td>{escape(family.evidence)}</td></tr>"
+            for family in self.families
+        )
         head = escape(self.summary().split("\n")[0])
         table = f"<table><tr><th>family</th><th>plans</th><th>evidence</th></tr>{rows}</table>" if rows else ""
         return f"<p>{head}</p>{table}"
 
 
 @public(rows=unchecked, cols=unchecked, timeout=number_of)
-def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
-               sfa: Any = None, sfb: Any = None, target: str | None = None, kernel: str | None = None,
-               among: Sequence[Plan] | None = None, alpha: float = 1.0, beta: float = 1.0, nearest: bool = False,
-               max_nearest: int = 3, timeout: float | None = None, max_plans: int | None = None,
-               progress: Callable[[int, int], object] | None = None, rows: Any = None, cols: Any = None,
-               whole: tuple[int, int] | None = None, threads: int = 1) -> PlanSearch:
+def find_plans(
+    a: Any,
+    b: Any,
+    d: Any,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    sfa: Any = None,
+    sfb: Any = None,
+    target: str | None = None,
+    kernel: str | None = None,
+    among: Sequence[Plan] | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    nearest: bool = False,
+    max_nearest: int = 3,
+    timeout: float | None = None,
+    max_plans: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    rows: Any = None,
+    cols: Any = None,
+    whole: tuple[int, int] | None = None,
+    threads: int = 1,
+) -> PlanSearch:
     """The plans that match every bit of a recorded D, as a sequence: measured families first, and the simplest plan
     first within them; empty if no plan matches.
 
@@ -389,12 +508,15 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
     >>> len(find_plans(a, b, gemm(a, b))) > 0
     True
     """
-    operands = _operands(a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows,
-                         cols=cols, whole=whole)
+    operands = _operands(
+        a, b, c=c, bias=bias, scale_a=scale_a, scale_b=scale_b, sfa=sfa, sfb=sfb, rows=rows, cols=cols, whole=whole
+    )
     recorded: Any = matrix(d, "d")
     if kernel is not None and among is not None:
         raise refuse("kernel", "beside among", "one of the two")
-    if among is not None and not (isinstance(among, (list, tuple, PlanSearch)) and all(isinstance(plan, Plan) for plan in among)):
+    if among is not None and not (
+        isinstance(among, (list, tuple, PlanSearch)) and all(isinstance(plan, Plan) for plan in among)
+    ):
         raise refuse("among", shown(among), "a list of Plan")
     if among is not None:
         for name, given, default in (("alpha", alpha, 1.0), ("beta", beta, 1.0), ("target", target, None)):
@@ -404,11 +526,23 @@ def find_plans(a: Any, b: Any, d: Any, *, c: Any = None, bias: Any = None, scale
         raise refuse("progress", type(progress).__name__, "a function with the parameters (tried, of)")
     if timeout is not None and not timeout > 0:
         raise refuse("timeout", timeout, "a number of seconds above 0")
-    found = PlanSearch(_core.find_plans(operands, recorded, text_of(target, "target", "sm_90a"),
-                                        text_of(kernel, "kernel", "nvjet_sm90_..."), alpha, beta,
-                                        count_of(max_nearest, "max_nearest"), None if among is None else list(among),
-                                        timeout or 0.0, 0 if max_plans is None else count_of(max_plans, "max_plans", 1),
-                                        progress, threads_of(threads)), nearest)
+    found = PlanSearch(
+        _core.find_plans(
+            operands,
+            recorded,
+            text_of(target, "target", "sm_90a"),
+            text_of(kernel, "kernel", "nvjet_sm90_..."),
+            alpha,
+            beta,
+            count_of(max_nearest, "max_nearest"),
+            None if among is None else list(among),
+            timeout or 0.0,
+            0 if max_plans is None else count_of(max_plans, "max_plans", 1),
+            progress,
+            threads_of(threads),
+        ),
+        nearest,
+    )
     if not any(one.differing == 0 for one in found):
         _hint_narrow(recorded)
     return found
@@ -424,8 +558,11 @@ def _hint_narrow(recorded: tuple[str, np.ndarray]) -> None:
         is_f16 = bool((values.astype(np.float16).astype(np.float32).view(np.uint32) == words).all())
     for name, exact in (("ml_dtypes.bfloat16", not (words & 0xFFFF).any()), ("np.float16", is_f16)):
         if exact and words.any():
-            warnings.warn(f"no plan gives d. All values of d are exact in {name}: if d was computed in that type, "
-                          f"pass d.astype({name})", stacklevel=3)
+            warnings.warn(
+                f"no plan gives d. All values of d are exact in {name}: if d was computed in that type, "
+                f"pass d.astype({name})",
+                stacklevel=3,
+            )
             return
 
 

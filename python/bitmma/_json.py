@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads JSON of files without trusting its depth: functions that walk a tree are recursive, and Python's stack is
 finite."""
+
 from __future__ import annotations
 
 import json
@@ -16,7 +17,9 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the name {shown(next(name for name in names if names.count(name) > 1))} appears twice in one object")
+        raise ValueError(
+            f"the name {shown(next(name for name in names if names.count(name) > 1))} appears twice in one object"
+        )
     return made
 
 
@@ -31,7 +34,11 @@ def parse_json(text: str | bytes, field: str) -> Any:
         raise refuse(field, "not readable", "JSON", str(error)) from None
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        level = [child for part in level for child in (part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())]
+        level = [
+            child
+            for part in level
+            for child in (part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+        ]
         if not level:
             return value
     raise refuse(field, "nested too deeply", f"JSON of at most {MOST_DEPTH} levels")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Whole PTX kernels on the CPU, with the GPU's bits.
 
-    k = bitmma.kernel(open("softmax.ptx").read())
-    k[(64,), 128](x, y, 1000)          grid, block; arrays are read and written in place
+k = bitmma.kernel(open("softmax.ptx").read())
+k[(64,), 128](x, y, 1000)          grid, block; arrays are read and written in place
 """
+
 from __future__ import annotations
 
 import struct
@@ -26,7 +27,9 @@ _formats = {"f32": "<f", "f64": "<d"}
 
 def _extents(value: Any, field: str) -> tuple[int, int, int]:
     given = value if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(given) <= 3 or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in given):
+    if not 1 <= len(given) <= 3 or not all(
+        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in given
+    ):
         raise refuse(field, shown(value), "a number, or a tuple of up to three")
     x, y, z = (int(one) for one in (*given, 1, 1)[:3])
     return x, y, z
@@ -35,12 +38,20 @@ def _extents(value: Any, field: str) -> tuple[int, int, int]:
 def _memory(value: Any) -> np.ndarray | None:
     """The memory of a NumPy or torch array as writable bytes; None for a number."""
     if isinstance(value, np.ma.MaskedArray):
-        raise refuse("argument", "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+        raise refuse(
+            "argument", "a masked array", "an array without a mask", "use array.filled(0), or another fill value"
+        )
     if _is_torch(value):
         import torch
+
         require_memory_of(value, "argument")
         if value.is_conj() or value.is_neg():
-            raise refuse("argument", "a tensor that is conjugated or negated when it is read", "one in memory", "use .resolve_conj().resolve_neg()")
+            raise refuse(
+                "argument",
+                "a tensor that is conjugated or negated when it is read",
+                "one in memory",
+                "use .resolve_conj().resolve_neg()",
+            )
         if value.is_quantized:
             raise refuse("argument", "a quantized tensor", "a tensor of numbers", "use .int_repr()")
         if value.ndim == 0:
@@ -67,6 +78,7 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
         return value
     if _is_torch(value):
         import torch
+
         if value.device.type != "cpu":
             raise refuse(name, f"a tensor on {value.device}", "one on the CPU", "use .cpu() to copy it")
         is_word = value.is_floating_point() and value.element_size() == size
@@ -104,20 +116,35 @@ class TensorMap(NamedTuple):
     def _given(self) -> tuple[Any, ...]:
         """The arguments of the core, with dimensions in the driver's order: the innermost first."""
         memory = _memory(self.array)
-        shape, size = tuple(self.array.shape), int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size())
-        strides = [size * int(np.prod(shape[i + 1:])) for i in range(len(shape) - 1)]
-        return (memory, size, list(shape[::-1]), strides[::-1], list(self.box[::-1]), list(self.element_strides[::-1]),
-                self.swizzle, self.fill == "nan")
+        shape, size = (
+            tuple(self.array.shape),
+            int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size()),
+        )
+        strides = [size * int(np.prod(shape[i + 1 :])) for i in range(len(shape) - 1)]
+        return (
+            memory,
+            size,
+            list(shape[::-1]),
+            strides[::-1],
+            list(self.box[::-1]),
+            list(self.element_strides[::-1]),
+            self.swizzle,
+            self.fill == "nan",
+        )
 
 
 def _numbers(value: Any, field: str) -> tuple[int, ...]:
-    if not isinstance(value, (tuple, list)) or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value):
+    if not isinstance(value, (tuple, list)) or not all(
+        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value
+    ):
         raise refuse(field, shown(value), "a tuple of numbers")
     return tuple(int(one) for one in value)
 
 
 @public()
-def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero") -> TensorMap:
+def tensor_map(
+    array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero"
+) -> TensorMap:
     """A TMA tensor map as cuTensorMapEncodeTiled makes it, as an argument of a kernel.
 
     array            a contiguous NumPy or torch array of 1 to 5 dimensions, the innermost last
@@ -136,7 +163,9 @@ def tensor_map(array: Any, box: Any, *, swizzle: str = "none", element_strides: 
         raise refuse("array", shown(array), "a NumPy array, or a torch tensor on the CPU")
     if not isinstance(fill, str) or fill not in ("zero", "nan"):
         raise refuse("fill", shown(fill), "zero or nan")
-    return TensorMap(array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill)
+    return TensorMap(
+        array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill
+    )
 
 
 class Kernel:
@@ -223,8 +252,13 @@ class Step(NamedTuple):
     @classmethod
     def _of(cls, given: Any) -> Step:
         line, source_line, statement, registers, case = given
-        return cls(line, source_line, statement, {name: _register(kind, low, high) for name, kind, low, high in registers},
-                   None if case is None else Case._of(case))
+        return cls(
+            line,
+            source_line,
+            statement,
+            {name: _register(kind, low, high) for name, kind, low, high in registers},
+            None if case is None else Case._of(case),
+        )
 
 
 class Stop(NamedTuple):
@@ -239,11 +273,20 @@ class Stop(NamedTuple):
 class Launcher:
     """A kernel with its grid and block."""
 
-    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int) -> None:
+    def __init__(
+        self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int
+    ) -> None:
         self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
 
-    def trace(self, *arguments: Any, thread: Any = 0, block: Any = 0, lines: tuple[int, int] | None = None, cluster: Any = None,
-              checks: bool = True) -> list[Step]:
+    def trace(
+        self,
+        *arguments: Any,
+        thread: Any = 0,
+        block: Any = 0,
+        lines: tuple[int, int] | None = None,
+        cluster: Any = None,
+        checks: bool = True,
+    ) -> list[Step]:
         """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
         thread, block   indices: one, or up to three
@@ -255,8 +298,16 @@ class Launcher:
         asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
         return [Step._of(one) for one in self._launch(arguments, cluster, 1, checks, asked)[3]]
 
-    def debug(self, *arguments: Any, line: int, thread: Any = 0, block: Any = 0, time: int = 1, cluster: Any = None,
-              checks: bool = True) -> Stop:
+    def debug(
+        self,
+        *arguments: Any,
+        line: int,
+        thread: Any = 0,
+        block: Any = 0,
+        time: int = 1,
+        cluster: Any = None,
+        checks: bool = True,
+    ) -> Stop:
         """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
         Memory is then as the kernel left it.
 
@@ -265,7 +316,14 @@ class Launcher:
 
         Raises Error if the thread never runs the line.
         """
-        asked = (_indices(block, "block"), _indices(thread, "thread"), 1, _most, count_of(line, "line", 1), count_of(time, "time", 1))
+        asked = (
+            _indices(block, "block"),
+            _indices(thread, "thread"),
+            1,
+            _most,
+            count_of(line, "line", 1),
+            count_of(time, "time", 1),
+        )
         _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked)
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
@@ -291,7 +349,9 @@ class Launcher:
         return int(instructions)
 
     @in_ieee_environment
-    def _launch(self, arguments: Any, cluster: Any, threads: int, checks: bool, trace: Any) -> tuple[int, list[str], bool, list[Any]]:
+    def _launch(
+        self, arguments: Any, cluster: Any, threads: int, checks: bool, trace: Any
+    ) -> tuple[int, list[str], bool, list[Any]]:
         parameters = self.kernel.parameters
         if len(arguments) != len(parameters):
             names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
@@ -305,13 +365,23 @@ class Launcher:
             given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
         extents = None if cluster is None else _extents(cluster, "cluster")
         done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
-            self.kernel._core, self.grid, self.block, extents, self.shared_bytes, given, threads_of(threads), flag_of(checks, "checks"),
-            trace)
+            self.kernel._core,
+            self.grid,
+            self.block,
+            extents,
+            self.shared_bytes,
+            given,
+            threads_of(threads),
+            flag_of(checks, "checks"),
+            trace,
+        )
         return done
 
 
 @public(ptx=text)
-def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None) -> Kernel:
+def kernel(
+    ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
+) -> Kernel:
     """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
 
     ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]
@@ -335,5 +405,12 @@ def kernel(ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool
     >>> x
     array([0., 2., 4., 6.], dtype=float32)
     """
-    return Kernel(_core_any.PtxKernel(ptx, "" if entry is None else text(entry, "entry"), target, flag_of(fmad, "fmad"),
-                                       None if sass is None else text(sass, "sass")))
+    return Kernel(
+        _core_any.PtxKernel(
+            ptx,
+            "" if entry is None else text(entry, "entry"),
+            target,
+            flag_of(fmad, "fmad"),
+            None if sass is None else text(sass, "sass"),
+        )
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Products with the bits of a library that chooses the kernel itself."""
+
 from __future__ import annotations
 
 import warnings
@@ -34,20 +35,61 @@ def _format(dtype: Any) -> str:
     return "f32" if name == "tf32" else name
 
 
-def _choice(library: str, gpu: str, a: str, b: str, output: str | None, layout: str, allow_tf32: bool, bias: bool,
-            scales: str, fast: bool, shape: tuple[int, int, int], nearest: bool, level: int) -> LibraryChoice:
-    found: dict[str, Any] = _core.library_choice(library, gpu, a, b, output, layout, allow_tf32, bias, scales, fast, *shape, nearest)
-    choice = LibraryChoice(found["kernel"], found["slices"], found["exact"], (found["m"], found["n"], found["k"]), found["output"])
+def _choice(
+    library: str,
+    gpu: str,
+    a: str,
+    b: str,
+    output: str | None,
+    layout: str,
+    allow_tf32: bool,
+    bias: bool,
+    scales: str,
+    fast: bool,
+    shape: tuple[int, int, int],
+    nearest: bool,
+    level: int,
+) -> LibraryChoice:
+    found: dict[str, Any] = _core.library_choice(
+        library, gpu, a, b, output, layout, allow_tf32, bias, scales, fast, *shape, nearest
+    )
+    choice = LibraryChoice(
+        found["kernel"], found["slices"], found["exact"], (found["m"], found["n"], found["k"]), found["output"]
+    )
     if not choice.exact:
-        warnings.warn(f"{library} was not recorded for M, N, K = {shape}: the kernel for {choice.shape} is taken, "
-                      "and the library may take another", stacklevel=level)
+        warnings.warn(
+            f"{library} was not recorded for M, N, K = {shape}: the kernel for {choice.shape} is taken, "
+            "and the library may take another",
+            stacklevel=level,
+        )
     return choice
 
 
-@public(dtype=lambda value, field: value, layout=text, gpu=text, library=text, bias=flag_of, allow_tf32=flag_of, use_fast_accum=flag_of)
-def library_choice(m: int, n: int, k: int, dtype: Any = "bf16", *, gpu: str, library: str = "cublas 13.1", layout: str = "nt",
-                   out_dtype: Any = None, bias: bool = False, allow_tf32: bool = False, scales: str | None = None,
-                   use_fast_accum: bool = False, nearest: bool = False) -> LibraryChoice:
+@public(
+    dtype=lambda value, field: value,
+    layout=text,
+    gpu=text,
+    library=text,
+    bias=flag_of,
+    allow_tf32=flag_of,
+    use_fast_accum=flag_of,
+)
+def library_choice(
+    m: int,
+    n: int,
+    k: int,
+    dtype: Any = "bf16",
+    *,
+    gpu: str,
+    library: str = "cublas 13.1",
+    layout: str = "nt",
+    out_dtype: Any = None,
+    bias: bool = False,
+    allow_tf32: bool = False,
+    scales: str | None = None,
+    use_fast_accum: bool = False,
+    nearest: bool = False,
+) -> LibraryChoice:
     """The kernel that a library takes for a product of [M, K] and [K, N], as recorded on the GPU.
 
     dtype           of A and B: "bf16", "f16", "f32", "e4m3" or a dtype
@@ -67,8 +109,21 @@ def library_choice(m: int, n: int, k: int, dtype: Any = "bf16", *, gpu: str, lib
     if scales is not None and (not isinstance(scales, str) or scales not in ("tensor", "rows")):
         raise refuse("scales", shown(scales), "'tensor', 'rows' or None")
     name = _format(dtype)
-    return _choice(library, gpu, name, name, None if out_dtype is None else _format(out_dtype), layout, allow_tf32, bias, scales or "",
-                   use_fast_accum, (m, n, k), nearest, 4)
+    return _choice(
+        library,
+        gpu,
+        name,
+        name,
+        None if out_dtype is None else _format(out_dtype),
+        layout,
+        allow_tf32,
+        bias,
+        scales or "",
+        use_fast_accum,
+        (m, n, k),
+        nearest,
+        4,
+    )
 
 
 def _letter(array: np.ndarray) -> str:
@@ -78,9 +133,22 @@ def _letter(array: np.ndarray) -> str:
 
 
 @public(gpu=text, library=text, allow_tf32=flag_of, use_fast_accum=flag_of, return_choice=flag_of)
-def matmul(a: Any, b: Any, bias: Any = None, *, gpu: str, library: str = "cublas 13.1", allow_tf32: bool = False,
-           out_dtype: Any = None, scale_a: Any = None, scale_b: Any = None, use_fast_accum: bool = False, nearest: bool = False,
-           return_choice: bool = False, threads: int = 1) -> Any:
+def matmul(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    *,
+    gpu: str,
+    library: str = "cublas 13.1",
+    allow_tf32: bool = False,
+    out_dtype: Any = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    use_fast_accum: bool = False,
+    nearest: bool = False,
+    return_choice: bool = False,
+    threads: int = 1,
+) -> Any:
     """A @ B, plus a bias, with the bits of PyTorch on a GPU: in the order of the kernel that cuBLAS takes for this
     shape, layout, types and epilogue. The choices were recorded for layers of open models and a grid of shapes.
 
@@ -115,14 +183,38 @@ def matmul(a: Any, b: Any, bias: Any = None, *, gpu: str, library: str = "cublas
         raise refuse("b", f"shape {right[1].shape}", f"[{k}, N], as a has K = {k}")
     if (scale_a is None) != (scale_b is None):
         raise refuse("scale_b" if scale_b is None else "scale_a", "None", "both scales, or none")
-    scales = "" if scale_a is None else "tensor" if operands["scale_a"][1].size == operands["scale_b"][1].size == 1 else "rows"
+    scales = (
+        ""
+        if scale_a is None
+        else "tensor"
+        if operands["scale_a"][1].size == operands["scale_b"][1].size == 1
+        else "rows"
+    )
     if scales == "rows" and (operands["scale_a"][1].shape, operands["scale_b"][1].shape) != ((m, 1), (1, n)):
-        raise refuse("scale_a, scale_b", f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
-                     "one number each, or [M, 1] and [1, N]")
-    choice = _choice(library, gpu, left[0], right[0], None if out_dtype is None else _format(out_dtype),
-                     _letter(left[1]) + _letter(right[1]), allow_tf32, bias is not None, scales, use_fast_accum, (m, n, k), nearest, 4)
+        raise refuse(
+            "scale_a, scale_b",
+            f"shapes {operands['scale_a'][1].shape}, {operands['scale_b'][1].shape}",
+            "one number each, or [M, 1] and [1, N]",
+        )
+    choice = _choice(
+        library,
+        gpu,
+        left[0],
+        right[0],
+        None if out_dtype is None else _format(out_dtype),
+        _letter(left[1]) + _letter(right[1]),
+        allow_tf32,
+        bias is not None,
+        scales,
+        use_fast_accum,
+        (m, n, k),
+        nearest,
+        4,
+    )
     plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
     d = np.empty((m, n), dtype_of(plan.output))
-    _core.gemm_into(plan, operands, d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}"), threads)
+    _core.gemm_into(
+        plan, operands, d if d.dtype.kind != "V" and d.dtype.isbuiltin == 1 else d.view(f"u{d.dtype.itemsize}"), threads
+    )
     found = like(a, d) if _is_torch(a) else d
     return (found, choice) if return_choice else found

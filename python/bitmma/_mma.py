@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Products of one instruction."""
+
 from __future__ import annotations
 
 import atexit
@@ -47,8 +48,11 @@ def _refusing(of: type, name: str) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except TypeError as error:
-            kinds = [type(one).__name__ for one in args] + [f"{key}: {type(one).__name__}" for key, one in kwargs.items()]
+            kinds = [type(one).__name__ for one in args] + [
+                f"{key}: {type(one).__name__}" for key, one in kwargs.items()
+            ]
             raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", said) from error
+
     return called
 
 
@@ -94,8 +98,10 @@ FieldValue = bool | int | str
 @functools.cache
 def _fields_of(family: str) -> dict[str, tuple[Any, str, list[str], bool]]:
     """Keyed by name: the default, the meaning, the legal words, and whether these are formats."""
-    return {name: (default, meaning, words, is_format)
-            for name, default, meaning, words, is_format in _core.instruction_fields(family)}
+    return {
+        name: (default, meaning, words, is_format)
+        for name, default, meaning, words, is_format in _core.instruction_fields(family)
+    }
 
 
 def _made(family: str, fields: dict[str, Any]) -> Instruction:
@@ -117,24 +123,32 @@ def _made(family: str, fields: dict[str, Any]) -> Instruction:
 
 def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[..., Instruction]]:
     """Adds the library's list of the family's fields to the help and signature of its factory."""
+
     def decorated(function: Callable[..., Instruction]) -> Callable[..., Instruction]:
         parameters = dict(inspect.signature(function).parameters)
         parameters.pop("fields")
         lines = []
         for name, (default, meaning, words, is_format) in _fields_of(family).items():
-            parameters.setdefault(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                                                          annotation="FieldValue | None"))
+            parameters.setdefault(
+                name,
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="FieldValue | None"),
+            )
             legal = "" if is_format or not words else f" ({', '.join(word for word in words if word)})"
             lines.append(f"    {name:<18}  {meaning}{legal}" + (f"; {default!r}" if default != "" else ""))
-        function.__doc__ = f"{function.__doc__}\n\n    Fields, with the value of each where none is given:\n\n" + "\n".join(lines)
+        function.__doc__ = (
+            f"{function.__doc__}\n\n    Fields, with the value of each where none is given:\n\n" + "\n".join(lines)
+        )
         function.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Instruction)  # type: ignore[attr-defined]
         return function
+
     return decorated
 
 
 @_factory("wgmma")
 @public(n=unchecked)
-def wgmma(n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None, **fields: FieldValue | None) -> Instruction:
+def wgmma(
+    n: int = 8, d: str | None = None, a: str = "f16", b: str | None = None, **fields: FieldValue | None
+) -> Instruction:
     """A legal wgmma.mma_async. M is 64, K follows from the types; D is f32, or s32 for integers and bits.
 
     >>> wgmma(64, a="e4m3").k
@@ -163,8 +177,12 @@ def tcgen05(kind: str = "f16", **fields: FieldValue | None) -> Instruction:
     32
     """
     if kind.startswith("tcgen05."):
-        raise refuse("kind", kind, ", ".join(_fields_of("tcgen05")["kind"][2]),
-                     "for a mnemonic use bitmma.instruction(text), with idesc=... for its shape and types")
+        raise refuse(
+            "kind",
+            kind,
+            ", ".join(_fields_of("tcgen05")["kind"][2]),
+            "for a mnemonic use bitmma.instruction(text), with idesc=... for its shape and types",
+        )
     return _made("tcgen05", {"kind": kind.removeprefix("kind::"), **fields})
 
 
@@ -206,9 +224,13 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     """A tcgen05.mma given by its mnemonic: M, N, K and types come from the arrays."""
     a_format, b_format = format_of(a), format_of(b)
     if (a_format == "u8" and one.a not in ("s8", "u8")) or (b_format == "u8" and one.b not in ("s8", "u8")):
-        raise refuse("a and b", "uint8", "arrays whose dtype defines the format",
-                     "name the format: bitmma.codes(array, \"e2m1\"), with packed=True for two codes per byte; or use an "
-                     "instruction of bitmma.tcgen05(...)")
+        raise refuse(
+            "a and b",
+            "uint8",
+            "arrays whose dtype defines the format",
+            'name the format: bitmma.codes(array, "e2m1"), with packed=True for two codes per byte; or use an '
+            "instruction of bitmma.tcgen05(...)",
+        )
     fields: dict[str, Any] = {"a": a_format, "b": b_format}
     if np.ndim(a) >= 2:
         fields["m"] = np.shape(a)[-2]
@@ -225,10 +247,19 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
 
 
 @public
-def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *,
-        target: Target | None = None, scale_a: ArrayLike | Tiled | None = None,
-        scale_b: ArrayLike | Tiled | None = None, metadata: ArrayLike | None = None, threads: int = 1,
-        return_target: bool = False) -> Any:
+def mma(
+    instruction: str | Instruction,
+    a: ArrayLike,
+    b: ArrayLike,
+    c: ArrayLike | None = None,
+    *,
+    target: Target | None = None,
+    scale_a: ArrayLike | Tiled | None = None,
+    scale_b: ArrayLike | Tiled | None = None,
+    metadata: ArrayLike | None = None,
+    threads: int = 1,
+    return_target: bool = False,
+) -> Any:
     """D = A * B + C of one matrix instruction, bit for bit: logical matrices in, D out.
 
     instruction   a PTX mnemonic, the name of a CUTLASS atom or an Instruction. For the mnemonic of a tcgen05.mma, M, N,
@@ -260,7 +291,9 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     for name, operand in (("a", a), ("b", b)):
         if operand is None:
             raise refuse(name, "None", "a matrix")
-    if any(_is_torch(operand) and "_x2" in str(getattr(operand, "dtype")) for operand in (a, b)):  # their shapes count bytes
+    if any(
+        _is_torch(operand) and "_x2" in str(getattr(operand, "dtype")) for operand in (a, b)
+    ):  # their shapes count bytes
         a, b = to_numpy(a, "a"), to_numpy(b, "b")
     if isinstance(instruction, str):
         one = _parsed(instruction.strip())
@@ -270,7 +303,12 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
         one = instruction
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if scale is not None and not one.scale_count:
-            raise refuse(name, "given", "None: the instruction has no block scales", "instructions with .block_scale in their name have them")
+            raise refuse(
+                name,
+                "given",
+                "None: the instruction has no block scales",
+                "instructions with .block_scale in their name have them",
+            )
     of_a: Any = scale_a.scales(one.m, one.scale_count) if isinstance(scale_a, Tiled) else scale_a
     of_b: Any = scale_b.scales(one.n, one.scale_count).T if isinstance(scale_b, Tiled) else scale_b
     a_codes = codes_as(a, one.a, "a")
@@ -283,8 +321,10 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
     m, n, products = one.m, one.n, one.products
     if products > 1:
         shapes = {"a": (m, one.k), "b": (one.k, n), "c": (m, n), "scale_a": None, "scale_b": None, "metadata": None}
-        operands = tuple(_stacked(array, products, name, shape)
-                         for array, (name, shape) in zip(operands, shapes.items(), strict=True))
+        operands = tuple(
+            _stacked(array, products, name, shape)
+            for array, (name, shape) in zip(operands, shapes.items(), strict=True)
+        )
     batch: tuple[int, ...] = ()
     if any(array is not None and array.ndim > 2 for array in operands):
         operands, batch = _batched(operands)
@@ -300,8 +340,12 @@ def mma(instruction: str | Instruction, a: ArrayLike, b: ArrayLike, c: ArrayLike
             raise Error(wrong) from None
         for name, array, stored in (("a", a_codes, one.a), ("b", b_codes, one.b)):
             if stored == "e2m1" and array.dtype == np.uint8 and one.k // 2 in array.shape[-2:]:
-                raise refuse(name, f"shape {array.shape}, half of K", f"K = {one.k} codes of e2m1, one per byte",
-                             f'for two codes per byte, use bitmma.codes({name}, "e2m1", packed=True)') from None
+                raise refuse(
+                    name,
+                    f"shape {array.shape}, half of K",
+                    f"K = {one.k} codes of e2m1, one per byte",
+                    f'for two codes per byte, use bitmma.codes({name}, "e2m1", packed=True)',
+                ) from None
         if max(a_codes.shape[-2:], default=0) > 2 * max(one.m, one.k) or b_codes.shape[-1:] > (2 * n,):
             raise _whole(one, a, b) from None
         raise
@@ -339,9 +383,12 @@ def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
 
 
 def _whole(one: Instruction, a: Any, b: Any) -> Error:
-    return refuse("a and b", f"{np.shape(a)} and {np.shape(b)}",
-                  f"(..., {one.m}, {one.k}) and (..., {one.k}, {one.n}): one instruction",
-                  "bitmma.gemm computes a whole product")
+    return refuse(
+        "a and b",
+        f"{np.shape(a)} and {np.shape(b)}",
+        f"(..., {one.m}, {one.k}) and (..., {one.k}, {one.n}): one instruction",
+        "bitmma.gemm computes a whole product",
+    )
 
 
 def _stacked(array: np.ndarray | None, products: int, name: str, shape: tuple[int, int] | None) -> np.ndarray | None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Displays results in a notebook: HTML tables and SVG curves."""
+
 from __future__ import annotations
 
 import html
@@ -11,6 +12,7 @@ import numpy as np
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """An HTML table of texts; Marked cells are red."""
+
     def cell(value: Any) -> str:
         style = " style='color:#c00'" if isinstance(value, Marked) else ""
         return f"<td{style}>{html.escape(str(value))}</td>"
@@ -30,9 +32,16 @@ def explanation(said: dict[str, Any], text: str) -> str:
     rows = []
     for term in said.get("terms", []):
         dropped = term.get("dropped", 0)
-        rows.append((term.get("k", ""), f"{term.get('a', '')} ({term.get('a_value', '')})",
-                     f"{term.get('b', '')} ({term.get('b_value', '')})", term.get("exponent", ""), term.get("kept", ""),
-                     Marked(f"{dropped:.4g}") if term.get("bits_dropped") else ""))
+        rows.append(
+            (
+                term.get("k", ""),
+                f"{term.get('a', '')} ({term.get('a_value', '')})",
+                f"{term.get('b', '')} ({term.get('b_value', '')})",
+                term.get("exponent", ""),
+                term.get("kept", ""),
+                Marked(f"{dropped:.4g}") if term.get("bits_dropped") else "",
+            )
+        )
     head, _, rest = text.partition("\n\n")
     below = rest.partition("\n\n")[2] or rest
     if not rows:
@@ -54,29 +63,44 @@ def curve(x: np.ndarray, y: np.ndarray, x_name: str, y_name: str) -> str:
     def word(right: int, below: int, anchor: str, text: str) -> str:
         return f"<text x='{right}' y='{below}' text-anchor='{anchor}'>{html.escape(text)}</text>"
 
-    return ("<svg xmlns='http://www.w3.org/2000/svg' width='600' height='200' font-family='sans-serif' font-size='11'>"
-            f"<path d='M90 20V160M90 {zero:.1f}H570' stroke='#999'/>"
-            f"<polyline points='{points}' fill='none' stroke='#c00'/>"
-            + word(90, 12, "middle", y_name) + word(84, 24, "end", f"{most:.4g}")
-            + (word(84, 164, "end", f"{least:.4g}") if least < most else "")
-            + word(90, 180, "middle", "0") + word(570, 180, "middle", f"{x_name} = {last:g}") + "</svg>")
+    return (
+        "<svg xmlns='http://www.w3.org/2000/svg' width='600' height='200' font-family='sans-serif' font-size='11'>"
+        f"<path d='M90 20V160M90 {zero:.1f}H570' stroke='#999'/>"
+        f"<polyline points='{points}' fill='none' stroke='#c00'/>"
+        + word(90, 12, "middle", y_name)
+        + word(84, 24, "end", f"{most:.4g}")
+        + (word(84, 164, "end", f"{least:.4g}") if least < most else "")
+        + word(90, 180, "middle", "0")
+        + word(570, 180, "middle", f"{x_name} = {last:g}")
+        + "</svg>"
+    )
 
 
 def plan(text: str, fields: dict[str, Any], evidence: dict[str, str]) -> str:
     """A plan, one row per field, with its evidence."""
-    return table(("field", "value", "evidence"), ((name, value, evidence.get(name, "")) for name, value in fields.items()), text)
+    return table(
+        ("field", "value", "evidence"), ((name, value, evidence.get(name, "")) for name, value in fields.items()), text
+    )
 
 
 def diagnosis(one: Any) -> str:
     """The findings that explain wrong outputs, one per row."""
     caption = f"{one.wrong} of {one.outputs} outputs in {one.cases} cases are wrong; {one.tried} faults were tried"
-    rows = [(" and ".join(fault.what for fault in finding.faults), finding.wrong_explained, finding.right_broken,
-             "; ".join(fault.fix for fault in finding.faults)) for finding in one.findings]
+    rows = [
+        (
+            " and ".join(fault.what for fault in finding.faults),
+            finding.wrong_explained,
+            finding.right_broken,
+            "; ".join(fault.fix for fault in finding.faults),
+        )
+        for finding in one.findings
+    ]
     return table(("what fits", "wrong outputs explained", "right ones broken", "fix"), rows, caption)
 
 
 def arrays(name: str, fields: dict[str, Any]) -> str:
     """A short repr: type and shape of arrays, without absent parts."""
+
     def short(value: Any) -> str:
         if isinstance(value, np.ndarray) and value.ndim:
             return f"{value.dtype} {list(value.shape)}"
@@ -84,6 +108,9 @@ def arrays(name: str, fields: dict[str, Any]) -> str:
             return f"{len(value)} keys"
         return f"{len(value)} numbers" if isinstance(value, list) else repr(value)
 
-    said = ", ".join(f"{key}={short(value)}" for key, value in fields.items() if value is not None and not (
-        isinstance(value, (list, dict)) and not value))
+    said = ", ".join(
+        f"{key}={short(value)}"
+        for key, value in fields.items()
+        if value is not None and not (isinstance(value, (list, dict)) and not value)
+    )
     return f"{name}({said})"

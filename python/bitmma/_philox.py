@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Philox4x32-10 (Salmon et al., 2011), the generator of recorded operands and, as cuRAND has it, of PyTorch on a
 GPU."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +20,12 @@ def rounds(c: list[Any], seed: int, integer: Callable[[int], Any]) -> list[Any]:
     key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
     for _ in range(10):
         p0, p1 = c[0] * integer(0xD2511F53), c[2] * integer(0xCD9E8D57)
-        c = [((p1 >> half) & low) ^ c[1] ^ integer(key[0]), p1 & low, ((p0 >> half) & low) ^ c[3] ^ integer(key[1]), p0 & low]
+        c = [
+            ((p1 >> half) & low) ^ c[1] ^ integer(key[0]),
+            p1 & low,
+            ((p0 >> half) & low) ^ c[3] ^ integer(key[1]),
+            p0 & low,
+        ]
         key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
     return c
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Quantisers of libraries: how they round a matrix before they multiply it."""
+
 from __future__ import annotations
 
 import functools
@@ -12,8 +13,8 @@ import numpy as np
 from . import _core
 from ._arguments import public, text, threads_of
 from ._arrays import Codes, _is_torch, dtype_of, format_of, like, matrix, tile, to_numpy
-from ._errors import refuse, shown, text_of
 from ._core import Plan
+from ._errors import refuse, shown, text_of
 from ._gemm import gemm
 
 
@@ -61,7 +62,7 @@ class Quantized(NamedTuple):
         scales = _as_codes(self.scales, "ue4m3")
         if scales.format not in ("ue8m0", "ue4m3"):
             raise refuse("scales", scales.format, "ue8m0 or ue4m3: tiles hold bytes")
-        return Codes(np.repeat(scales.array, self.block[0], 0)[:self.codes.shape[0]], scales.format)
+        return Codes(np.repeat(scales.array, self.block[0], 0)[: self.codes.shape[0]], scales.format)
 
     def _scales_by_k(self) -> Codes:
         """A scale for every row and every 32 or fewer elements of K, as instructions read them."""
@@ -71,7 +72,7 @@ class Quantized(NamedTuple):
         if self.block[1] % most or self.codes.shape[1] % most:
             raise refuse("blocks", f"{self.block[1]} of {self.codes.shape[1]} columns", f"multiples of {most}")
         repeated = np.repeat(scales.array, self.block[1] // most, 1)
-        return Codes(repeated[:, :self.codes.shape[1] // most], scales.format)
+        return Codes(repeated[:, : self.codes.shape[1] // most], scales.format)
 
 
 @functools.cache
@@ -126,16 +127,27 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
     recipe, torch_device = text(recipe, "recipe"), text_of(torch_device, "torch_device", "cuda")
     format, array = matrix(x, "x")
     if format == "tf32" and isinstance(x, Codes):
-        raise refuse("x", "codes of tf32", "f32, bf16 or f16", "tf32 ignores 13 bits of each word: clear them and quantise as f32")
+        raise refuse(
+            "x",
+            "codes of tf32",
+            "f32, bf16 or f16",
+            "tf32 ignores 13 bits of each word: clear them and quantise as f32",
+        )
     codes, scales, tensor_scale, element, scale, warned, *block = _core.quantize(
-        ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads))
+        ("f32" if format == "tf32" else format, array), recipe, torch_device, threads_of(threads)
+    )
     for one in warned:
         warnings.warn(one, stacklevel=3)
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
         tensor_scale = number[()] if (made := like(x, number)) is number else made
-    return Quantized(_codes_like(x, codes, element), like(x, scales.view(dtype_of(scale))), tensor_scale, recipe,
-                     (block[0], block[1]))
+    return Quantized(
+        _codes_like(x, codes, element),
+        like(x, scales.view(dtype_of(scale))),
+        tensor_scale,
+        recipe,
+        (block[0], block[1]),
+    )
 
 
 @public

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Recomputes a capture of tools/capture.py operator by operator, and compares two captures."""
+
 from __future__ import annotations
 
 import math
@@ -13,8 +14,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from . import _replay_rules as rules
-from . import operators
+from . import _replay_rules as rules, operators
 from ._arguments import path_of, public, unchecked
 from ._captured import (
     CannotSay,
@@ -59,8 +59,12 @@ class Verdict:
     other reason."""
 
     def __str__(self) -> str:
-        text = {"same": f"same bits ({self.outputs} outputs)", "differs": f"{self.differ} of {self.outputs} outputs differ", "cannot say": "cannot say",
-                "moves": "moves elements"}[self.status]
+        text = {
+            "same": f"same bits ({self.outputs} outputs)",
+            "differs": f"{self.differ} of {self.outputs} outputs differ",
+            "cannot say": "cannot say",
+            "moves": "moves elements",
+        }[self.status]
         more = "; ".join(one for one in (self.where, self.why) if one)
         return printable(f"{self.index} {self.op}: {text}{': ' + more if more else ''}")
 
@@ -82,7 +86,9 @@ class Replay(NamedTuple):
         """Whether no output differs, something was compared, and the operators belong together: the capture leaves out
         no main output that could be compared, and no operator reads a tensor that is neither an input nor the result of
         an operator before it."""
-        is_contradicted = any(verdict.status == "differs" or verdict.code == Reason.no_main_output for verdict in self.verdicts)
+        is_contradicted = any(
+            verdict.status == "differs" or verdict.code == Reason.no_main_output for verdict in self.verdicts
+        )
         is_broken = any(tensor.reason in broken for tensor in self.trusted_tensors)
         return any(verdict.outputs for verdict in self.verdicts) and not is_contradicted and not is_broken
 
@@ -96,14 +102,26 @@ class Replay(NamedTuple):
         counted = [one for one in self.verdicts if one.status != "moves"]
         done = [one for one in counted if one.status != "cannot say"]
         flops = sum(one.flops for one in counted)
-        return {"operators": len(counted), "recomputed": len(done), "flops": flops,
-                "flops_recomputed": sum(one.flops for one in done), "outputs": sum(one.outputs for one in done),
-                "differ": sum(one.differ for one in done)}
+        return {
+            "operators": len(counted),
+            "recomputed": len(done),
+            "flops": flops,
+            "flops_recomputed": sum(one.flops for one in done),
+            "outputs": sum(one.outputs for one in done),
+            "differ": sum(one.differ for one in done),
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        return {"same": self.same, "machine": self.machine, "end_to_end": self.end_to_end, "trusted": self.trusted,
-                "trusted_tensors": [tensor._asdict() for tensor in self.trusted_tensors], "seconds": round(self.seconds, 3),
-                "coverage": self.coverage(), "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts]}
+        return {
+            "same": self.same,
+            "machine": self.machine,
+            "end_to_end": self.end_to_end,
+            "trusted": self.trusted,
+            "trusted_tensors": [tensor._asdict() for tensor in self.trusted_tensors],
+            "seconds": round(self.seconds, 3),
+            "coverage": self.coverage(),
+            "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts],
+        }
 
     def __str__(self) -> str:
         c = self.coverage()
@@ -118,18 +136,25 @@ class Replay(NamedTuple):
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
         if any(one.code == Reason.no_rule for one in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
-        lines += [f"taken from the capture without a check: {count} {what}{self._names(what)}" for what, count in self.trusted.items() if count]
+        lines += [
+            f"taken from the capture without a check: {count} {what}{self._names(what)}"
+            for what, count in self.trusted.items()
+            if count
+        ]
         if not c["outputs"]:
             lines.append("no output was compared")
         if self.machine.get("compiled"):
-            lines.append("a compiled model: its Triton kernels are not among the operators; "
-                         "`bitmma verify` repeats those that record_triton.py recorded")
+            lines.append(
+                "a compiled model: its Triton kernels are not among the operators; "
+                "`bitmma verify` repeats those that record_triton.py recorded"
+            )
         share = 100 * c["flops_recomputed"] / c["flops"] if c["flops"] else 0
-        lines.append(f"{c['recomputed']} of {c['operators']} operators recomputed, "
-                     f"{share:.2f} % of the floating-point operations, {c['outputs']} outputs compared, {c['differ']} differ "
-                     f"({self.seconds:.1f} s)")
+        lines.append(
+            f"{c['recomputed']} of {c['operators']} operators recomputed, "
+            f"{share:.2f} % of the floating-point operations, {c['outputs']} outputs compared, {c['differ']} differ "
+            f"({self.seconds:.1f} s)"
+        )
         return printable("\n".join(lines))
-
 
     def _names(self, reason: str) -> str:
         names = [shown(trusted.tensor) for trusted in self.trusted_tensors if trusted.reason.value == reason]
@@ -166,7 +191,10 @@ def _flops(op: str, shapes: list[list[int]], outputs: list[Tensor | None]) -> in
 def _compared(made: Value, recorded: Value) -> tuple[int, np.ndarray]:
     """The number of outputs that both know, and the places of those that differ."""
     mask = made.mask() & recorded.mask()
-    different = (np.ascontiguousarray(made.array).view(_words(made.array)) != np.ascontiguousarray(recorded.array).view(_words(recorded.array))) & mask
+    different = (
+        np.ascontiguousarray(made.array).view(_words(made.array))
+        != np.ascontiguousarray(recorded.array).view(_words(recorded.array))
+    ) & mask
     return int(mask.sum()), np.argwhere(different)
 
 
@@ -192,7 +220,13 @@ _of_memory = ("dtype", "device", "layout", "pin_memory", "non_blocking", "memory
 
 class _Run:
     def __init__(self, capture: Capture, rows: int | None, threads: int, end_to_end: bool, explain: bool):
-        self.capture, self.rows, self.threads, self.end_to_end, self.explain = capture, rows, threads, end_to_end, explain
+        self.capture, self.rows, self.threads, self.end_to_end, self.explain = (
+            capture,
+            rows,
+            threads,
+            end_to_end,
+            explain,
+        )
         self.values: dict[str, Value] = {}
         self.reasons: dict[str, str] = {}
         self.recomputed: set[str] = set()
@@ -202,7 +236,11 @@ class _Run:
         self.reads = trust_of_reads(capture.tensors, capture.operators)
 
     def value(self, number: str) -> Value:
-        if self.capture.tensors[number]["role"] == "value" and number not in self.recomputed and number in self.capture.data:
+        if (
+            self.capture.tensors[number]["role"] == "value"
+            and number not in self.recomputed
+            and number in self.capture.data
+        ):
             self.as_recorded.setdefault(number, self.index)
         if number in self.values:
             return self.values[number]
@@ -210,33 +248,56 @@ class _Run:
             return self.capture.weight(number)
         found = self.capture.recorded(number, self.rows)
         if found is None:
-            raise CannotSay(self.reasons.get(number, "an input is not stored, and the operator that made it was not recomputed"))
+            raise CannotSay(
+                self.reasons.get(number, "an input is not stored, and the operator that made it was not recomputed")
+            )
         self.values[number] = found
         return found
 
     def trusted(self) -> tuple[TrustedTensor, ...]:
-        weights = {number: index for index, one in reversed(list(enumerate(self.capture.operators)))
-                   for number in reads_of(one) if number in self.capture.own_weights}
-        return tuple(sorted([*self.reads.values(),
-                             *(TrustedTensor(self.capture.own_weights[number], Trust.own_weight, index) for number, index in weights.items()),
-                             *(TrustedTensor(number, Trust.not_recomputed, index) for number, index in self.as_recorded.items())],
-                            key=lambda one: one.operator))
+        weights = {
+            number: index
+            for index, one in reversed(list(enumerate(self.capture.operators)))
+            for number in reads_of(one)
+            if number in self.capture.own_weights
+        }
+        return tuple(
+            sorted(
+                [
+                    *self.reads.values(),
+                    *(
+                        TrustedTensor(self.capture.own_weights[number], Trust.own_weight, index)
+                        for number, index in weights.items()
+                    ),
+                    *(TrustedTensor(number, Trust.not_recomputed, index) for number, index in self.as_recorded.items()),
+                ],
+                key=lambda one: one.operator,
+            )
+        )
 
     def require_memory(self, limit: int) -> None:
         """Throws Error if the tensors that are kept at a time need more than `limit` bytes."""
         for index, size in enumerate(bytes_of_operators(self.capture.tensors, self.capture.operators)):
             if size > limit:
                 op = shown(self.capture.operators[index]["op"])
-                raise refuse(f"{self.capture.path / 'graph.json'}: operator {index}, {op}",
-                             f"tensors of {size} bytes", f"at most {limit} bytes at a time", "memory_limit=... allows more")
+                raise refuse(
+                    f"{self.capture.path / 'graph.json'}: operator {index}, {op}",
+                    f"tensors of {size} bytes",
+                    f"at most {limit} bytes at a time",
+                    "memory_limit=... allows more",
+                )
 
     def compute(self, one: dict[str, Any]) -> list[Value | None]:
         op, outputs = _operator(one["op"]), [self.capture.about(number) for number in one["outputs"]]
-        if op.startswith(("aten.as_strided.", "aten.mean.", "aten.sum.")) and not all(self.is_contiguous(number) for number in list(tensors_in(one["args"]))[:1]):
+        if op.startswith(("aten.as_strided.", "aten.mean.", "aten.sum.")) and not all(
+            self.is_contiguous(number) for number in list(tensors_in(one["args"]))[:1]
+        ):
             raise CannotSay("its input is not contiguous")
         args = _arguments_of(one["args"], self.value)
         # Where the output lies decides no bit; its type and shape are recorded.
-        options = {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory}
+        options = {
+            name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory
+        }
         if op in rules.views:
             given, rest = args[0], args[1:]
             rules.require_views(op, given.array, rest, options, outputs)
@@ -248,8 +309,15 @@ class _Run:
         rule = rules.pointwise.get(op) or rules.of_rows.get(op) or rules.others.get(op)
         if rule is None:
             raise CannotSay("no rule for this operator", Reason.no_rule)
-        call = rules.Call(outputs, [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None, one.get("slices", 0), self.capture.machine,
-                    self.rows, self.threads, one.get("generator"))
+        call = rules.Call(
+            outputs,
+            [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None,
+            one.get("slices", 0),
+            self.capture.machine,
+            self.rows,
+            self.threads,
+            one.get("generator"),
+        )
         made = rule(call, *args, **options)
         return made if isinstance(made, list) else [made]
 
@@ -272,8 +340,17 @@ class _Run:
         kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
         made: list[Value | None] | None = None
         if (not outputs or outputs[0] is None) and rules.is_known(_operator(op)):
-            return Verdict(index, op, "cannot say", 0, 0, flops, why="the capture leaves out its main output", kernels=kernels,
-                           code=Reason.no_main_output)
+            return Verdict(
+                index,
+                op,
+                "cannot say",
+                0,
+                0,
+                flops,
+                why="the capture leaves out its main output",
+                kernels=kernels,
+                code=Reason.no_main_output,
+            )
         try:
             made = self.compute(one)
         except Differs as error:
@@ -283,18 +360,40 @@ class _Run:
             code = error.reason if isinstance(error, CannotSay) else Reason.not_recomputed
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
             # The rules take what a stranger's file says as the arguments of Python functions and of NumPy.
-            reason, code = f"its arguments are not those that the rule expects: {shown(str(error))}", Reason.not_recomputed
+            reason, code = (
+                f"its arguments are not those that the rule expects: {shown(str(error))}",
+                Reason.not_recomputed,
+            )
         if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
-            return Verdict(index, op, "moves" if op in rules.views else "cannot say", 0, 0, flops, why=reason, kernels=kernels, code=code)
+            return Verdict(
+                index,
+                op,
+                "moves" if op in rules.views else "cannot say",
+                0,
+                0,
+                flops,
+                why=reason,
+                kernels=kernels,
+                code=code,
+            )
         compared, differ, where, why = 0, 0, "", ""
         stored, main = False, 0
         for number, about, value in zip(one["outputs"], outputs, made, strict=False):
             if number is None or value is None or about is None:
                 continue
             if value.array.shape != about.shape or value.array.dtype != about.dtype:
-                return Verdict(index, op, "differs", 1, 1, flops, why=f"the output is {about.dtype} {list(about.shape)}, not {value.array.dtype} "
-                               f"{list(value.array.shape)}", kernels=kernels)
+                return Verdict(
+                    index,
+                    op,
+                    "differs",
+                    1,
+                    1,
+                    flops,
+                    why=f"the output is {about.dtype} {list(about.shape)}, not {value.array.dtype} "
+                    f"{list(value.array.shape)}",
+                    kernels=kernels,
+                )
             recorded = capture.recorded(number, self.rows)
             if recorded is not None:
                 stored = True
@@ -315,13 +414,45 @@ class _Run:
         if differ:
             return Verdict(index, op, "differs", compared, differ, flops, where, why, kernels)
         if not stored:
-            return Verdict(index, op, "moves", 0, 0, flops, kernels=kernels) if op in rules.views else \
-                Verdict(index, op, "cannot say", 0, 0, flops, why="the capture stores no output of it", kernels=kernels, code=Reason.not_recomputed)
+            return (
+                Verdict(index, op, "moves", 0, 0, flops, kernels=kernels)
+                if op in rules.views
+                else Verdict(
+                    index,
+                    op,
+                    "cannot say",
+                    0,
+                    0,
+                    flops,
+                    why="the capture stores no output of it",
+                    kernels=kernels,
+                    code=Reason.not_recomputed,
+                )
+            )
         if not main and (made[0] is None or made[0].array.size):
             if compared:
-                return Verdict(index, op, "cannot say", 0, 0, flops, why="only outputs beside its main output could be compared", kernels=kernels,
-                               code=Reason.not_recomputed)
-            return Verdict(index, op, "cannot say", 0, 0, flops, why="no output is known that its inputs give", kernels=kernels, code=Reason.not_recomputed)
+                return Verdict(
+                    index,
+                    op,
+                    "cannot say",
+                    0,
+                    0,
+                    flops,
+                    why="only outputs beside its main output could be compared",
+                    kernels=kernels,
+                    code=Reason.not_recomputed,
+                )
+            return Verdict(
+                index,
+                op,
+                "cannot say",
+                0,
+                0,
+                flops,
+                why="no output is known that its inputs give",
+                kernels=kernels,
+                code=Reason.not_recomputed,
+            )
         return Verdict(index, op, "same", compared, 0, flops, kernels=kernels)
 
     def cause(self, one: dict[str, Any], made: Value, recorded: Value, places: np.ndarray) -> str:
@@ -352,15 +483,30 @@ class _Run:
             others = f", or of {len(found.families) - 1} other families" if len(found.families) > 1 else ""
             return f"the recorded bits are those of another plan: {found.families[0].name}{others}"
         weights = right.astype(np.float32)
-        for text, scale in (("a scale for all", np.abs(b.array.astype(np.float32)).max() / 448), ("a scale for each column", np.abs(weights).max(0) / 448)):
+        for text, scale in (
+            ("a scale for all", np.abs(b.array.astype(np.float32)).max() / 448),
+            ("a scale for each column", np.abs(weights).max(0) / 448),
+        ):
             scale = np.float32(scale) if np.ndim(scale) == 0 else np.where(scale == 0, 1, scale).astype(np.float32)
-            rounded = ((weights / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale).astype(b.array.dtype)
+            rounded = ((weights / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale).astype(
+                b.array.dtype
+            )
             name = " + ".join(kernel["name"] for kernel in one.get("kernels", ()))
-            if (gemm(left, rounded, bias=more, kernel=name, split_k=one.get("slices", 0)).view(_words(d)) == d.view(_words(d))).all():
+            if (
+                gemm(left, rounded, bias=more, kernel=name, split_k=one.get("slices", 0)).view(_words(d))
+                == d.view(_words(d))
+            ).all():
                 return f"the recorded bits are those of weights that were rounded to e4m3, with {text}"
         for target in ("sm_80", "sm_89", "sm_100a"):
             try:
-                other = gemm(left, right, "flat", bias=more, target=target, output={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize])
+                other = gemm(
+                    left,
+                    right,
+                    "flat",
+                    bias=more,
+                    target=target,
+                    output={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize],
+                )
             except Error:
                 continue
             if (other.view(_words(d)) == d.view(_words(d))).all():
@@ -371,30 +517,55 @@ class _Run:
         args = _arguments_of(one["args"], self.value)
         q, k, v = args[:3]
         options = {name: _arguments_of(value, self.value) for name, value in one["kwargs"].items()}
-        causal = args[4] if "flash" in one["op"] and len(args) > 4 else args[6] if "efficient" in one["op"] and len(args) > 6 else options.get("is_causal", False)
+        causal = (
+            args[4]
+            if "flash" in one["op"] and len(args) > 4
+            else args[6]
+            if "efficient" in one["op"] and len(args) > 6
+            else options.get("is_causal", False)
+        )
         scale = {"scale": options["scale"]} if options.get("scale") is not None else {}
-        tries = [(f"{splits} parts of the keys", {"splits": splits}) for splits in range(1, 17)] + [("the memory-efficient kernel", {"backend": "efficient"})]
+        tries = [(f"{splits} parts of the keys", {"splits": splits}) for splits in range(1, 17)] + [
+            ("the memory-efficient kernel", {"backend": "efficient"})
+        ]
         for text, more in [*tries, ("no causal mask" if causal else "a causal mask", {"is_causal": not causal})]:
             try:
-                made = operators.attention(q.array, k.whole("K"), v.whole("V"), **{"is_causal": causal, **scale, **more}, threads=self.threads)
+                made = operators.attention(
+                    q.array, k.whole("K"), v.whole("V"), **{"is_causal": causal, **scale, **more}, threads=self.threads
+                )
             except Error:
                 continue
             if not len(_compared(Value(made, q.known), recorded)[1]):
                 return f"the recorded bits are those of {text}"
-        return ("neither another number of splits, nor the memory-efficient kernel, nor another mask gives the recorded "
-                "bits")
+        return (
+            "neither another number of splits, nor the memory-efficient kernel, nor another mask gives the recorded "
+            "bits"
+        )
 
 
 def _files(weights: Any) -> list[Path]:
     if not isinstance(weights, (str, bytes, os.PathLike, list, tuple)):
         raise refuse("weights", shown(weights), "the path of a safetensors file or of a folder, or a list of them")
     listed = [path_of(one, "weights") for one in (weights if isinstance(weights, (list, tuple)) else [weights])]
-    return [path for one in listed for path in (sorted(Path(one).glob("*.safetensors")) if Path(one).is_dir() else [Path(one)])]
+    return [
+        path
+        for one in listed
+        for path in (sorted(Path(one).glob("*.safetensors")) if Path(one).is_dir() else [Path(one)])
+    ]
 
 
 @public(capture=path_of, weights=unchecked, rows=unchecked, progress=unchecked)
-def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, end_to_end: bool = False, explain: bool = True,
-           threads: int = 0, memory_limit: int = 16 << 30, progress: Callable[[int, int], object] | None = None) -> Replay:
+def replay(
+    capture: str | Path,
+    *,
+    weights: Any = (),
+    rows: int | None = None,
+    end_to_end: bool = False,
+    explain: bool = True,
+    threads: int = 0,
+    memory_limit: int = 16 << 30,
+    progress: Callable[[int, int], object] | None = None,
+) -> Replay:
     """Recomputes what tools/capture.py captured on a GPU, operator by operator, and compares every stored bit.
 
     capture      the folder
@@ -412,8 +583,13 @@ def replay(capture: str | Path, *, weights: Any = (), rows: int | None = None, e
     differs), `.verdicts`, `.coverage()`; str() prints a summary.
     """
     threads, begun = threads_of(threads), time.monotonic()
-    run = _Run(Capture(Path(capture), _files(weights)), None if rows is None else count_of(rows, "rows", 1), threads, flag_of(end_to_end, "end_to_end"),
-               flag_of(explain, "explain"))
+    run = _Run(
+        Capture(Path(capture), _files(weights)),
+        None if rows is None else count_of(rows, "rows", 1),
+        threads,
+        flag_of(end_to_end, "end_to_end"),
+        flag_of(explain, "explain"),
+    )
     if progress is not None and not callable(progress):
         raise refuse("progress", shown(progress), "a function of two numbers")
     run.require_memory(count_of(memory_limit, "memory_limit", 1, 2**63 - 1))
@@ -458,7 +634,15 @@ class CapturesCompared:
             return f"all {self.outputs} outputs that both captures store are equal"
         first = f"operator {self.index}, {self.op}, is the first that differs: {self.why}"
         lines = [f"{first} ({self.outputs} outputs before it are equal)"]
-        return printable("\n".join(lines + [f"{name}: {verdict}" for name, verdict in zip(("first capture", "second capture"), self.verdicts, strict=False)]))
+        return printable(
+            "\n".join(
+                lines
+                + [
+                    f"{name}: {verdict}"
+                    for name, verdict in zip(("first capture", "second capture"), self.verdicts, strict=False)
+                ]
+            )
+        )
 
 
 def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any], dict[str, Any]]) -> str:
@@ -474,18 +658,26 @@ def _first_input_that_differs(runs: tuple[_Run, _Run], ones: tuple[dict[str, Any
             kinds = [f"{value.array.dtype} {list(value.array.shape)}" for value in values]
             return f"an input is {kinds[0]} and {kinds[1]}"
         if len(_compared(*values)[1]):
-            return "the captures begin with different inputs" if abouts[0]["role"] == "input" else "an input differs that no operator before it made"
+            return (
+                "the captures begin with different inputs"
+                if abouts[0]["role"] == "input"
+                else "an input differs that no operator before it made"
+            )
     return ""
 
 
 def _plain(one: dict[str, Any]) -> list[Any]:
     """The arguments without tensors."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, list):
             return [plain(part) for part in value]
         return "a tensor" if isinstance(value, dict) and "tensor" in value else value
 
-    return [*plain(one["args"]), *(f"{name} = {plain(value)}" for name, value in sorted(one["kwargs"].items()) if name not in _of_memory)]
+    return [
+        *plain(one["args"]),
+        *(f"{name} = {plain(value)}" for name, value in sorted(one["kwargs"].items()) if name not in _of_memory),
+    ]
 
 
 def _recorded_outputs(run: _Run, one: dict[str, Any]) -> list[Value | None]:
@@ -508,7 +700,11 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
         if ones[0]["op"] != ones[1]["op"]:
             return CapturesCompared(index, ones[0]["op"], f"the other capture has {ones[1]['op']} here", (), outputs)
         stored = [_recorded_outputs(run, one) for run, one in zip(both, ones, strict=True)]
-        moved = [number for number, value in zip(ones[0]["outputs"], stored[0], strict=True) if number is not None and value is None]
+        moved = [
+            number
+            for number, value in zip(ones[0]["outputs"], stored[0], strict=True)
+            if number is not None and value is None
+        ]
         differ = len(stored[0]) != len(stored[1])
         for pair in zip(*stored, strict=False):
             if pair[0] is not None and pair[1] is not None:
@@ -529,14 +725,30 @@ def compare_captures(first: str | Path, second: str | Path, *, weights: Any = ()
             if not why:
                 names = [" + ".join(kernel["name"] for kernel in one.get("kernels", ())) for one in ones]
                 slices = [one.get("slices", 1) for one in ones]
-                why = "its inputs agree; " + (f"the kernels are {names[0]} and {names[1]}" if names[0] != names[1] else
-                                              f"the kernel splits K into {slices[0]} and {slices[1]}" if slices[0] != slices[1] else
-                                              "the captures name the same kernels")
-            return CapturesCompared(index, ones[0]["op"], why, tuple(run.verdict(index, one) for run, one in zip(both, ones, strict=True)), outputs)
+                why = "its inputs agree; " + (
+                    f"the kernels are {names[0]} and {names[1]}"
+                    if names[0] != names[1]
+                    else f"the kernel splits K into {slices[0]} and {slices[1]}"
+                    if slices[0] != slices[1]
+                    else "the captures name the same kernels"
+                )
+            return CapturesCompared(
+                index,
+                ones[0]["op"],
+                why,
+                tuple(run.verdict(index, one) for run, one in zip(both, ones, strict=True)),
+                outputs,
+            )
         if moved:
             for run, one in zip(both, ones, strict=True):
                 run.verdict(index, one)
     if len(both[0].capture.operators) != len(both[1].capture.operators):
         shorter = min(len(run.capture.operators) for run in both)
-        return CapturesCompared(shorter, "(none)", f"the captures have {' and '.join(str(len(run.capture.operators)) for run in both)} operators", (), outputs)
+        return CapturesCompared(
+            shorter,
+            "(none)",
+            f"the captures have {' and '.join(str(len(run.capture.operators)) for run in both)} operators",
+            (),
+            outputs,
+        )
     return CapturesCompared(None, "", "", (), outputs)

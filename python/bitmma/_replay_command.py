@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command `bitmma replay`."""
+
 from __future__ import annotations
 
 import argparse
@@ -23,20 +24,38 @@ exit code: 0: no output differs, 1: an output differs, 2: nothing was compared, 
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser("bitmma replay", description=_about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "bitmma replay", description=_about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("capture", metavar="CAPTURE", help="the folder that tools/capture.py wrote")
-    parser.add_argument("--weights", action="append", default=[], metavar="PATH",
-                        help="a safetensors file with weights of the model, or a folder of such files; may be given several times")
-    parser.add_argument("--against", metavar="OTHER", help="a second capture: name the first operator whose outputs differ")
-    parser.add_argument("--rows", type=int, metavar="N", help="compare at most N rows of large tensors, and compute N rows of products")
-    parser.add_argument("--end-to-end", action="store_true", help="give each operator what the one before was computed to give")
+    parser.add_argument(
+        "--weights",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a safetensors file with weights of the model, or a folder of such files; may be given several times",
+    )
+    parser.add_argument(
+        "--against", metavar="OTHER", help="a second capture: name the first operator whose outputs differ"
+    )
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="compare at most N rows of large tensors, and compute N rows of products"
+    )
+    parser.add_argument(
+        "--end-to-end", action="store_true", help="give each operator what the one before was computed to give"
+    )
     parser.add_argument("--no-explain", action="store_true", help="do not search for what else gives the recorded bits")
     parser.add_argument("--all", action="store_true", help="print a line for each operator")
     parser.add_argument("--json", action="store_true", help="print a report as JSON")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="threads (default: 0, all cores)")
     given = parser.parse_args(arguments)
     if given.against is not None:
-        for name, value in (("--rows", given.rows), ("--end-to-end", given.end_to_end), ("--no-explain", given.no_explain), ("--all", given.all)):
+        for name, value in (
+            ("--rows", given.rows),
+            ("--end-to-end", given.end_to_end),
+            ("--no-explain", given.no_explain),
+            ("--all", given.all),
+        ):
             if value:
                 parser.error(f"{name} has no effect beside --against")
     shows_progress = sys.stderr.isatty() and not given.json
@@ -50,8 +69,15 @@ def main(arguments: list[str]) -> int:
         def progress(done: int, of: int) -> None:
             print(f"\r{done} of {of} operators", end="" if done < of else "\r\033[K", file=sys.stderr, flush=True)
 
-        found = replay(given.capture, weights=given.weights, rows=given.rows, end_to_end=given.end_to_end, explain=not given.no_explain,
-                       threads=given.threads, progress=progress if shows_progress else None)
+        found = replay(
+            given.capture,
+            weights=given.weights,
+            rows=given.rows,
+            end_to_end=given.end_to_end,
+            explain=not given.no_explain,
+            threads=given.threads,
+            progress=progress if shows_progress else None,
+        )
     except Error as error:
         print(f"bitmma replay: {error}", file=sys.stderr)
         return 2

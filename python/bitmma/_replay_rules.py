@@ -5,6 +5,7 @@ A rule is a row of one of four tables: `views` move elements, `pointwise` are fu
 row, `others` are products, attention and the rest. It takes and returns `Value`: an array, and which of its elements
 are known.
 """
+
 from __future__ import annotations
 
 import math
@@ -13,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import math as functions
-from . import operators
+from . import math as functions, operators
 from ._captured import CannotSay, Differs, Tensor, Value
 from ._errors import Error, shown
 from ._gemm import gemm
@@ -84,26 +84,44 @@ def _as_strided(x: np.ndarray, size: list[int], stride: list[int], offset: int =
     last = offset + sum((one - 1) * step for one, step in zip(size, stride, strict=False))
     if len(size) != len(stride) or min([offset, *size, *stride]) < 0 or (0 not in size and last >= flat.size):
         raise CannotSay("as_strided outside of its tensor")
-    return np.lib.stride_tricks.as_strided(flat[offset:], size, [step * flat.itemsize for step in stride], writeable=False)
+    return np.lib.stride_tricks.as_strided(
+        flat[offset:], size, [step * flat.itemsize for step in stride], writeable=False
+    )
 
 
 _moves: dict[str, Callable[..., Any]] = {
-    "view.default": lambda x, shape: x.reshape(shape), "_unsafe_view.default": lambda x, shape: x.reshape(shape),
-    "reshape.default": lambda x, shape: x.reshape(shape), "t.default": lambda x: x.T,
-    "transpose.int": lambda x, a, b: x.swapaxes(a, b), "permute.default": lambda x, dims: x.transpose(dims),
-    "unsqueeze.default": lambda x, dim: np.expand_dims(x, dim), "squeeze.dim": _squeezed, "squeeze.dims": _squeezed,
-    "squeeze.default": _squeezed, "expand.default": lambda x, sizes, implicit=False: np.broadcast_to(x, _sizes(x.shape, sizes)),
-    "slice.Tensor": _sliced, "select.int": lambda x, dim, index: x.take(index, dim), "detach.default": lambda x: x,
-    "alias.default": lambda x: x, "clone.default": lambda x, memory_format=None: x, "split.Tensor": _split,
-    "split_with_sizes.default": _split, "unbind.int": lambda x, dim=0: [x.take(i, dim) for i in range(x.shape[dim])],
-    "flip.default": lambda x, dims: np.flip(x, dims), "repeat.default": lambda x, sizes: np.tile(x, sizes),
-    "_reshape_alias.default": lambda x, shape, strides: x.reshape(shape), "lift_fresh.default": lambda x: x,
-    "contiguous.default": lambda x, memory_format=None: x, "as_strided.default": _as_strided,
+    "view.default": lambda x, shape: x.reshape(shape),
+    "_unsafe_view.default": lambda x, shape: x.reshape(shape),
+    "reshape.default": lambda x, shape: x.reshape(shape),
+    "t.default": lambda x: x.T,
+    "transpose.int": lambda x, a, b: x.swapaxes(a, b),
+    "permute.default": lambda x, dims: x.transpose(dims),
+    "unsqueeze.default": lambda x, dim: np.expand_dims(x, dim),
+    "squeeze.dim": _squeezed,
+    "squeeze.dims": _squeezed,
+    "squeeze.default": _squeezed,
+    "expand.default": lambda x, sizes, implicit=False: np.broadcast_to(x, _sizes(x.shape, sizes)),
+    "slice.Tensor": _sliced,
+    "select.int": lambda x, dim, index: x.take(index, dim),
+    "detach.default": lambda x: x,
+    "alias.default": lambda x: x,
+    "clone.default": lambda x, memory_format=None: x,
+    "split.Tensor": _split,
+    "split_with_sizes.default": _split,
+    "unbind.int": lambda x, dim=0: [x.take(i, dim) for i in range(x.shape[dim])],
+    "flip.default": lambda x, dims: np.flip(x, dims),
+    "repeat.default": lambda x, sizes: np.tile(x, sizes),
+    "_reshape_alias.default": lambda x, shape, strides: x.reshape(shape),
+    "lift_fresh.default": lambda x: x,
+    "contiguous.default": lambda x, memory_format=None: x,
+    "as_strided.default": _as_strided,
 }
 views |= {f"aten.{name}": move for name, move in _moves.items()}
 
 
-def require_views(op: str, x: np.ndarray, rest: list[Any], options: dict[str, Any], outputs: list[Tensor | None]) -> None:
+def require_views(
+    op: str, x: np.ndarray, rest: list[Any], options: dict[str, Any], outputs: list[Tensor | None]
+) -> None:
     """Before they are made: parts that the capture does not list, and copies that are larger than the output, would
     only take memory."""
     if op == "aten.repeat.default":
@@ -141,7 +159,9 @@ def _stack(call: Call, parts: list[Value], dim: int = 0) -> Value:
 
 
 @_rule(others, "aten.embedding.default")
-def _embedding(call: Call, weight: Value, rows: Value, padding: int = -1, scale: bool = False, sparse: bool = False) -> Value:
+def _embedding(
+    call: Call, weight: Value, rows: Value, padding: int = -1, scale: bool = False, sparse: bool = False
+) -> Value:
     return _indexed(call, weight, [rows])
 
 
@@ -151,7 +171,9 @@ def _indexed(call: Call, x: Value, at: list[Value | None]) -> Value:
     indices = [one for one in where if isinstance(one, np.ndarray)]
     to = call.outputs[0]
     if to is not None and not any(one.dtype == bool for one in indices):
-        sizes = [size for size, one in zip(x.array.shape, where, strict=False) if isinstance(one, slice)] + list(x.array.shape[len(where):])
+        sizes = [size for size, one in zip(x.array.shape, where, strict=False) if isinstance(one, slice)] + list(
+            x.array.shape[len(where) :]
+        )
         elements = math.prod(np.broadcast_shapes(*(one.shape for one in indices))) * math.prod(sizes)
         if elements != math.prod(to.shape):
             raise Differs(f"the output is {list(to.shape)}, but the indices give {elements} elements")
@@ -161,7 +183,11 @@ def _indexed(call: Call, x: Value, at: list[Value | None]) -> Value:
 @_rule(others, "aten.index_select.default")
 def _index_select(call: Call, x: Value, dim: int, at: Value) -> Value:
     where = at.whole("the index")
-    _require_output(call.outputs[0], [where.size if axis == dim % x.array.ndim else size for axis, size in enumerate(x.array.shape)], "the index gives")
+    _require_output(
+        call.outputs[0],
+        [where.size if axis == dim % x.array.ndim else size for axis, size in enumerate(x.array.shape)],
+        "the index gives",
+    )
     return Value(x.array.take(where, dim), None if x.known is None else x.known.take(where, dim))
 
 
@@ -169,7 +195,10 @@ def _index_select(call: Call, x: Value, dim: int, at: Value) -> Value:
 def _gather(call: Call, x: Value, dim: int, at: Value, sparse_grad: bool = False) -> Value:
     where, dim = at.whole("the index"), dim % x.array.ndim
     part = tuple(slice(None) if axis == dim else slice(size) for axis, size in enumerate(where.shape))
-    return Value(np.take_along_axis(x.array[part], where, dim), None if x.known is None else np.take_along_axis(x.known[part], where, dim))
+    return Value(
+        np.take_along_axis(x.array[part], where, dim),
+        None if x.known is None else np.take_along_axis(x.known[part], where, dim),
+    )
 
 
 def _written(x: Value, where: tuple[Any, ...], values: Value, what: str) -> Value:
@@ -201,7 +230,12 @@ def _index_copy(call: Call, x: Value, dim: int, at: Value, values: Value) -> Val
 @_rule(others, "aten.index_add_.default", "aten.index_add.default")
 def _index_add(call: Call, x: Value, dim: int, at: Value, values: Value, alpha: int = 1) -> Value:
     where = _along(x, dim, at)
-    sums = _binary("add")(call._replace(outputs=[Tensor(x.array.dtype, values.array.shape)]), Value(x.array[where], x.mask()[where]), values, alpha)
+    sums = _binary("add")(
+        call._replace(outputs=[Tensor(x.array.dtype, values.array.shape)]),
+        Value(x.array[where], x.mask()[where]),
+        values,
+        alpha,
+    )
     return _written(x, where, sums, "index_add")
 
 
@@ -209,7 +243,10 @@ def _index_add(call: Call, x: Value, dim: int, at: Value, values: Value, alpha: 
 def _copied(call: Call, x: Value, source: Value | None = None, *more: Any, **options: Any) -> Value:
     given = x if source is None or not isinstance(source, Value) else source
     to = _require_output(call.outputs[0], x.array.shape, "the tensor is")
-    return Value(np.broadcast_to(_rounded(given.array, to.dtype), to.shape), None if given.known is None else np.broadcast_to(given.known, to.shape))
+    return Value(
+        np.broadcast_to(_rounded(given.array, to.dtype), to.shape),
+        None if given.known is None else np.broadcast_to(given.known, to.shape),
+    )
 
 
 def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -259,9 +296,20 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     if any(one.known is not None for one in values):
         known = np.logical_and.reduce([np.broadcast_to(one.mask(), to.shape) for one in values])
     _require_shape(values, to)
-    if to.dtype.itemsize == 2 and to.dtype.kind not in "iu" and any(isinstance(one, Value) and one.array.dtype.kind in "iub" for one in given):
+    if (
+        to.dtype.itemsize == 2
+        and to.dtype.kind not in "iu"
+        and any(isinstance(one, Value) and one.array.dtype.kind in "iub" for one in given)
+    ):
         raise CannotSay("integers beside 16-bit numbers")
-    if any(isinstance(one, Value) and one.array.ndim == 0 and one.array.dtype != to.dtype and to.dtype.kind not in "iub" and to.shape for one in given):
+    if any(
+        isinstance(one, Value)
+        and one.array.ndim == 0
+        and one.array.dtype != to.dtype
+        and to.dtype.kind not in "iub"
+        and to.shape
+        for one in given
+    ):
         raise CannotSay("a tensor of no dimension beside another type")
     arrays = [np.broadcast_to(one.array, to.shape) for one in values]
     if known is not None:
@@ -278,7 +326,11 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
     elif not arrays[0].size:
         made = np.zeros(arrays[0].shape, to.dtype)
     else:
-        if any(one.dtype == np.float64 for one, value in zip(arrays, given, strict=True) if isinstance(value, Value) and value.array.ndim):
+        if any(
+            one.dtype == np.float64
+            for one, value in zip(arrays, given, strict=True)
+            if isinstance(value, Value) and value.array.ndim
+        ):
             raise CannotSay("float64 mixed with other types")
         wide = [np.ascontiguousarray(one.astype(np.float32)) for one in arrays]
         made = _rounded(operators.elementwise(name, *wide, threads=call.threads), to.dtype)
@@ -290,7 +342,14 @@ def _arithmetic(call: Call, name: str, *given: Any) -> Value:
 
 
 _exact: dict[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "sqrt": np.sqrt, "neg": np.negative, "abs": np.abs}
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+    "sqrt": np.sqrt,
+    "neg": np.negative,
+    "abs": np.abs,
+}
 
 
 def _binary(name: str) -> _Rule:
@@ -300,7 +359,9 @@ def _binary(name: str) -> _Rule:
         is_number = not isinstance(y, Value)
         if name == "div" and is_number and call.outputs[0] and call.outputs[0].dtype.kind not in "iub":
             # On CUDA a tensor is multiplied by the reciprocal of a number.
-            inverse: Any = np.float64(1) / np.float64(y) if call.outputs[0].dtype == np.float64 else np.float32(1) / np.float32(y)
+            inverse: Any = (
+                np.float64(1) / np.float64(y) if call.outputs[0].dtype == np.float64 else np.float32(1) / np.float32(y)
+            )
             return _arithmetic(call, "mul", x, inverse)
         return _arithmetic(call, name, x, y)
 
@@ -341,8 +402,10 @@ def _selecting(function: Callable[..., Any]) -> _Rule:
         values = [None if one is None else _value(one) for one in given]
         floats = [one.array.dtype for one in given if isinstance(one, Value) and one.array.dtype.kind not in "iub"]
         if floats:  # a number takes the type of the tensors
-            values = [one if one is None or isinstance(was, (Value, bool)) else Value(one.array.astype(floats[0]))
-                      for one, was in zip(values, given, strict=True)]
+            values = [
+                one if one is None or isinstance(was, (Value, bool)) else Value(one.array.astype(floats[0]))
+                for one, was in zip(values, given, strict=True)
+            ]
         _require_shape([one for one in values if one is not None], to)
         masks = [one.mask() for one in values if one is not None and one.known is not None]
         known = np.logical_and.reduce([np.broadcast_to(one, to.shape) for one in masks]) if masks else None
@@ -376,18 +439,41 @@ def _greater(x: np.ndarray, y: np.ndarray, sign: int) -> np.ndarray:
 
 
 _selections: dict[str, Callable[..., Any]] = {
-    "neg.default": _negated, "abs.default": np.abs, "where.self": np.where, "clamp.default": _clamped, "clamp_min.default": _clamped,
-    "clamp_max.default": lambda x, high: _clamped(x, None, high), "maximum.default": lambda x, y: _greater(x, y, 1),
-    "minimum.default": lambda x, y: _greater(x, y, -1), "masked_fill.Scalar": lambda x, mask, value: np.where(mask, value.astype(x.dtype), x),
+    "neg.default": _negated,
+    "abs.default": np.abs,
+    "where.self": np.where,
+    "clamp.default": _clamped,
+    "clamp_min.default": _clamped,
+    "clamp_max.default": lambda x, high: _clamped(x, None, high),
+    "maximum.default": lambda x, y: _greater(x, y, 1),
+    "minimum.default": lambda x, y: _greater(x, y, -1),
+    "masked_fill.Scalar": lambda x, mask, value: np.where(mask, value.astype(x.dtype), x),
     "masked_fill_.Scalar": lambda x, mask, value: np.where(mask, value.astype(x.dtype), x),
     "masked_fill.Tensor": lambda x, mask, value: np.where(mask, value.astype(x.dtype), x),
-    "eq.Tensor": np.equal, "eq.Scalar": np.equal, "ne.Tensor": np.not_equal, "ne.Scalar": np.not_equal, "lt.Tensor": np.less, "lt.Scalar": np.less,
-    "le.Tensor": np.less_equal, "le.Scalar": np.less_equal, "gt.Tensor": np.greater, "gt.Scalar": np.greater, "ge.Tensor": np.greater_equal,
-    "ge.Scalar": np.greater_equal, "logical_not.default": np.logical_not, "logical_and.default": np.logical_and,
-    "logical_or.default": np.logical_or, "bitwise_not.default": np.invert, "bitwise_and.Tensor": np.bitwise_and,
-    "bitwise_or.Tensor": np.bitwise_or, "fill_.Scalar": lambda x, value: value, "zero_.default": lambda x: np.zeros((), x.dtype),
-    "floor_divide.default": np.floor_divide, "remainder.Scalar": np.remainder,
-    "triu.default": lambda x, diagonal=0: np.triu(x, int(diagonal)), "tril.default": lambda x, diagonal=0: np.tril(x, int(diagonal)),
+    "eq.Tensor": np.equal,
+    "eq.Scalar": np.equal,
+    "ne.Tensor": np.not_equal,
+    "ne.Scalar": np.not_equal,
+    "lt.Tensor": np.less,
+    "lt.Scalar": np.less,
+    "le.Tensor": np.less_equal,
+    "le.Scalar": np.less_equal,
+    "gt.Tensor": np.greater,
+    "gt.Scalar": np.greater,
+    "ge.Tensor": np.greater_equal,
+    "ge.Scalar": np.greater_equal,
+    "logical_not.default": np.logical_not,
+    "logical_and.default": np.logical_and,
+    "logical_or.default": np.logical_or,
+    "bitwise_not.default": np.invert,
+    "bitwise_and.Tensor": np.bitwise_and,
+    "bitwise_or.Tensor": np.bitwise_or,
+    "fill_.Scalar": lambda x, value: value,
+    "zero_.default": lambda x: np.zeros((), x.dtype),
+    "floor_divide.default": np.floor_divide,
+    "remainder.Scalar": np.remainder,
+    "triu.default": lambda x, diagonal=0: np.triu(x, int(diagonal)),
+    "tril.default": lambda x, diagonal=0: np.tril(x, int(diagonal)),
 }
 pointwise |= {f"aten.{name}": _selecting(function) for name, function in _selections.items()}
 
@@ -407,9 +493,15 @@ def _filled(to: Tensor | None, shape: Iterable[int], value: Any) -> Value:
 
 
 for _name, _number in (("zeros", 0), ("ones", 1)):
-    others[f"aten.{_name}.default"] = lambda call, size, _number=_number, **options: _filled(call.outputs[0], size, _number)
-    others[f"aten.{_name}_like.default"] = lambda call, x, _number=_number, **options: _filled(call.outputs[0], x.array.shape, _number)
-    others[f"aten.new_{_name}.default"] = lambda call, x, size, _number=_number, **options: _filled(call.outputs[0], size, _number)
+    others[f"aten.{_name}.default"] = lambda call, size, _number=_number, **options: _filled(
+        call.outputs[0], size, _number
+    )
+    others[f"aten.{_name}_like.default"] = lambda call, x, _number=_number, **options: _filled(
+        call.outputs[0], x.array.shape, _number
+    )
+    others[f"aten.new_{_name}.default"] = lambda call, x, size, _number=_number, **options: _filled(
+        call.outputs[0], size, _number
+    )
 others["aten.full.default"] = lambda call, size, value, **options: _filled(call.outputs[0], size, value)
 others["aten.full_like.default"] = lambda call, x, value, **options: _filled(call.outputs[0], x.array.shape, value)
 others["aten.scalar_tensor.default"] = lambda call, value, **options: _filled(call.outputs[0], (), value)
@@ -467,7 +559,11 @@ def _softmax(call: Call, x: Value, dim: int, half_to_float: bool = False, logari
     to = call.outputs[0]
     assert to is not None
     function = operators.log_softmax if logarithm else operators.softmax
-    made = _by_rows(call, x, lambda rows, at, whole: [function(rows, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)])
+    made = _by_rows(
+        call,
+        x,
+        lambda rows, at, whole: [function(rows, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)],
+    )
     return _shaped(made[0], to)
 
 
@@ -482,22 +578,41 @@ def _reduction(name: str) -> _Rule:
             axes = None if not dims else tuple(dims) if isinstance(dims, list) else dims
             return _shaped(Value(np.asarray(np.sum(x.whole("its input"), axes, dtype=to.dtype))), to)
         if dims is None or dims == []:
-            return _shaped(Value(np.asarray(getattr(operators, name)(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type))), to)
+            return _shaped(
+                Value(
+                    np.asarray(
+                        getattr(operators, name)(np.ascontiguousarray(x.whole("its input")), None, dtype=to.dtype.type)
+                    )
+                ),
+                to,
+            )
         _last(x, dims)
-        made = _by_rows(call, x, lambda rows, at, whole: [getattr(operators, name)(rows, -1, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)])
+        made = _by_rows(
+            call,
+            x,
+            lambda rows, at, whole: [
+                getattr(operators, name)(rows, -1, dtype=to.dtype.type, rows=at, whole=whole, threads=call.threads)
+            ],
+        )
         return _shaped(made[0], to)
 
     return rule
 
 
-of_rows |= {"aten.mean.dim": _reduction("mean"), "aten.sum.dim_IntList": _reduction("sum"), "aten.sum.default": _reduction("sum"),
-          "aten.mean.default": _reduction("mean")}
+of_rows |= {
+    "aten.mean.dim": _reduction("mean"),
+    "aten.sum.dim_IntList": _reduction("sum"),
+    "aten.sum.default": _reduction("sum"),
+    "aten.mean.default": _reduction("mean"),
+}
 
 
 @_rule(of_rows, "aten.amax.default")
 def _amax(call: Call, x: Value, dims: Any, keepdim: bool = False) -> Value:
     _last(x, dims)
-    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1, threads=call.threads)])[0], call.outputs[0])
+    return _shaped(
+        _by_rows(call, x, lambda rows, at, whole: [operators.amax(rows, -1, threads=call.threads)])[0], call.outputs[0]
+    )
 
 
 @_rule(of_rows, "aten.argmax.default")
@@ -506,7 +621,10 @@ def _argmax(call: Call, x: Value, dim: int | None = None, keepdim: bool = False)
         x = Value(x.whole("its input").reshape(1, -1))
     else:
         _last(x, dim)
-    return _shaped(_by_rows(call, x, lambda rows, at, whole: [operators.argmax(rows, -1, threads=call.threads)])[0], call.outputs[0])
+    return _shaped(
+        _by_rows(call, x, lambda rows, at, whole: [operators.argmax(rows, -1, threads=call.threads)])[0],
+        call.outputs[0],
+    )
 
 
 @_rule(of_rows, "aten.max.dim")
@@ -517,7 +635,9 @@ def _max(call: Call, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
 
 
 @_rule(of_rows, "aten.topk.default")
-def _topk(call: Call, x: Value, count: int = -1, dim: int = -1, largest: bool = True, is_sorted: bool = True) -> list[Value]:
+def _topk(
+    call: Call, x: Value, count: int = -1, dim: int = -1, largest: bool = True, is_sorted: bool = True
+) -> list[Value]:
     _last(x, dim)
     if not largest or not is_sorted:
         raise CannotSay("topk of the smallest, or unsorted")
@@ -547,11 +667,17 @@ def _sort(call: Call, x: Value, dim: int = -1, descending: bool = False) -> list
 
 
 @_rule(of_rows, "aten.native_layer_norm.default")
-def _layer_norm(call: Call, x: Value, shape: list[int], weight: Value | None, bias: Value | None, eps: float) -> list[Value]:
+def _layer_norm(
+    call: Call, x: Value, shape: list[int], weight: Value | None, bias: Value | None, eps: float
+) -> list[Value]:
     if len(shape) != 1:
         raise CannotSay("a norm over several dimensions")
     w, b = (None if one is None else one.whole("a weight") for one in (weight, bias))
-    made = _by_rows(call, x, lambda rows, at, whole: list(operators.layer_norm(rows, w, b, eps, return_moments=True, threads=call.threads)))
+    made = _by_rows(
+        call,
+        x,
+        lambda rows, at, whole: list(operators.layer_norm(rows, w, b, eps, return_moments=True, threads=call.threads)),
+    )
     return [_shaped(one, to) for one, to in zip(made, call.outputs, strict=False)]
 
 
@@ -584,7 +710,9 @@ def _cumsum(call: Call, x: Value, dim: int, dtype: Any = None) -> Value:
 def _exponential_numbers(call: Call, shape: tuple[int, ...]) -> np.ndarray:
     if call.generator is None:
         raise CannotSay("the state of the random generator was not captured")
-    uniform = uniform_of_torch(math.prod(shape), call.generator["seed"], call.generator["offset"], call.machine["multiprocessors"])
+    uniform = uniform_of_torch(
+        math.prod(shape), call.generator["seed"], call.generator["offset"], call.machine["multiprocessors"]
+    )
     half = np.float32(2.0**-24)
     logarithm = functions.c("__logf", uniform)
     return np.where(uniform >= 1 - half, half, -logarithm).reshape(shape)
@@ -661,20 +789,42 @@ def _mm(call: Call, a: Value, b: Value, out_dtype: Any = None) -> Value:
 
 
 @_rule(others, "aten.addmm.default", "aten._addmm_activation.default")
-def _addmm(call: Call, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1, use_gelu: bool = False, relu: bool = False) -> Value:
+def _addmm(
+    call: Call,
+    c: Value,
+    a: Value,
+    b: Value,
+    beta: float = 1,
+    alpha: float = 1,
+    use_gelu: bool = False,
+    relu: bool = False,
+) -> Value:
     if use_gelu:
         raise CannotSay("the gelu of cuBLAS' epilogue")
-    more = {name: value for name, value in (("alpha", alpha), ("beta", beta), ("relu", relu)) if value not in (1, False)}
+    more = {
+        name: value for name, value in (("alpha", alpha), ("beta", beta), ("relu", relu)) if value not in (1, False)
+    }
     added = c.whole("C")
     return _product(call, a, b, **({"bias": added} if added.ndim == 1 else {"c": added}), **more)
 
 
-others["aten._addmm_activation.default"] = lambda call, c, a, b, beta=1, alpha=1, use_gelu=False: _addmm(call, c, a, b, beta, alpha, use_gelu, True)
+others["aten._addmm_activation.default"] = lambda call, c, a, b, beta=1, alpha=1, use_gelu=False: _addmm(
+    call, c, a, b, beta, alpha, use_gelu, True
+)
 
 
 @_rule(others, "aten._scaled_mm.default")
-def _scaled_mm(call: Call, a: Value, b: Value, scale_a: Value, scale_b: Value, bias: Value | None = None, scale_result: Value | None = None,
-               out_dtype: Any = None, use_fast_accum: bool = False) -> Value:
+def _scaled_mm(
+    call: Call,
+    a: Value,
+    b: Value,
+    scale_a: Value,
+    scale_b: Value,
+    bias: Value | None = None,
+    scale_result: Value | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Value:
     if scale_result is not None:
         raise CannotSay("_scaled_mm with a scale of its result")
     scales = {"scale_a": scale_a.whole("scale_a"), "scale_b": scale_b.whole("scale_b")}
@@ -687,8 +837,14 @@ def _scaled_mm(call: Call, a: Value, b: Value, scale_a: Value, scale_b: Value, b
 
 def _attention(call: Call, q: Value, k: Value, v: Value, **options: Any) -> list[Value]:
     keys, values = k.whole("K"), v.whole("V")
-    out, lse = operators.attention(np.ascontiguousarray(q.array), np.ascontiguousarray(keys), np.ascontiguousarray(values), return_lse=True,
-                                   threads=call.threads, **options)
+    out, lse = operators.attention(
+        np.ascontiguousarray(q.array),
+        np.ascontiguousarray(keys),
+        np.ascontiguousarray(values),
+        return_lse=True,
+        threads=call.threads,
+        **options,
+    )
     if q.known is None:
         return [Value(out), Value(lse)]
     known = np.asarray(q.known.all(-1))
@@ -696,34 +852,70 @@ def _attention(call: Call, q: Value, k: Value, v: Value, **options: Any) -> list
 
 
 @_rule(others, "aten._scaled_dot_product_flash_attention.default")
-def _flash(call: Call, q: Value, k: Value, v: Value, dropout: float = 0, is_causal: bool = False, debug: bool = False, scale: float | None = None,
-           **more: Any) -> list[Value]:
+def _flash(
+    call: Call,
+    q: Value,
+    k: Value,
+    v: Value,
+    dropout: float = 0,
+    is_causal: bool = False,
+    debug: bool = False,
+    scale: float | None = None,
+    **more: Any,
+) -> list[Value]:
     if dropout:
         raise CannotSay("attention with dropout")
     return _attention(call, q, k, v, is_causal=is_causal, **({} if scale is None else {"scale": scale}), **more)
 
 
 @_rule(others, "aten._scaled_dot_product_efficient_attention.default")
-def _efficient(call: Call, q: Value, k: Value, v: Value, bias: Value | None, compute_lse: bool, dropout: float = 0, is_causal: bool = False,
-               scale: float | None = None) -> list[Value]:
+def _efficient(
+    call: Call,
+    q: Value,
+    k: Value,
+    v: Value,
+    bias: Value | None,
+    compute_lse: bool,
+    dropout: float = 0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> list[Value]:
     if dropout or bias is not None:
         raise CannotSay("memory-efficient attention with dropout or a bias")
-    made = _attention(call, q, k, v, is_causal=is_causal, backend="efficient", **({} if scale is None else {"scale": scale}))
+    made = _attention(
+        call, q, k, v, is_causal=is_causal, backend="efficient", **({} if scale is None else {"scale": scale})
+    )
     return made[:1]
 
 
 # knob_35, of one query and many keys, gives other bits when it is run again.
-_cudnn_kernels = {"sm90_flash_fprop_wgmma": "cudnn", "sm80_flash_fprop_wmma_f16_knob_2_": "cudnn_sm80", "sm80_flash_fprop_wmma_f16_knob_3_": "cudnn_sm80"}
+_cudnn_kernels = {
+    "sm90_flash_fprop_wgmma": "cudnn",
+    "sm80_flash_fprop_wmma_f16_knob_2_": "cudnn_sm80",
+    "sm80_flash_fprop_wmma_f16_knob_3_": "cudnn_sm80",
+}
 
 
 @_rule(others, "aten._scaled_dot_product_cudnn_attention.default")
-def _cudnn(call: Call, q: Value, k: Value, v: Value, bias: Value | None, compute_lse: bool, dropout: float = 0, is_causal: bool = False,
-           debug: bool = False, scale: float | None = None) -> list[Value | None]:
+def _cudnn(
+    call: Call,
+    q: Value,
+    k: Value,
+    v: Value,
+    bias: Value | None,
+    compute_lse: bool,
+    dropout: float = 0,
+    is_causal: bool = False,
+    debug: bool = False,
+    scale: float | None = None,
+) -> list[Value | None]:
     if dropout or bias is not None:
         raise CannotSay("cuDNN's attention with dropout or a bias")
     names = " + ".join(call.kernels or [])
     backend = next((one for kernel, one in _cudnn_kernels.items() if kernel in names), None)
     if backend is None:
         raise CannotSay(f"no rule is known for cuDNN's kernel {names or '(not captured)'}")
-    out, lse = _attention(call, q, k, v, is_causal=is_causal, backend=backend, **({} if scale is None else {"scale": scale}))
+    out, lse = _attention(
+        call, q, k, v, is_causal=is_causal, backend=backend, **({} if scale is None else {"scale": scale})
+    )
     return [out, None if call.outputs[1] is None else _shaped(lse, call.outputs[1])]

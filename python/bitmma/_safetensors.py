@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads safetensors files in Python: captures, and what the tools recorded. The library reads those of instructions and
 products."""
+
 from __future__ import annotations
 
 import math
@@ -57,7 +58,9 @@ class Tensors(Mapping[str, np.ndarray]):
                 break
             done += read
         if done < one.bytes or self._state() != self._opened:
-            raise refuse(self.path, "a file that another process changes", "a file that stays as it is while it is read")
+            raise refuse(
+                self.path, "a file that another process changes", "a file that stays as it is while it is read"
+            )
         return data.view(one.dtype).reshape(one.shape)
 
     def __contains__(self, name: object) -> bool:
@@ -90,9 +93,15 @@ def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, str], Tens
             if one["dtype"] in _stored:
                 dtype, shape = np.dtype(dtypes[_stored[one["dtype"]]]), tuple(one["shape"])
                 if not all(type(number) is int for number in (begin, end, *shape)) or min((0, *shape)) < 0:
-                    raise refuse(path, f"tensor {shown(name)} with places or extents that are no whole numbers", "whole numbers")
+                    raise refuse(
+                        path, f"tensor {shown(name)} with places or extents that are no whole numbers", "whole numbers"
+                    )
                 if not 0 <= begin <= end <= whole - 8 - size or end - begin != math.prod(shape) * dtype.itemsize:
-                    raise refuse(path, f"tensor {shown(name)} with places {begin} to {end}", "places inside of the file, of its shape")
+                    raise refuse(
+                        path,
+                        f"tensor {shown(name)} with places {begin} to {end}",
+                        "places inside of the file, of its shape",
+                    )
                 tensors.about[name] = StoredTensor(dtype, shape, 8 + size + begin, end - begin)
         return about, tensors
     except OSError as error:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """States, cases, vector files, and the functions that use them."""
+
 from __future__ import annotations
 
 import json
@@ -47,15 +48,20 @@ def _bits(name: str, value: Any) -> Any:
         array = array[None]
     size = array.dtype.itemsize
     if array.dtype.kind not in "iuf" or (size != 1 if name == "smem" else size not in (4, 8)):
-        raise refuse(name, array.dtype, "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
-                     "use array.view(np.uint8) for the bytes" if name == "smem" else "")
+        raise refuse(
+            name,
+            array.dtype,
+            "bytes" if name == "smem" else "words of 32 bits, or of 64 for f64",
+            "use array.view(np.uint8) for the bytes" if name == "smem" else "",
+        )
     words = array.view(_raw[size])
     return words if words.flags.aligned else words.copy()
 
 
 @public(target=lambda value, field: None if value is None else target_of(value))
-def execute(instruction: str | Instruction, target: Target | None,
-            state: MutableMapping[str, Any]) -> dict[str, np.ndarray]:
+def execute(
+    instruction: str | Instruction, target: Target | None, state: MutableMapping[str, Any]
+) -> dict[str, np.ndarray]:
     """Runs one instruction of any family on a state, a dictionary of arrays and numbers.
 
     The names are those of vector files (`fields(instruction)` lists them with dtypes and shapes), immediates such as
@@ -86,19 +92,23 @@ def execute(instruction: str | Instruction, target: Target | None,
     return _execute(instruction, one, target, state, _results_of(rows))
 
 
-def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMapping[str, Any],
-                   batched: list[str]) -> dict[str, np.ndarray]:
+def _execute_batch(
+    instruction: str | Instruction, target: Any, state: MutableMapping[str, Any], batched: list[str]
+) -> dict[str, np.ndarray]:
     counts = {len(state[name]) for name in batched}
     if len(counts) != 1:
-        raise refuse("batch", " and ".join(f"{name} {np.shape(state[name])}" for name in batched),
-                     "one number of states")
+        raise refuse(
+            "batch", " and ".join(f"{name} {np.shape(state[name])}" for name in batched), "one number of states"
+        )
     one = _instruction(instruction)
     after = _results_of(one._fields())
     results: dict[str, list[np.ndarray]] = {}
     left: dict[str, list[Any]] = {}
     for index in range(counts.pop()):
-        single = {name: value[index] if name in batched else np.copy(value) if isinstance(value, np.ndarray) else value
-                  for name, value in state.items()}
+        single = {
+            name: value[index] if name in batched else np.copy(value) if isinstance(value, np.ndarray) else value
+            for name, value in state.items()
+        }
         before = dict(single)
         for name, array in _execute(instruction, one, target, single, after).items():
             results.setdefault(name, []).append(array)
@@ -113,12 +123,21 @@ def _execute_batch(instruction: str | Instruction, target: Any, state: MutableMa
     return stacked
 
 
-def _execute(instruction: str | Instruction, one: Instruction, target: Any, state: MutableMapping[str, Any],
-             after: dict[str, str]) -> dict[str, np.ndarray]:
+def _execute(
+    instruction: str | Instruction,
+    one: Instruction,
+    target: Any,
+    state: MutableMapping[str, Any],
+    after: dict[str, str],
+) -> dict[str, np.ndarray]:
     said = {name for name in state if name in one.immediates}
     if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
-        raise refuse("idesc", "(missing)", "given: the instruction descriptor contains shape and types",
-                     'put idesc into the state, or use bitmma.instruction(text, idesc=...) or bitmma.tcgen05(...)')
+        raise refuse(
+            "idesc",
+            "(missing)",
+            "given: the instruction descriptor contains shape and types",
+            "put idesc into the state, or use bitmma.instruction(text, idesc=...) or bitmma.tcgen05(...)",
+        )
     for name in said:
         one = one.with_immediate(name, count_of(state[name], name, -1))
     given = {name: _bits(name, value) for name, value in state.items() if name not in said}
@@ -126,8 +145,12 @@ def _execute(instruction: str | Instruction, one: Instruction, target: Any, stat
     results = {}
     for name, array in written.items():
         old = state.get(name)
-        if isinstance(old, np.ndarray) and old.flags.writeable and old.size == array.size \
-                and old.dtype.itemsize == array.dtype.itemsize:
+        if (
+            isinstance(old, np.ndarray)
+            and old.flags.writeable
+            and old.size == array.size
+            and old.dtype.itemsize == array.dtype.itemsize
+        ):
             old[...] = array.view(old.dtype).reshape(old.shape)
             array = old
         else:
@@ -169,10 +192,19 @@ class Case:
     """
 
     @public
-    def __init__(self, instruction: str | Instruction, target: Target | None = None, *,
-                 state: Mapping[str, Any] | None = None, a: ArrayLike | None = None, b: ArrayLike | None = None,
-                 c: ArrayLike | None = None, d: ArrayLike | None = None, scale_a: ArrayLike | None = None,
-                 scale_b: ArrayLike | None = None):
+    def __init__(
+        self,
+        instruction: str | Instruction,
+        target: Target | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        a: ArrayLike | None = None,
+        b: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+        d: ArrayLike | None = None,
+        scale_a: ArrayLike | None = None,
+        scale_b: ArrayLike | None = None,
+    ):
         one = _instruction(instruction)
         logical = {}
         for name, value in (("a", a), ("b", b), ("c", c), ("d", d), ("scale_a", scale_a), ("scale_b", scale_b)):
@@ -185,8 +217,7 @@ class Case:
                 raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
             for name in logical:
                 if name != "d":  # which is a recorded result
-                    raise refuse(name, "beside state", f"given once: the state contains {name}",
-                                 code="contradiction")
+                    raise refuse(name, "beside state", f"given once: the state contains {name}", code="contradiction")
         bits = None if state is None else {name: _bits(name, value) for name, value in state.items()}
         self._value = _core.CaseValue.make(one, target, bits, logical)
 
@@ -277,8 +308,10 @@ def _fix_of_case(value: Any) -> str:
     if isinstance(value, Product):
         return "a Case is one instruction, but a product is a chain of instructions: use product.explain(row, col)"
     if hasattr(value, "shape"):
-        return ("use bitmma.Case(instruction, a=a, b=b), or bitmma.explain_product(a, b, plan, row, col) for an "
-                "output of a whole product")
+        return (
+            "use bitmma.Case(instruction, a=a, b=b), or bitmma.explain_product(a, b, plan, row, col) for an "
+            "output of a whole product"
+        )
     return "use bitmma.Case(instruction, a=a, b=b), or a case of a file: bitmma.read(path)[0]"
 
 
@@ -347,8 +380,14 @@ class Diagnosis(NamedTuple):
 
 
 @public
-def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_cases: int = 2, max_findings: int = 5,
-             pairs: bool = True) -> Diagnosis:
+def diagnose(
+    cases: Case | Sequence[Case] | VectorFile,
+    actual: Any,
+    *,
+    max_cases: int = 2,
+    max_findings: int = 5,
+    pairs: bool = True,
+) -> Diagnosis:
     """Finds the mistake of a program that explains its wrong bits.
 
     `actual` is the program's D [M, N], or one for each of the first `cases`. All are compared; faults are searched
@@ -369,14 +408,23 @@ def diagnose(cases: Case | Sequence[Case] | VectorFile, actual: Any, *, max_case
         actual = [array] if array.ndim == 2 else list(array)
     listed = _cases(cases, "cases")
     if len(actual) > len(listed):
-        raise refuse("actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or for the first of them")
+        raise refuse(
+            "actual", f"{len(actual)} matrices", f"one for each of {len(listed)} cases, or for the first of them"
+        )
     wrong = []
     for case, d in zip(listed, actual, strict=False):
         format = case.instruction.d
         wrong.append((format, np.ascontiguousarray(codes_as(d, format, "actual"))))
     said: Any = _core.diagnose([case._value for case in listed], wrong, max_cases, max_findings, pairs)
-    said["findings"] = [Finding([Fault(**fault) for fault in row["faults"]], row["wrong_explained"],
-                                row["right_broken"], row["explains_all"]) for row in said["findings"]]
+    said["findings"] = [
+        Finding(
+            [Fault(**fault) for fault in row["faults"]],
+            row["wrong_explained"],
+            row["right_broken"],
+            row["explains_all"],
+        )
+        for row in said["findings"]
+    ]
     return Diagnosis(**said)
 
 
@@ -398,15 +446,32 @@ class Comparison(NamedTuple):
 
 # Names of safetensors; what NumPy lacks has the dtypes of ml_dtypes.
 _file_dtypes = {
-    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": _dtypes["bf16"], "F8_E4M3": _dtypes["e4m3"],
-    "F8_E5M2": _dtypes["e5m2"], "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8, "U64": np.uint64,
-    "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_, "F8_E8M0": _dtypes["ue8m0"],
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": _dtypes["bf16"],
+    "F8_E4M3": _dtypes["e4m3"],
+    "F8_E5M2": _dtypes["e5m2"],
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U64": np.uint64,
+    "U32": np.uint32,
+    "U16": np.uint16,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+    "F8_E8M0": _dtypes["ue8m0"],
 }
 
 
 def _tensors(rows: list[Any]) -> dict[str, np.ndarray]:
-    return {name: (array.view(_file_dtypes[dtype]) if dtype in _file_dtypes else array).reshape(
-        shape if dtype in _file_dtypes else -1) for name, dtype, shape, array in rows}
+    return {
+        name: (array.view(_file_dtypes[dtype]) if dtype in _file_dtypes else array).reshape(
+            shape if dtype in _file_dtypes else -1
+        )
+        for name, dtype, shape, array in rows
+    }
 
 
 class VectorFile:
@@ -418,8 +483,9 @@ class VectorFile:
     @public
     def __init__(self, value: Any):
         if not isinstance(value, _core.VectorFileValue):
-            raise refuse("VectorFile", type(value).__name__, "what bitmma.read and bitmma.golden return",
-                         "bitmma.read(path)")
+            raise refuse(
+                "VectorFile", type(value).__name__, "what bitmma.read and bitmma.golden return", "bitmma.read(path)"
+            )
         self._value = value
 
     @property
@@ -472,8 +538,12 @@ class VectorFile:
         try:
             number = operator.index(index)
         except TypeError:
-            raise refuse("case", repr(index), f"a number of 0..{len(self) - 1}, or a slice",
-                         "for a tensor use .tensors[name], for a key .metadata[name]") from None
+            raise refuse(
+                "case",
+                repr(index),
+                f"a number of 0..{len(self) - 1}, or a slice",
+                "for a tensor use .tensors[name], for a key .metadata[name]",
+            ) from None
         if not -len(self) <= number < len(self):
             raise IndexError(f"case {number}: {self.path or 'the file'} has {len(self)} cases")
         return Case._of(self._value.case(number % len(self)))
@@ -496,25 +566,41 @@ def _file(value: Any, field: str) -> Any:
     if isinstance(value, (str, bytes, os.PathLike)):
         return path_of(value, field)
     what = f"{type(value).__name__}"
-    raise refuse(field, what, "a VectorFile, or the path of one",
-                 "to compare arrays, use bitmma.testing.assert_bits_equal(actual, expected)" if hasattr(value, "dtype")
-                 else _fix_of_case(value) if isinstance(value, Product) else "bitmma.read(path)")
+    raise refuse(
+        field,
+        what,
+        "a VectorFile, or the path of one",
+        "to compare arrays, use bitmma.testing.assert_bits_equal(actual, expected)"
+        if hasattr(value, "dtype")
+        else _fix_of_case(value)
+        if isinstance(value, Product)
+        else "bitmma.read(path)",
+    )
 
 
 def _path_before_cases(value: Any, field: str) -> str:
     if isinstance(value, (VectorFile, Case, list)):
-        raise refuse(field, type(value).__name__, "the path of a file", "the path comes first: bitmma.write(path, cases)")
+        raise refuse(
+            field, type(value).__name__, "the path of a file", "the path comes first: bitmma.write(path, cases)"
+        )
     path = path_of(value, field)
     if (suffix := pathlib.PurePath(path).suffix) not in ("", ".safetensors"):
-        raise refuse(field, suffix, "NAME.safetensors: bitmma writes that format", "for .npz, pass file.tensors to np.savez"
-                     if suffix == ".npz" else "")
+        raise refuse(
+            field,
+            suffix,
+            "NAME.safetensors: bitmma writes that format",
+            "for .npz, pass file.tensors to np.savez" if suffix == ".npz" else "",
+        )
     return path
 
 
 def files_in(folder: str) -> list[str]:
     """The vector files in a folder and its subfolders, sorted."""
-    found = sorted(str(one) for one in pathlib.Path(folder).rglob("*")
-                   if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists()))
+    found = sorted(
+        str(one)
+        for one in pathlib.Path(folder).rglob("*")
+        if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists())
+    )
     if not found:
         raise refuse(folder, "a folder without vector files", "*.safetensors in the folder or its subfolders")
     return found
@@ -531,10 +617,15 @@ def _read(path: Path, instruction: str, target: Target | None, on_demand: bool =
     try:
         return VectorFile(_core.read(path, instruction, target, on_demand))
     except Error as error:
-        if any(one.code == "missing_instruction" for one in error.violations) \
-                and {"b", "b_t", "a"} & set(_names(str(path))):
-            raise refuse(str(path), "a file without the key instruction", "a vector file",
-                         "to read files of whole products, use bitmma.read_product") from None
+        if any(one.code == "missing_instruction" for one in error.violations) and {"b", "b_t", "a"} & set(
+            _names(str(path))
+        ):
+            raise refuse(
+                str(path),
+                "a file without the key instruction",
+                "a vector file",
+                "to read files of whole products, use bitmma.read_product",
+            ) from None
         raise
 
 
@@ -569,9 +660,13 @@ def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: 
     total = Comparison(0, 0, 0, 0, None)
     for path in files_in(os.fspath(file)):
         one = verify(read(path), threads=threads)
-        total = Comparison(total.cases + one.cases, total.outputs + one.outputs, total.mismatches + one.mismatches,
-                           total.cases_with_mismatches + one.cases_with_mismatches,
-                           total.first or (f"{path}: {one.first}" if one.first else None))
+        total = Comparison(
+            total.cases + one.cases,
+            total.outputs + one.outputs,
+            total.mismatches + one.mismatches,
+            total.cases_with_mismatches + one.cases_with_mismatches,
+            total.first or (f"{path}: {one.first}" if one.first else None),
+        )
     return total
 
 
@@ -583,9 +678,18 @@ def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Compariso
 
 
 @public(cases=at_least_one)
-def golden(instruction: str | Instruction, *, target: Target | None = None, cases: int = 1, first_case: int = 0,
-           seed: int = 0, distribution: str | None = None, layout_a: str = "", layout_b: str = "",
-           threads: int = 1) -> VectorFile:
+def golden(
+    instruction: str | Instruction,
+    *,
+    target: Target | None = None,
+    cases: int = 1,
+    first_case: int = 0,
+    seed: int = 0,
+    distribution: str | None = None,
+    layout_a: str = "",
+    layout_b: str = "",
+    threads: int = 1,
+) -> VectorFile:
     """Random cases from a seed, with D: the same on any machine.
 
     `distribution` is "bits", "normal" (the default), "wide", "narrow", "cancel", "subnormal", "ties", "special" or
@@ -594,13 +698,16 @@ def golden(instruction: str | Instruction, *, target: Target | None = None, case
     """
     one = _instruction(instruction)
     state = {rule.name for rule in fields(one)}
-    for name, value, acts in (("distribution", distribution, one.is_mma),
-                              ("layout_a", layout_a, not state.isdisjoint(("a_desc", "s_desc"))),
-                              ("layout_b", layout_b, "b_desc" in state)):
+    for name, value, acts in (
+        ("distribution", distribution, one.is_mma),
+        ("layout_a", layout_a, not state.isdisjoint(("a_desc", "s_desc"))),
+        ("layout_b", layout_b, "b_desc" in state),
+    ):
         if value and not acts:
             raise refuse(name, value, "absent", f"it has no effect on {one}", code="no_effect")
-    return VectorFile(_core.golden(one, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b,
-                                   threads))
+    return VectorFile(
+        _core.golden(one, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b, threads)
+    )
 
 
 def _plan_html(plan: Plan) -> str:
@@ -646,8 +753,9 @@ class Product(NamedTuple):
             raise refuse("d", "(missing)", "a recorded D")
         if self.kernel is not None:
             try:
-                return find_plans(self.a, self.b, self.d, kernel=self.kernel, target=self.target, threads=threads,
-                                  **self.operands())
+                return find_plans(
+                    self.a, self.b, self.d, kernel=self.kernel, target=self.target, threads=threads, **self.operands()
+                )
             except Error as error:
                 if error.violations[0].code != "unknown_kernel":
                     raise
@@ -660,11 +768,23 @@ class Product(NamedTuple):
         if plan is None:
             plans = self.find_plans(threads=threads)
             if not plans:
-                raise refuse("kernel", self.kernel, "one whose plan gives the recorded D", "pass a plan, which tells how K is added up")
+                raise refuse(
+                    "kernel",
+                    self.kernel,
+                    "one whose plan gives the recorded D",
+                    "pass a plan, which tells how K is added up",
+                )
             plan = plans[0]
         output = None if isinstance(plan, (dict, Plan)) else self.output
-        return gemm(self.a, self.b, plan, target=None if isinstance(plan, Plan) else self.target, output=output,
-                    threads=threads, **self.operands())
+        return gemm(
+            self.a,
+            self.b,
+            plan,
+            target=None if isinstance(plan, Plan) else self.target,
+            output=output,
+            threads=threads,
+            **self.operands(),
+        )
 
     @public
     def explain(self, row: int, col: int, plan: str | dict[str, Any] | Plan | None = None) -> ProductTrace:
@@ -676,8 +796,16 @@ class Product(NamedTuple):
                 raise refuse("plan", "(missing)", "a plan: no known plan gives the recorded D")
             plan = plans[0]
         is_plan = isinstance(plan, (dict, Plan))
-        return explain_product(self.a, self.b, plan, row, col, target=None if is_plan else self.target,
-                               output=None if is_plan else self.output, **self.operands())
+        return explain_product(
+            self.a,
+            self.b,
+            plan,
+            row,
+            col,
+            target=None if is_plan else self.target,
+            output=None if is_plan else self.output,
+            **self.operands(),
+        )
 
     def operands(self) -> dict[str, Any]:
         """The keyword arguments of gemm and find_plans besides a and b."""

@@ -6,6 +6,7 @@
 
 The project's data folder has more; bitmma.read_product reads any.
 """
+
 from pathlib import Path
 
 from ._arguments import public
@@ -35,4 +36,3 @@ def path(name: str) -> Path:
 def load(name: str) -> Product:
     """Reads a product by its name, as bitmma.read_product does. Raises Error if no product has the name."""
     return read_product(path(name))
-

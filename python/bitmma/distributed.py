@@ -11,6 +11,7 @@ Without a client, dask's own scheduler runs everything on this machine. Each tas
 with as many threads as it has cores. Workers need the same bitmma as the client, and the same files under the same
 paths.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -47,12 +48,9 @@ from ._arguments import target_of
 from ._arrays import Codes, dtype_of, to_numpy
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse, shown
-from ._gemm import _operands, _place, _resolved
-from ._gemm import gemm as _gemm
-from ._mma import _parsed
-from ._mma import mma as _mma
-from ._state import Case, Comparison, VectorFile, _read, compare, files_in, golden, write
-from ._state import verify as _verify
+from ._gemm import _operands, _place, _resolved, gemm as _gemm
+from ._mma import _parsed, mma as _mma
+from ._state import Case, Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
 
@@ -85,10 +83,11 @@ def _dask_array(value: Any, name: str, chunks: Any) -> tuple[da.Array, str | Non
         return value, format
     array = np.asarray(np.float32(value)) if isinstance(value, (int, float)) else to_numpy(value, name)
     whole = (-1,) * (array.ndim - len(chunks))
-    return da.from_array(array, chunks=(*chunks, *whole)[:array.ndim]), format
+    return da.from_array(array, chunks=(*chunks, *whole)[: array.ndim]), format
 
 
 # ---- Products
+
 
 class _Operand(NamedTuple):
     """The input of a task: a dask array, with a letter in `axes` per axis: i and j follow D's chunks, others are
@@ -109,18 +108,41 @@ def _block(value: np.ndarray, format: str | None) -> Any:
     return value if format is None else Codes(value, format)
 
 
-def _gemm_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], plan: str,
-                whole: tuple[int, int] | None) -> np.ndarray:
+def _gemm_block(
+    *blocks: np.ndarray,
+    names: tuple[str, ...],
+    formats: tuple[str | None, ...],
+    plan: str,
+    whole: tuple[int, int] | None,
+) -> np.ndarray:
     """One task: a block of D."""
     given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
     return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
 
 
-def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: Any = None, bias: Any = None,
-         scale_a: Any = None, scale_b: Any = None, sfa: Any = None, sfb: Any = None, target: str | None = None,
-         output: str | None = None, kernel: str | None = None, split_k: int = 0, alpha: float = 1.0,
-         beta: float = 1.0, relu: bool = False, rows: Any = None, cols: Any = None,
-         whole: tuple[int, int] | None = None, chunks: int | tuple[int, int] | None = None) -> da.Array:
+def gemm(
+    a: Any,
+    b: Any,
+    plan: str | dict[str, Any] | Plan | None = None,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    sfa: Any = None,
+    sfb: Any = None,
+    target: str | None = None,
+    output: str | None = None,
+    kernel: str | None = None,
+    split_k: int = 0,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    relu: bool = False,
+    rows: Any = None,
+    cols: Any = None,
+    whole: tuple[int, int] | None = None,
+    chunks: int | tuple[int, int] | None = None,
+) -> da.Array:
     """bitmma.gemm of dask arrays: D [M, N] as a dask array, every block of rows and columns a task.
 
     a             [M, K] and b [K, N], dask arrays or what bitmma.gemm takes. Raw codes are bitmma.Codes(array, "e2m1")
@@ -146,14 +168,24 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
     given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
-    arrays = {name: _dask_array(value, name, {"a": of_d[:1], "b": (-1, of_d[1])}.get(name, ()))
-              for name, value in given.items() if value is not None}
+    arrays = {
+        name: _dask_array(value, name, {"a": of_d[:1], "b": (-1, of_d[1])}.get(name, ()))
+        for name, value in given.items()
+        if value is not None
+    }
     for name in ("bias", "scale_a", "scale_b"):  # one number, or a vector
         if name in arrays and arrays[name][0].ndim < 2:
             arrays[name] = (arrays[name][0].reshape(1, -1), arrays[name][1])
-    wrong = [_violation(name, f"shape {array.shape}", "two axes",
-                        "for a batch, use da.stack of its products" if array.ndim > 2 else "")
-             for name, (array, _) in arrays.items() if array.ndim != 2]
+    wrong = [
+        _violation(
+            name,
+            f"shape {array.shape}",
+            "two axes",
+            "for a batch, use da.stack of its products" if array.ndim > 2 else "",
+        )
+        for name, (array, _) in arrays.items()
+        if array.ndim != 2
+    ]
     if size is not None and (len(size) != 2 or min(size) < 1):
         wrong.append(_violation("chunks", chunks, "two numbers of 1 or more: rows and columns"))
     if wrong:
@@ -187,16 +219,19 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
     for name, how in shapes.items():
         if name in arrays:
             axes(name, *how)
-    places = {name: range(extent) if of is None else _place(of, name)
-              for name, of, extent in (("rows", rows, m), ("cols", cols, n))}
+    places = {
+        name: range(extent) if of is None else _place(of, name)
+        for name, of, extent in (("rows", rows, m), ("cols", cols, n))
+    }
     for name, extent in (("rows", m), ("cols", n)):
         if len(places[name]) != extent:
             wrong.append(_violation(name, f"{len(places[name])} numbers", f"{extent}"))
     if wrong:
         raise Error(wrong)
 
-    one, asks_where = _resolved_plan(operands, places, (whole_m, whole_n), (m, n), plan, kernel, output, target,
-                                     split_k, alpha, beta, relu)
+    one, asks_where = _resolved_plan(
+        operands, places, (whole_m, whole_n), (m, n), plan, kernel, output, target, split_k, alpha, beta, relu
+    )
     of_i = _chunks(size[0] if size else operands["a"].array.chunks[0], m)
     of_j = _chunks(size[1] if size else operands["b"].array.chunks[1], n)
     if asks_where:
@@ -209,19 +244,40 @@ def gemm(a: Any, b: Any, plan: str | dict[str, Any] | Plan | None = None, *, c: 
         # Letters of whole axes differ from operand to operand: nothing relates them but the plan.
         letters = tuple(one if one in by_letter else f"{name}{axis}" for axis, one in enumerate(operand.axes))
         arguments += [operand.array.rechunk(cut), letters]
-    return da.blockwise(_gemm_block, "ij", *arguments, names=tuple(operands),
-                        formats=tuple(operand.format for operand in operands.values()), plan=one.json,
-                        whole=(whole_m, whole_n) if asks_where else None, concatenate=True, align_arrays=False,
-                        dtype=dtype_of(one.output), meta=np.empty((0, 0), dtype_of(one.output)), token="bitmma-gemm")
+    return da.blockwise(
+        _gemm_block,
+        "ij",
+        *arguments,
+        names=tuple(operands),
+        formats=tuple(operand.format for operand in operands.values()),
+        plan=one.json,
+        whole=(whole_m, whole_n) if asks_where else None,
+        concatenate=True,
+        align_arrays=False,
+        dtype=dtype_of(one.output),
+        meta=np.empty((0, 0), dtype_of(one.output)),
+        token="bitmma-gemm",
+    )
 
 
 def _chunks(of: int | tuple[int, ...], extent: int) -> tuple[int, ...]:
     return da.core.normalize_chunks(of, (extent,))[0] if isinstance(of, int) else of
 
 
-def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequence[int]], whole: tuple[int, int],
-                   d: tuple[int, int], plan: Any, kernel: str | None, output: str | None, target: str | None,
-                   split_k: int, alpha: float, beta: float, relu: bool) -> tuple[Plan, bool]:
+def _resolved_plan(
+    operands: Mapping[str, _Operand],
+    places: Mapping[str, Sequence[int]],
+    whole: tuple[int, int],
+    d: tuple[int, int],
+    plan: Any,
+    kernel: str | None,
+    output: str | None,
+    target: str | None,
+    split_k: int,
+    alpha: float,
+    beta: float,
+    relu: bool,
+) -> tuple[Plan, bool]:
     """The plan of all blocks, and whether it depends on a block's rows and columns. Computes a product of zeros with at
     most two rows and columns, to raise all errors now."""
     small = {"i": min(d[0], 2), "j": min(d[1], 2)}
@@ -229,8 +285,12 @@ def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequen
     where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
     plans = _resolved(plan, kernel, _operands(**zeros, **where), output, target, split_k, alpha, beta, relu)
     if len(plans) != 1:
-        raise refuse("split_k", "(missing)", "given: the name does not determine the number of slices",
-                     "if a D was recorded, bitmma.find_plans(a, b, d) finds the number")
+        raise refuse(
+            "split_k",
+            "(missing)",
+            "given: the name does not determine the number of slices",
+            "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
+        )
     fields = json.loads(plans[0].json)
     asks_where = bool(fields.get("regions"))
     promotion = fields.get("promotion", {})
@@ -240,12 +300,16 @@ def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequen
         columns, blocks_of_n, said = scale_b.array.shape[1], -(-whole[1] // 128), promotion.get("sb")
         if said is None:
             if columns == d[1] == blocks_of_n:
-                raise refuse("promotion.sb", "(missing)",
-                             "[1, 128] or [128, 128]: scale_b could be of columns or of blocks")
+                raise refuse(
+                    "promotion.sb", "(missing)", "[1, 128] or [128, 128]: scale_b could be of columns or of blocks"
+                )
             promotion["sb"] = [1 if columns == d[1] else 128, 128]
         elif columns != (legal := blocks_of_n if said[0] == 128 else d[1]):
-            raise refuse("scale_b", f"shape {scale_b.array.shape}",
-                         f"{legal} columns, or 1 for all: the plan has promotion.sb = {said}")
+            raise refuse(
+                "scale_b",
+                f"shape {scale_b.array.shape}",
+                f"{legal} columns, or 1 for all: the plan has promotion.sb = {said}",
+            )
         if promotion["sb"][0] == 128:
             asks_where = True
             # The axis goes whole to every task, also where it is as long as D's.
@@ -263,6 +327,7 @@ def _resolved_plan(operands: Mapping[str, _Operand], places: Mapping[str, Sequen
 
 # ---- One instruction
 
+
 def _spelled(of: str | Instruction) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Text and immediates: they can be pickled, an Instruction cannot."""
     if isinstance(of, str):
@@ -277,16 +342,32 @@ def _instruction_of(text: str, immediates: Iterable[tuple[str, int]]) -> Instruc
     return one
 
 
-def _mma_block(*blocks: np.ndarray, names: tuple[str, ...], formats: tuple[str | None, ...], instruction: str,
-               immediates: tuple[tuple[str, int], ...], target: str | None) -> np.ndarray:
+def _mma_block(
+    *blocks: np.ndarray,
+    names: tuple[str, ...],
+    formats: tuple[str | None, ...],
+    instruction: str,
+    immediates: tuple[tuple[str, int], ...],
+    target: str | None,
+) -> np.ndarray:
     """One task: some products of a batch."""
     given = {name: _block(block, format) for name, block, format in zip(names, blocks, formats, strict=True)}
     one: str | Instruction = _instruction_of(instruction, immediates) if immediates else instruction
     return _mma(one, given.pop("a"), given.pop("b"), target=target, threads=1, **given)
 
 
-def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target: str | None = None,
-        scale_a: Any = None, scale_b: Any = None, metadata: Any = None, chunks: int = 4096) -> da.Array:
+def mma(
+    instruction: str | Instruction,
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    target: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    metadata: Any = None,
+    chunks: int = 4096,
+) -> da.Array:
     """bitmma.mma of a batch in dask arrays: D [..., M, N] as a dask array, every chunk of the batch a task.
 
     a             [..., M, K], b [..., K, N], c [..., M, N] and the others as in bitmma.mma, as dask or other arrays.
@@ -333,8 +414,16 @@ def mma(instruction: str | Instruction, a: Any, b: Any, c: Any = None, *, target
         own = of_matrix.get(name, ("p", f"y{name}", f"z{name}"))[-tail:]
         arguments += [array, (*(f"batch{axis}" for axis in reversed(range(array.ndim - tail))), *own)]
     out = (*(f"batch{axis}" for axis in reversed(range(len(batch)))), *("p", "m", "n")[-tail:])
-    return da.blockwise(_mma_block, out, *arguments, **task, concatenate=True, dtype=one.dtype,
-                        meta=np.empty((0,) * len(out), one.dtype), token="bitmma-mma")
+    return da.blockwise(
+        _mma_block,
+        out,
+        *arguments,
+        **task,
+        concatenate=True,
+        dtype=one.dtype,
+        meta=np.empty((0,) * len(out), one.dtype),
+        token="bitmma-mma",
+    )
 
 
 # ---- Units of work
@@ -348,8 +437,11 @@ def _checked_result(unit: object, result: object) -> dict[str, Any]:
         raise refuse("unit", shown(unit), "a string")
     if not isinstance(result, dict):
         raise refuse(unit, shown(result), "a dictionary, as in Report.units")
-    wrong = [_violation(f"{unit}: {name}", shown(result.get(name, "(missing)")), "a whole number, 0 or more")
-             for name in _counts if type(result.get(name)) is not int or result[name] < 0]
+    wrong = [
+        _violation(f"{unit}: {name}", shown(result.get(name, "(missing)")), "a whole number, 0 or more")
+        for name in _counts
+        if type(result.get(name)) is not int or result[name] < 0
+    ]
     for name in ("first", "group"):
         if not isinstance(result.get(name), (str, type(None))):
             wrong.append(_violation(f"{unit}: {name}", shown(result[name]), "a string or None"))
@@ -377,7 +469,7 @@ class Journal(UserDict[str, dict[str, Any]]):
             whole = self.path.read_bytes()
         except OSError as error:
             raise Error(f"{self.path}: {error.strerror}") from None
-        lines = whole[:whole.rfind(b"\n") + 1]
+        lines = whole[: whole.rfind(b"\n") + 1]
         for number, line in enumerate(lines.split(b"\n")[:-1], 1):
             row = _json_of(line)
             if not (isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], dict)):
@@ -386,12 +478,16 @@ class Journal(UserDict[str, dict[str, Any]]):
                 self.data[row[0]] = _checked_result(*row)
             except Error as error:
                 raise _named(f"{self.path}: line {number}", error) from None
-        torn = whole[len(lines):]
+        torn = whole[len(lines) :]
         if torn:
             # Only a line that this class began may be lost: it follows other units, and it is no whole JSON.
-            if not self.data or not torn.startswith(b'["'[:len(torn)]) or _json_of(torn) is not None:
-                raise refuse(str(self.path), repr(torn[:60]), "a journal of units, or a new file",
-                             "if it is a journal, end its last line, or remove the line")
+            if not self.data or not torn.startswith(b'["'[: len(torn)]) or _json_of(torn) is not None:
+                raise refuse(
+                    str(self.path),
+                    repr(torn[:60]),
+                    "a journal of units, or a new file",
+                    "if it is a journal, end its last line, or remove the line",
+                )
             self._torn_at = len(lines)
 
     def __setitem__(self, unit: str, result: dict[str, Any]) -> None:
@@ -444,8 +540,9 @@ _at_once = 1000  # tasks that the scheduler knows at a time
 _seconds_of_task, _most_in_task = 0.2, 64  # of short units together: a task costs the scheduler about a millisecond
 
 
-def _some(units: list[_Unit], task: Callable[..., dict[str, Any]]
-          ) -> tuple[list[tuple[str, dict[str, Any]]], float, Exception | None]:
+def _some(
+    units: list[_Unit], task: Callable[..., dict[str, Any]]
+) -> tuple[list[tuple[str, dict[str, Any]]], float, Exception | None]:
     """One task: the results of units, their seconds, and the error of the last one, if it has no result."""
     began = time.perf_counter()
     results = []
@@ -457,8 +554,9 @@ def _some(units: list[_Unit], task: Callable[..., dict[str, Any]]
     return results, time.perf_counter() - began, None
 
 
-def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any,
-              resources: Mapping[str, float] | None) -> Generator[tuple[str, dict[str, Any]], None, None]:
+def _finished(
+    units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any, resources: Mapping[str, float] | None
+) -> Generator[tuple[str, dict[str, Any]], None, None]:
     """Yields units with their results as they finish."""
     left = iter(units)
     if client is None:
@@ -480,8 +578,16 @@ def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: A
         futures: list[Any] = []
         while len(futures) < tasks and (some := list(itertools.islice(left, min(in_task, 1 + unsent // 128)))):
             unsent -= len(some)
-            futures.append(client.submit(_some, some, task, key=f"{task.__name__.strip('_')}-{uuid.uuid4().hex}",
-                                         pure=False, resources=resources))
+            futures.append(
+                client.submit(
+                    _some,
+                    some,
+                    task,
+                    key=f"{task.__name__.strip('_')}-{uuid.uuid4().hex}",
+                    pure=False,
+                    resources=resources,
+                )
+            )
         running.update(futures)
         return futures
 
@@ -506,9 +612,14 @@ def _finished(units: list[_Unit], task: Callable[..., dict[str, Any]], client: A
 _nothing = Comparison(0, 0, 0, 0, None)
 
 
-def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any,
-            done: MutableMapping[str, dict[str, Any]] | None, progress: Progress | None,
-            resources: Mapping[str, float] | None) -> Report:
+def _report(
+    units: list[_Unit],
+    task: Callable[..., dict[str, Any]],
+    client: Any,
+    done: MutableMapping[str, dict[str, Any]] | None,
+    progress: Progress | None,
+    resources: Mapping[str, float] | None,
+) -> Report:
     done = {} if done is None else done
     for unit in units:
         if unit.key in done:
@@ -537,9 +648,13 @@ def _report(units: list[_Unit], task: Callable[..., dict[str, Any]], client: Any
 
 
 def _sum(one: Comparison, other: Comparison) -> Comparison:
-    return Comparison(one.cases + other.cases, one.outputs + other.outputs, one.mismatches + other.mismatches,
-                      one.cases_with_mismatches + other.cases_with_mismatches,
-                      other.first if one.first is None else one.first)
+    return Comparison(
+        one.cases + other.cases,
+        one.outputs + other.outputs,
+        one.mismatches + other.mismatches,
+        one.cases_with_mismatches + other.cases_with_mismatches,
+        other.first if one.first is None else one.first,
+    )
 
 
 def _shifted(first: str | None, by: int) -> str | None:
@@ -554,6 +669,7 @@ def _named(unit: str, error: Error) -> Error:
 
 
 # ---- Verification
+
 
 def _paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """The vector files, including those in folders, as absolute paths; sorted within a folder."""
@@ -577,10 +693,17 @@ def _verify_unit(unit: str, path: str, first: int, count: int, instruction: str,
     return found._replace(first=_shifted(found.first, first))._asdict()
 
 
-def verify(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, instruction: str = "",
-           target: str | None = None, cases_per_unit: int = 64, client: Any = None,
-           done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
-           resources: Mapping[str, float] | None = None) -> Report:
+def verify(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    instruction: str = "",
+    target: str | None = None,
+    cases_per_unit: int = 64,
+    client: Any = None,
+    done: MutableMapping[str, dict[str, Any]] | None = None,
+    progress: Progress | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Report:
     """bitmma.verify for vector files and folders of them, with some cases of a file per unit.
 
     instruction, target   for files that do not name them, as in bitmma.read
@@ -618,34 +741,65 @@ distributions = ("bits", "normal", "wide", "narrow", "cancel", "subnormal", "tie
 Check = Callable[[VectorFile], "Comparison | Mapping[str, Any]"]
 
 
-def _campaign_unit(unit: str, check: Check, instruction: str, immediates: tuple[tuple[str, int], ...], target: str,
-                   seed: int, first: int, count: int, distribution: str) -> dict[str, Any]:
+def _campaign_unit(
+    unit: str,
+    check: Check,
+    instruction: str,
+    immediates: tuple[tuple[str, int], ...],
+    target: str,
+    seed: int,
+    first: int,
+    count: int,
+    distribution: str,
+) -> dict[str, Any]:
     try:
         one = _instruction_of(instruction, immediates)
-        file = golden(one, target=target, cases=count, first_case=first, seed=seed,
-                      distribution=distribution if one.is_mma else None)
+        file = golden(
+            one,
+            target=target,
+            cases=count,
+            first_case=first,
+            seed=seed,
+            distribution=distribution if one.is_mma else None,
+        )
         found = check(file)
     except Error as error:
         raise _named(unit, error) from None
     said = dict(found._asdict() if isinstance(found, Comparison) else found if isinstance(found, Mapping) else {})
     if type(said.get("mismatches")) is not int or said["mismatches"] < 0:
-        raise refuse(unit, f"check gave {found!r:.80}", "a Comparison, or a dictionary with \"mismatches\"")
-    whole = {"cases": len(file), "outputs": 0, "cases_with_mismatches": int(said["mismatches"] > 0), "first": None,
-             **said}
+        raise refuse(unit, f"check gave {found!r:.80}", 'a Comparison, or a dictionary with "mismatches"')
+    whole = {
+        "cases": len(file),
+        "outputs": 0,
+        "cases_with_mismatches": int(said["mismatches"] > 0),
+        "first": None,
+        **said,
+    }
     if isinstance(found, Comparison):
         whole["first"] = _shifted(found.first, first)
     try:
         return json.loads(json.dumps(whole))
     except (TypeError, ValueError) as error:
-        raise refuse(unit, f"check gave {found!r:.80}", "numbers, strings, lists and dictionaries that JSON supports",
-                     str(error)) from None
+        raise refuse(
+            unit, f"check gave {found!r:.80}", "numbers, strings, lists and dictionaries that JSON supports", str(error)
+        ) from None
 
 
-def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, check: Check, seed: int = 0,
-             units: int = 1, first_unit: int = 0, cases_per_unit: int = 64, target: str | None = None,
-             distribution: str | Sequence[str] = distributions, client: Any = None,
-             done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
-             resources: Mapping[str, float] | None = None) -> Report:
+def campaign(
+    instructions: str | Instruction | Iterable[str | Instruction],
+    *,
+    check: Check,
+    seed: int = 0,
+    units: int = 1,
+    first_unit: int = 0,
+    cases_per_unit: int = 64,
+    target: str | None = None,
+    distribution: str | Sequence[str] = distributions,
+    client: Any = None,
+    done: MutableMapping[str, dict[str, Any]] | None = None,
+    progress: Progress | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Report:
     """Random cases of instructions, generated on the workers from a seed, and compared with another source by `check`.
 
     instructions     mnemonics, statements or Instructions; each has units first_unit .. first_unit + units - 1
@@ -677,8 +831,12 @@ def campaign(instructions: str | Instruction | Iterable[str | Instruction], *, c
         text, immediates = _spelled(given)
         one = _instruction_of(text, immediates)
         if isinstance(given, Instruction) and one != given:
-            raise refuse("instruction", text, "an instruction that its text and immediates fully describe",
-                         "pass a PTX statement with its operands, as text")
+            raise refuse(
+                "instruction",
+                text,
+                "an instruction that its text and immediates fully describe",
+                "pass a PTX statement with its operands, as text",
+            )
         on = one.default_target if target is None else target_of(target)
         if wrong := one.violations(on):
             raise Error(wrong)
@@ -727,13 +885,21 @@ def _run_program(program: str, arguments: list[str], seconds: float) -> str:
     """The output of the command line program. Exit code 1 means that bits differ, which is not an error."""
     found = shutil.which(program)
     if found is None:
-        raise refuse("program", program, "the program bitmma on this worker",
-                     "put the program on PATH, or pass its path; it is part of the C++ library, not of the Python package")
+        raise refuse(
+            "program",
+            program,
+            "the program bitmma on this worker",
+            "put the program on PATH, or pass its path; it is part of the C++ library, not of the Python package",
+        )
     try:
         ran = subprocess.run([found, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        raise refuse(program, f"not finished after {seconds} s", "an answer within the time limit",
-                     "use smaller units, or more seconds") from None
+        raise refuse(
+            program,
+            f"not finished after {seconds} s",
+            "an answer within the time limit",
+            "use smaller units, or more seconds",
+        ) from None
     if ran.returncode not in (0, 1):
         said = ran.stderr.strip() or f"exit code {ran.returncode}"
         raise Error([Violation(program, said, "a GPU that has the instruction", text=f"{program} gpu: {said}")])
@@ -757,30 +923,77 @@ def gpu(*, program: str = "bitmma", device: int = 0, seconds: float = 600) -> Ch
     return functools.partial(_check_on_gpu, program=program, device=device, seconds=seconds)
 
 
-def _gpu_unit(unit: str, family: str, seed: int, number: int, outputs: int, program: str, device: int, save: str | None,
-              seconds: float) -> dict[str, Any]:
+def _gpu_unit(
+    unit: str,
+    family: str,
+    seed: int,
+    number: int,
+    outputs: int,
+    program: str,
+    device: int,
+    save: str | None,
+    seconds: float,
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bitmma-") as folder:
         try:
-            text = _run_program(program, ["gpu", "campaign", "--family", family, "--seed", str(seed), "--first-unit",
-                                          str(number), "--units", "1", "--unit-outputs", str(outputs), "--device",
-                                          str(device), "--save", save or folder, "--json", "--threads", "1"], seconds)
+            text = _run_program(
+                program,
+                [
+                    "gpu",
+                    "campaign",
+                    "--family",
+                    family,
+                    "--seed",
+                    str(seed),
+                    "--first-unit",
+                    str(number),
+                    "--units",
+                    "1",
+                    "--unit-outputs",
+                    str(outputs),
+                    "--device",
+                    str(device),
+                    "--save",
+                    save or folder,
+                    "--json",
+                    "--threads",
+                    "1",
+                ],
+                seconds,
+            )
         except Error as error:
             raise _named(unit, error) from None
     said = json.loads(text)
     rows = [row for row in said["rows"] if row["instruction"] != "total"]
     total = {name: sum(row[name] for row in rows) for name in ("cases", "outputs", "hard_outputs", "mismatches")}
-    again = (f"bitmma gpu campaign --family {family} --seed {seed} --first-unit {number} --units 1 "
-             f"--unit-outputs {outputs}")
-    return {**total, "cases_with_mismatches": len(said["saved"]), "first": again if total["mismatches"] else None,
-            "group": f"{', '.join(row['instruction'] for row in rows)} on {said['gpu']}",
-            **{name: said[name] for name in ("gpu", "target", "driver", "cuda")}}
+    again = (
+        f"bitmma gpu campaign --family {family} --seed {seed} --first-unit {number} --units 1 --unit-outputs {outputs}"
+    )
+    return {
+        **total,
+        "cases_with_mismatches": len(said["saved"]),
+        "first": again if total["mismatches"] else None,
+        "group": f"{', '.join(row['instruction'] for row in rows)} on {said['gpu']}",
+        **{name: said[name] for name in ("gpu", "target", "driver", "cuda")},
+    }
 
 
-def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_unit: int = 0,
-                 outputs_per_unit: int = 1_000_000, program: str = "bitmma", device: int = 0,
-                 save: str | os.PathLike[str] | None = None, seconds: float = 3600, client: Any = None,
-                 done: MutableMapping[str, dict[str, Any]] | None = None, progress: Progress | None = None,
-                 resources: Mapping[str, float] | None = None) -> Report:
+def gpu_campaign(
+    family: str = "wgmma",
+    *,
+    seed: int = 0,
+    units: int = 1,
+    first_unit: int = 0,
+    outputs_per_unit: int = 1_000_000,
+    program: str = "bitmma",
+    device: int = 0,
+    save: str | os.PathLike[str] | None = None,
+    seconds: float = 3600,
+    client: Any = None,
+    done: MutableMapping[str, dict[str, Any]] | None = None,
+    progress: Progress | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Report:
     """The campaign of docs/evidence.md over many GPUs: every unit is `bitmma gpu campaign` of one unit on a worker.
 
     family             "wgmma" or "mma.sync": every legal instruction, any descriptors, all distributions
@@ -800,7 +1013,12 @@ def gpu_campaign(family: str = "wgmma", *, seed: int = 0, units: int = 1, first_
     if family not in ("wgmma", "mma.sync"):
         raise refuse("family", family, "wgmma or mma.sync")
     folder = None if save is None else os.path.abspath(save)
-    every = [_Unit(f"gpu {family} seed {seed} outputs {outputs_per_unit} unit {unit}", None,
-                   (family, seed, unit, outputs_per_unit, program, device, folder, seconds))
-             for unit in range(first_unit, first_unit + units)]
+    every = [
+        _Unit(
+            f"gpu {family} seed {seed} outputs {outputs_per_unit} unit {unit}",
+            None,
+            (family, seed, unit, outputs_per_unit, program, device, folder, seconds),
+        )
+        for unit in range(first_unit, first_unit + units)
+    ]
     return _report(every, _gpu_unit, client, done, progress, resources)

@@ -6,6 +6,7 @@ products of cuBLAS, in the order and with the roundings of the model's source.
 
 Arrays are NumPy's or torch's, of bfloat16.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -28,7 +29,9 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     if format_of(array) != "bf16":
         raise refuse(name, array.dtype, "bfloat16")
     if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
-        raise refuse(name, f"shape {array.shape}", f"({', '.join('any' if one is None else str(one) for one in shape)})")
+        raise refuse(
+            name, f"shape {array.shape}", f"({', '.join('any' if one is None else str(one) for one in shape)})"
+        )
     return array
 
 
@@ -50,13 +53,15 @@ def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) 
     """Rotary embedding of [heads, tokens, head size]."""
     size = x.shape[-1]
     cos, sin = (np.broadcast_to(one, x.shape) for one in rotary)
-    negative = x[..., size // 2:].copy()
+    negative = x[..., size // 2 :].copy()
     negative.view(np.uint16)[...] ^= 0x8000
-    rotated = np.concatenate((negative, x[..., :size // 2]), -1)
+    rotated = np.concatenate((negative, x[..., : size // 2]), -1)
     return elementwise("add", elementwise("mul", x, cos), elementwise("mul", rotated, sin), threads=threads)
 
 
-def _rotary(given: Any, tokens: int, size: int, position: int, theta: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+def _rotary(
+    given: Any, tokens: int, size: int, position: int, theta: float, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
     if given is not None:
         if not isinstance(given, tuple) or len(given) != 2:
             raise refuse("rotary", shown(given), "(cos, sin)")
@@ -67,9 +72,20 @@ def _rotary(given: Any, tokens: int, size: int, position: int, theta: float, dty
 
 
 @public
-def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, position: int = 0, cache: tuple[Any, Any] | None = None,
-          eps: float = 1e-5, theta: float = 10000.0, rotary: tuple[Any, Any] | None = None,
-          plans: dict[str, Any] | None = None, threads: int = 1) -> dict[str, Any]:
+def llama(
+    x: Any,
+    weights: dict[str, Any],
+    *,
+    heads: int,
+    kv_heads: int,
+    position: int = 0,
+    cache: tuple[Any, Any] | None = None,
+    eps: float = 1e-5,
+    theta: float = 10000.0,
+    rotary: tuple[Any, Any] | None = None,
+    plans: dict[str, Any] | None = None,
+    threads: int = 1,
+) -> dict[str, Any]:
     """One decoder layer of a Llama model in bfloat16: RMS norm, projections, rotary embedding, FlashAttention-2,
     SwiGLU, residuals, in the order of transformers' LlamaDecoderLayer with sdpa attention.
 
@@ -104,14 +120,23 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     missing = [name for name in ("norm", "norm2", *_products) if name not in weights]
     if missing:
         raise refuse("weights", f"no {', '.join(missing)}", "norm, q, k, v, o, norm2, gate, up, down")
-    w = {"norm": _bf16(weights["norm"], "norm", (hidden,)), "norm2": _bf16(weights["norm2"], "norm2", (hidden,)),
-         "q": _bf16(weights["q"], "q", (None, hidden))}
+    w = {
+        "norm": _bf16(weights["norm"], "norm", (hidden,)),
+        "norm2": _bf16(weights["norm2"], "norm2", (hidden,)),
+        "q": _bf16(weights["q"], "q", (None, hidden)),
+    }
     size = w["q"].shape[0] // heads
     if size * heads != w["q"].shape[0] or size % 2:
         raise refuse("q", f"shape {w['q'].shape}", f"{heads} heads of an even size")
     inter = _bf16(weights["gate"], "gate", (None, hidden)).shape[0]
-    for name, shape in {"k": (kv_heads * size, hidden), "v": (kv_heads * size, hidden), "o": (hidden, heads * size), "gate": (inter, hidden),
-                        "up": (inter, hidden), "down": (hidden, inter)}.items():
+    for name, shape in {
+        "k": (kv_heads * size, hidden),
+        "v": (kv_heads * size, hidden),
+        "o": (hidden, heads * size),
+        "gate": (inter, hidden),
+        "up": (inter, hidden),
+        "down": (hidden, inter),
+    }.items():
         w[name] = _bf16(weights[name], name, shape)
     position = count_of(position, "position", 0)
     if number_of(theta, "theta") <= 0:
@@ -134,7 +159,10 @@ def llama(x: Any, weights: dict[str, Any], *, heads: int, kv_heads: int, positio
     s["k_turned"] = _turned(split(s["k"], kv_heads), turns, threads)
     keys, values = s["k_turned"], split(s["v"], kv_heads)
     if cache is not None:
-        keys, values = (np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1) for one, new in zip(cache, (keys, values), strict=True))
+        keys, values = (
+            np.concatenate((_bf16(one, "cache", (kv_heads, None, size)), new), 1)
+            for one, new in zip(cache, (keys, values), strict=True)
+        )
     s["attention"] = attention(s["q_turned"], keys, values, is_causal=tokens > 1, threads=threads)
     s["o"] = linear("o", np.ascontiguousarray(s["attention"].swapaxes(0, 1)).reshape(tokens, heads * size))
     s["mid"] = elementwise("add", x, s["o"], threads=threads)

@@ -8,6 +8,7 @@
 Arrays of `back()` have the shape of the places and a last axis of two, row and column; -1 marks places without an
 element.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -74,8 +75,10 @@ class Places:
         Its other axes are threads, registers and elements of a register; CTAs, lanes and columns; or bytes."""
         where = [getattr(self, name) // width for name, width, _ in self._index]
         matrix = where[0].shape
-        extents = [size or (int(values.max()) + 1 if values.size else 0)
-                   for values, (_, _, size) in zip(where, self._index, strict=True)]
+        extents = [
+            size or (int(values.max()) + 1 if values.size else 0)
+            for values, (_, _, size) in zip(where, self._index, strict=True)
+        ]
         back = np.full((*extents, len(matrix)), -1, np.int64)
         coordinates = np.moveaxis(np.indices(matrix), 0, -1).reshape(-1, len(matrix))[::-1]
         back[tuple(values.reshape(-1)[::-1] for values in where)] = coordinates
@@ -97,8 +100,16 @@ def _register_map(instruction: Any, operand: str) -> Any:
 
 
 @public
-def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, code_bits: int = 0, major: str = "k",
-         target: Target = "sm_90a") -> Places:
+def smem(
+    descriptor: int | str,
+    rows: int,
+    cols: int,
+    *,
+    element_bits: int = 16,
+    code_bits: int = 0,
+    major: str = "k",
+    target: Target = "sm_90a",
+) -> Places:
     """A matrix in shared memory, M or N by K, in the layout of a descriptor. `code_bits`: 4 of e2m1, 6 of e2m3 and
     e3m2, whose `element_bits` are 8 in kinds that mix types: the codes of 16 bytes follow each other from its start
     (b4x16_p64, b6x16_p32).
@@ -111,8 +122,16 @@ def smem(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16,
 
 
 @public
-def smem_svg(descriptor: int | str, rows: int, cols: int, *, element_bits: int = 16, major: str = "k",
-             target: Target = "sm_90a", max_lines: int = 32) -> str:
+def smem_svg(
+    descriptor: int | str,
+    rows: int,
+    cols: int,
+    *,
+    element_bits: int = 16,
+    major: str = "k",
+    target: Target = "sm_90a",
+    max_lines: int = 32,
+) -> str:
     """The same as a picture: lines of 128 bytes, coloured by the place before the swizzle."""
     return _core.smem_map(descriptor, rows, cols, element_bits, major, target, 0).svg(lines=max_lines)
 
@@ -122,8 +141,7 @@ def fragment(instruction: str | Instruction, operand: str) -> Places:
     """An operand in registers: "a", "b" (as N x K), "c" or "d" of mma.sync, "a", "c" or "d" of wgmma; "metadata" of a
     sparse instruction, "scale_a" and "scale_b" of a block-scaled mma.sync."""
     one = _register_map(instruction, operand)
-    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"),
-                         one.step("bit"))._of(one)
+    return _in_registers(one.cute, one.arrays(), one.extent("thread"), one.extent("register"), one.step("bit"))._of(one)
 
 
 @public(instruction=instruction_of)
@@ -140,8 +158,18 @@ def tmem(m: int, n: int, *, cta_group: int = 1, ws: bool = False, sparse: bool =
 
 
 @public
-def tmem_a(m: int, k: int, *, element_bits: int = 16, code_bits: int = 0, cta_group: int = 1, ws: bool = False,
-           sparse: bool = False, address: int = 0, copy: int = 0) -> Places:
+def tmem_a(
+    m: int,
+    k: int,
+    *,
+    element_bits: int = 16,
+    code_bits: int = 0,
+    cta_group: int = 1,
+    ws: bool = False,
+    sparse: bool = False,
+    address: int = 0,
+    copy: int = 0,
+) -> Places:
     """A of a tcgen05.mma in Tensor Memory, [M, stored K], in containers of `element_bits`; `code_bits` as in `smem`: an
     e2m1 is in bits 5:2 of its byte. `copy` selects one of the copies that some layouts need."""
     arrays = _core.tmem_a_map(m, k, element_bits, cta_group, ws, sparse, address, code_bits).arrays()
@@ -157,7 +185,7 @@ def ldst(shape: str, num: int = 1, *, pack_16b: bool = False) -> Places:
     """tcgen05.ld and .st of one warp: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2". Arrays [threads,
     registers, halves] of lanes and columns relative to the address."""
     arrays = _core.ldst_map(shape, num, pack_16b).arrays()
-    halves = {name: array[:, :, :2 if pack_16b else 1] for name, array in arrays.items()}
+    halves = {name: array[:, :, : 2 if pack_16b else 1] for name, array in arrays.items()}
     return Places("", halves, (("lane", 1, 0), ("column", 1, 0)))
 
 
@@ -188,8 +216,17 @@ def cute(text: str, *, element_bits: int = 16) -> Places:
 
 
 @public(box_inner=count_of, box_outer=count_of)
-def tma(rows: int, cols: int, *, swizzle: str = "128", element_bits: int = 16, major: str = "k", box_inner: int = 0,
-        box_outer: int = 0, start: int = 0) -> Places:
+def tma(
+    rows: int,
+    cols: int,
+    *,
+    swizzle: str = "128",
+    element_bits: int = 16,
+    major: str = "k",
+    box_inner: int = 0,
+    box_outer: int = 0,
+    start: int = 0,
+) -> Places:
     """A matrix as TMA writes it to shared memory: in boxes of a tensor map with this swizzle.
 
     >>> tma(8, 64).byte[1, 0]
@@ -207,7 +244,9 @@ def bank_conflicts(addresses: Any, bytes: int = 4) -> tuple[int, int, list[int]]
     >>> bank_conflicts([128 * row for row in range(8)], 16)[:2]
     (8, 1)
     """
-    wavefronts, requests, words = _core.bank_use([count_of(one, "addresses", 0, 2**63 - 1) for one in np.asarray(addresses).reshape(-1)], bytes)
+    wavefronts, requests, words = _core.bank_use(
+        [count_of(one, "addresses", 0, 2**63 - 1) for one in np.asarray(addresses).reshape(-1)], bytes
+    )
     return wavefronts, requests, words
 
 
@@ -250,5 +289,21 @@ def operand(case: Case, name: str) -> Places:
     return _in_registers("", arrays, int(arrays["thread"].max()) + 1, int(arrays["register"].max()) + 1, bits)
 
 
-__all__ = ["Places", "algebra", "bank_conflicts", "cute", "fragment", "fragment_svg", "ldmatrix", "ldst", "offsets",
-           "operand", "scales", "smem", "smem_svg", "tma", "tmem", "tmem_a"]
+__all__ = [
+    "Places",
+    "algebra",
+    "bank_conflicts",
+    "cute",
+    "fragment",
+    "fragment_svg",
+    "ldmatrix",
+    "ldst",
+    "offsets",
+    "operand",
+    "scales",
+    "smem",
+    "smem_svg",
+    "tma",
+    "tmem",
+    "tmem_a",
+]

@@ -13,6 +13,7 @@ the result has their dtype. Python numbers are rounded to it; NumPy scalars have
 follow the tables of the GPU's special function unit; `explain` shows the computation of a result, `evidence` its
 evidence.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -25,8 +26,11 @@ from ._errors import near, number_of, refuse, shown
 
 _formats = ("f32", "f16", "bf16", "f64")
 
-_integers = {f"{kind}{bits}": np.dtype(f"{name}{bits}") for kind, name in (("s", "int"), ("u", "uint"))
-             for bits in (8, 16, 32, 64)}
+_integers = {
+    f"{kind}{bits}": np.dtype(f"{name}{bits}")
+    for kind, name in (("s", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
 _unsigned = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
 
@@ -41,8 +45,13 @@ def _known(instruction: Any) -> str:
     known = instructions()
     full = f"{operation}.rn.{rest}" if operation in ("add", "sub", "mul") and name not in known else name
     if full not in known:
-        raise refuse("instruction", shown(name), "an instruction of bitmma.math.instructions()", near(name, known),
-                     code="unknown_name")
+        raise refuse(
+            "instruction",
+            shown(name),
+            "an instruction of bitmma.math.instructions()",
+            near(name, known),
+            code="unknown_name",
+        )
     return full
 
 
@@ -205,8 +214,9 @@ def conversions() -> list[dict[str, Any]]:
     return found
 
 
-def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "",
-           threads: int = 1) -> Any:
+def _named(
+    operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "", threads: int = 1
+) -> Any:
     """The instruction of an operation for the format of the operands."""
     given = [(format_of(one), isinstance(one, Codes)) for one in operands if not _is_number(one)]
     formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
@@ -218,10 +228,17 @@ def _named(operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: boo
     return compute(name, *operands, threads=threads)
 
 
-def _rounded(operation: str, operands: tuple[Any, ...], rounding: str, ftz: bool, sat: bool, relu: bool,
-             threads: int) -> Any:
-    return _named(operation, operands, accuracy=rounding, ftz=ftz,
-                  tail=("" if not sat else ".sat") + ("" if not relu else ".relu"), threads=threads)
+def _rounded(
+    operation: str, operands: tuple[Any, ...], rounding: str, ftz: bool, sat: bool, relu: bool, threads: int
+) -> Any:
+    return _named(
+        operation,
+        operands,
+        accuracy=rounding,
+        ftz=ftz,
+        tail=("" if not sat else ".sat") + ("" if not relu else ".relu"),
+        threads=threads,
+    )
 
 
 @public
@@ -302,8 +319,17 @@ def mul(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = 
 
 
 @public
-def fma(a: Any, b: Any, c: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, relu: bool = False,
-        threads: int = 1) -> Any:
+def fma(
+    a: Any,
+    b: Any,
+    c: Any,
+    *,
+    rounding: str = "rn",
+    ftz: bool = False,
+    sat: bool = False,
+    relu: bool = False,
+    threads: int = 1,
+) -> Any:
     """a * b + c, rounded once."""
     return _rounded("fma", (a, b, c), rounding, ftz, sat, relu, threads)
 
@@ -324,7 +350,9 @@ def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[
         form = _core.cvt_form(function)
         name, source = form["instruction"], form["instruction"].split(".")[-1]
         words = [_cvt_words(one, source, *of) for one, of in zip(operands, form["operands"], strict=False)]
-    elif "@" in function or (function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice.")):
+    elif "@" in function or (
+        function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice.")
+    ):
         name = _core.c_function(function)["function"]
         words = [_words(one, "f32", "operand") for one in operands]
     else:
@@ -371,5 +399,25 @@ def evidence(name: str, target: str | None = None) -> dict[str, str]:
     return found
 
 
-__all__ = ["add", "c", "c_functions", "compute", "conversions", "cos", "div", "evidence", "ex2", "explain", "fma",
-           "instructions", "lg2", "mul", "rcp", "rsqrt", "sin", "sqrt", "sub", "tanh"]
+__all__ = [
+    "add",
+    "c",
+    "c_functions",
+    "compute",
+    "conversions",
+    "cos",
+    "div",
+    "evidence",
+    "ex2",
+    "explain",
+    "fma",
+    "instructions",
+    "lg2",
+    "mul",
+    "rcp",
+    "rsqrt",
+    "sin",
+    "sqrt",
+    "sub",
+    "tanh",
+]

@@ -11,6 +11,7 @@ Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of t
 defaults are torch's where torch has the operator. Every array is read as its contiguous copy.
 docs/operators.md tells what was compared with a GPU.
 """
+
 from __future__ import annotations
 
 import functools
@@ -26,20 +27,44 @@ from ._arguments import public, unchecked
 from ._arrays import _is_torch, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
 
-__all__ = ["OperatorTrace", "amax", "argmax", "attention", "cross_entropy", "elementwise", "elementwise_functions", "explain", "layer_norm",
-           "log_softmax", "mean", "rms_norm", "softmax", "sum"]
+__all__ = [
+    "OperatorTrace",
+    "amax",
+    "argmax",
+    "attention",
+    "cross_entropy",
+    "elementwise",
+    "elementwise_functions",
+    "explain",
+    "layer_norm",
+    "log_softmax",
+    "mean",
+    "rms_norm",
+    "softmax",
+    "sum",
+]
 
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
     found = format_of(array)
     found = "f32" if found == "tf32" else found
     if found not in formats:
-        raise refuse(name, array.dtype, ", ".join(str(dtype_of(one)) for one in formats), f"{name}.astype({dtype_of(formats[0])})")
+        raise refuse(
+            name,
+            array.dtype,
+            ", ".join(str(dtype_of(one)) for one in formats),
+            f"{name}.astype({dtype_of(formats[0])})",
+        )
     return found
 
 
-def _rows(value: Any, name: str, formats: tuple[str, ...] = ("f32", "f16", "bf16"), format: str | None = None,
-          reference: str = "x") -> tuple[str, np.ndarray, np.ndarray]:
+def _rows(
+    value: Any,
+    name: str,
+    formats: tuple[str, ...] = ("f32", "f16", "bf16"),
+    format: str | None = None,
+    reference: str = "x",
+) -> tuple[str, np.ndarray, np.ndarray]:
     """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must
     have."""
     array = to_numpy(value, name)
@@ -84,7 +109,9 @@ def _place(output: Place | None, shape: tuple[int, ...], last: int) -> Place | N
     if output is None:
         return None
     if not isinstance(output, tuple) or len(output) != len(shape):
-        raise refuse("output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}")
+        raise refuse(
+            "output", shown(output), f"{len(shape)} whole numbers, a place in the result of shape {tuple(shape)}"
+        )
     numbers = [count_of(one, "output", 0, size - 1) for one, size in zip(output, shape, strict=True)]
     cut, lead = len(shape) - last, 0
     for number, size in zip(numbers[:cut], shape, strict=False):
@@ -104,13 +131,28 @@ def _window(value: Any) -> tuple[int, int]:
     if value is None:
         return -1, -1
     if not isinstance(value, tuple) or len(value) != 2:
-        raise refuse("window", repr(value), "(left, right): the numbers of keys before and after the position of a query; -1 means all")
+        raise refuse(
+            "window",
+            repr(value),
+            "(left, right): the numbers of keys before and after the position of a query; -1 means all",
+        )
     left, right = (-1 if one == -1 else count_of(one, "window", 0) for one in value)
     return left, right
 
 
-def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, window: tuple[int, int] | None, splits: int | None,
-               backend: str, return_lse: bool, threads: int, output: Place | None = None) -> Any:
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    is_causal: bool,
+    scale: float | None,
+    window: tuple[int, int] | None,
+    splits: int | None,
+    backend: str,
+    return_lse: bool,
+    threads: int,
+    output: Place | None = None,
+) -> Any:
     name = text_of(backend, "backend", "cudnn") or "flash"
     has_f32 = name == "efficient"
     format, q_words, q_array = _heads(q, "q", has_f32)
@@ -120,13 +162,26 @@ def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, win
         raise refuse("v", f"shape {v_array.shape}", f"{k_array.shape}, as k")
     *lead, queries, head_size = q_array.shape
     if k_array.ndim != q_array.ndim or k_array.shape[-1] != head_size or k_array.shape[:-3] != q_array.shape[:-3]:
-        raise refuse("k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them")
+        raise refuse(
+            "k", f"shape {k_array.shape}", f"{(*lead, 'keys', head_size)}, with the heads of q or a divisor of them"
+        )
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    found: Any = _core.attention((format, q_words), (format, k_words), (format, v_words), heads, kv_heads, name,
-                                 flag_of(is_causal, "is_causal"), None if scale is None else number_of(scale, "scale"), left, right,
-                                 None if splits is None else count_of(splits, "splits", 1, 128), threads_of(threads),
-                                 _place(output, q_array.shape, 2))
+    found: Any = _core.attention(
+        (format, q_words),
+        (format, k_words),
+        (format, v_words),
+        heads,
+        kv_heads,
+        name,
+        flag_of(is_causal, "is_causal"),
+        None if scale is None else number_of(scale, "scale"),
+        left,
+        right,
+        None if splits is None else count_of(splits, "splits", 1, 128),
+        threads_of(threads),
+        _place(output, q_array.shape, 2),
+    )
     if output is not None:
         return found
     out, lse = found
@@ -135,8 +190,19 @@ def _attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, win
 
 
 @public(k=unchecked)
-def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
-              splits: int | None = None, backend: str = "flash", return_lse: bool = False, threads: int = 1) -> Any:
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    splits: int | None = None,
+    backend: str = "flash",
+    return_lse: bool = False,
+    threads: int = 1,
+) -> Any:
     """softmax(q @ k.T * scale) @ v as scaled_dot_product_attention gives it.
 
     q           [..., heads, queries, head size], float16 or bfloat16, float32 for "efficient"; head sizes are multiples
@@ -167,15 +233,26 @@ def attention(q: Any, k: Any, v: Any, *, is_causal: bool = False, scale: float |
 def _last(dim: Any, dimensions: int) -> None:
     """Raises Error unless `dim` is the last dimension."""
     if type(dim) is not int or dim not in (-1, dimensions - 1):
-        raise refuse("dim", shown(dim), f"-1 or {dimensions - 1}, the last dimension", "other dimensions are not measured")
+        raise refuse(
+            "dim", shown(dim), f"-1 or {dimensions - 1}, the last dimension", "other dimensions are not measured"
+        )
 
 
-def _softmax(x: Any, dim: int, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool, output: Place | None = None) -> Any:
+def _softmax(
+    x: Any, dim: int, dtype: Any, rows: Any, whole: int, threads: int, logarithm: bool, output: Place | None = None
+) -> Any:
     format, words, array = _rows(x, "x")
     _last(dim, array.ndim)
     to = _format_of_result(dtype, format)
-    made = _core.softmax((format, words), to, logarithm, _numbers(rows, len(words)), count_of(whole, "whole"), threads_of(threads),
-                         _place(output, array.shape, 1))
+    made = _core.softmax(
+        (format, words),
+        to,
+        logarithm,
+        _numbers(rows, len(words)),
+        count_of(whole, "whole"),
+        threads_of(threads),
+        _place(output, array.shape, 1),
+    )
     return made if output is not None else _result(x, made, to, array.shape)
 
 
@@ -208,15 +285,25 @@ def log_softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, w
 
 def _is_shape(value: Any) -> bool:
     """True for what torch takes as `normalized_shape`: (n,), [n] or torch.Size([n])."""
-    return isinstance(value, (tuple, list)) and all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value)
+    return isinstance(value, (tuple, list)) and all(
+        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value
+    )
 
 
-def _operands_of_norm(function: str, operands: tuple[Any, ...], names: tuple[str, ...], named: dict[str, Any]) -> dict[str, Any]:
+def _operands_of_norm(
+    function: str, operands: tuple[Any, ...], names: tuple[str, ...], named: dict[str, Any]
+) -> dict[str, Any]:
     """The operands of a norm by name: positional ones follow x, with or without torch's normalized_shape before
     them."""
-    places = ("normalized_shape", *names) if operands and (_is_shape(operands[0]) or type(operands[0]) is int) else names
+    places = (
+        ("normalized_shape", *names) if operands and (_is_shape(operands[0]) or type(operands[0]) is int) else names
+    )
     if len(operands) > len(places):
-        raise refuse(function, f"{len(operands) + 1} positional arguments", f"{function}(x, normalized_shape, {', '.join(names)})")
+        raise refuse(
+            function,
+            f"{len(operands) + 1} positional arguments",
+            f"{function}(x, normalized_shape, {', '.join(names)})",
+        )
     by_name = dict(named)
     for name, value in zip(places, operands, strict=False):
         if named[name] is not None:
@@ -228,8 +315,12 @@ def _operands_of_norm(function: str, operands: tuple[Any, ...], names: tuple[str
             raise refuse("normalized_shape", shown(shape), "a tuple with the size of the last dimension of x")
         array = to_numpy(by_name["x"], "x")
         if len(shape) != 1 or array.ndim == 0 or int(shape[0]) != array.shape[-1]:
-            raise refuse("normalized_shape", shown(tuple(shape)), f"{tuple(array.shape[-1:])}, the last dimension of x",
-                         "norms over several dimensions are not measured" if len(shape) > 1 else "")
+            raise refuse(
+                "normalized_shape",
+                shown(tuple(shape)),
+                f"{tuple(array.shape[-1:])}, the last dimension of x",
+                "norms over several dimensions are not measured" if len(shape) > 1 else "",
+            )
     return by_name
 
 
@@ -241,18 +332,37 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
         if codes is not None and codes.shape != (1, array.shape[-1]):
             raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
         given.append(None if codes is None else (format, codes))
-    made: Any = _core.norm((format, words), given[0], given[1], number_of(eps, "eps"), rms, threads_of(threads),
-                           _place(output, array.shape, 1))
+    made: Any = _core.norm(
+        (format, words),
+        given[0],
+        given[1],
+        number_of(eps, "eps"),
+        rms,
+        threads_of(threads),
+        _place(output, array.shape, 1),
+    )
     if output is not None:
         return made
     out, mean, rstd = made
     rest = (*array.shape[:-1], 1)
-    return (_result(x, out, format, array.shape), None if mean is None else _result(x, mean, "f32", rest), _result(x, rstd, "f32", rest))
+    return (
+        _result(x, out, format, array.shape),
+        None if mean is None else _result(x, mean, "f32", rest),
+        _result(x, rstd, "f32", rest),
+    )
 
 
 @public
-def layer_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: float | None = None,
-               return_moments: bool = False, threads: int = 1) -> Any:
+def layer_norm(
+    x: Any,
+    *operands: Any,
+    normalized_shape: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float | None = None,
+    return_moments: bool = False,
+    threads: int = 1,
+) -> Any:
     """torch.nn.functional.layer_norm over the last dimension.
 
     operands          by position as in torch: normalized_shape, weight, bias, eps; normalized_shape may be left out
@@ -268,16 +378,31 @@ def layer_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any
     return result if flag_of(return_moments, "return_moments") else result[0]
 
 
-def _layer_norm(x: Any, operands: tuple[Any, ...], normalized_shape: Any, weight: Any, bias: Any, eps: float | None,
-                return_moments: bool, threads: int, output: Place | None = None) -> Any:
-    by_name = _operands_of_norm("layer_norm", operands, ("weight", "bias", "eps"),
-                                {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps})
+def _layer_norm(
+    x: Any,
+    operands: tuple[Any, ...],
+    normalized_shape: Any,
+    weight: Any,
+    bias: Any,
+    eps: float | None,
+    return_moments: bool,
+    threads: int,
+    output: Place | None = None,
+) -> Any:
+    by_name = _operands_of_norm(
+        "layer_norm",
+        operands,
+        ("weight", "bias", "eps"),
+        {"x": x, "normalized_shape": normalized_shape, "weight": weight, "bias": bias, "eps": eps},
+    )
     eps = by_name.pop("eps")
     return _norm(**by_name, eps=1e-5 if eps is None else eps, rms=False, threads=threads, output=output)
 
 
 @public
-def rms_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = None, threads: int = 1) -> Any:
+def rms_norm(
+    x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = None, threads: int = 1
+) -> Any:
     """torch.nn.functional.rms_norm over the last dimension.
 
     operands          by position as in torch: normalized_shape, weight, eps; normalized_shape may be left out
@@ -292,12 +417,30 @@ def rms_norm(x: Any, *operands: Any, normalized_shape: Any = None, weight: Any =
     return _rms_norm(x, operands, normalized_shape, weight, eps, threads)[0]
 
 
-def _rms_norm(x: Any, operands: tuple[Any, ...], normalized_shape: Any, weight: Any, eps: float | None, threads: int,
-              output: Place | None = None) -> Any:
-    by_name = _operands_of_norm("rms_norm", operands, ("weight", "eps"),
-                                {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps})
+def _rms_norm(
+    x: Any,
+    operands: tuple[Any, ...],
+    normalized_shape: Any,
+    weight: Any,
+    eps: float | None,
+    threads: int,
+    output: Place | None = None,
+) -> Any:
+    by_name = _operands_of_norm(
+        "rms_norm",
+        operands,
+        ("weight", "eps"),
+        {"x": x, "normalized_shape": normalized_shape, "weight": weight, "eps": eps},
+    )
     eps = by_name.pop("eps")
-    return _norm(**by_name, bias=None, eps=float(np.finfo(np.float32).eps) if eps is None else eps, rms=True, threads=threads, output=output)
+    return _norm(
+        **by_name,
+        bias=None,
+        eps=float(np.finfo(np.float32).eps) if eps is None else eps,
+        rms=True,
+        threads=threads,
+        output=output,
+    )
 
 
 Dims = int | tuple[int, ...] | list[int] | None
@@ -319,13 +462,24 @@ def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     is_last = type(dim) is int and dim in (-1, dimensions - 1)
     is_first_of_matrix = type(dim) is int and dimensions == 2 and dim in (0, -2)
     if dim is not None and not is_last and not is_first_of_matrix:
-        raise refuse("dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured")
+        raise refuse(
+            "dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured"
+        )
     assert dim is None or isinstance(dim, int)
     return dim
 
 
-def _reduced(x: Any, dim: Dims, keepdim: bool, dtype: Any, rows: Any, whole: int, threads: int, what: str,
-             output: Place | None = None) -> Any:
+def _reduced(
+    x: Any,
+    dim: Dims,
+    keepdim: bool,
+    dtype: Any,
+    rows: Any,
+    whole: int,
+    threads: int,
+    what: str,
+    output: Place | None = None,
+) -> Any:
     format, words, array = _rows(x, "x")
     dim, whole = _dimension(dim, array.ndim, what != "argmax"), count_of(whole, "whole")
     to = _format_of_result(dtype, format)
@@ -338,8 +492,16 @@ def _reduced(x: Any, dim: Dims, keepdim: bool, dtype: Any, rows: Any, whole: int
     if flag_of(keepdim, "keepdim"):
         shape = (1,) * array.ndim if dim is None else (1, *shape) if over_rows else (*shape, 1)
     place = _place(output, shape, 0)
-    made: Any = _core.reduce((format, words), what, to, over_rows, _numbers(rows, len(words)), whole, threads_of(threads),
-                        place[0] if place else None)
+    made: Any = _core.reduce(
+        (format, words),
+        what,
+        to,
+        over_rows,
+        _numbers(rows, len(words)),
+        whole,
+        threads_of(threads),
+        place[0] if place else None,
+    )
     if output is not None:
         return made
     if what == "argmax":  # torch's type of an index
@@ -352,7 +514,16 @@ def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: 
 
 
 @public(rows=unchecked)
-def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+def sum(
+    x: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    rows: Any = None,
+    whole: int = 0,
+    threads: int = 1,
+) -> Any:
     """torch.sum.
 
     dim      None: all elements, in the order of one row of so many; -1, the last one; 0 of a matrix. Also a tuple of
@@ -370,7 +541,16 @@ def sum(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, r
 
 
 @public(rows=unchecked)
-def mean(x: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
+def mean(
+    x: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    rows: Any = None,
+    whole: int = 0,
+    threads: int = 1,
+) -> Any:
     """torch.mean; arguments as `sum`.
 
     >>> mean(np.array([[1, 2, 4, 9]], np.float32), -1)
@@ -406,7 +586,9 @@ def _class_indices(target: Any) -> np.ndarray:
         return to_numpy(target, "target")
     name = str(target.dtype).removeprefix("torch.")
     if name not in ("int64", "uint8"):
-        raise refuse("target", f"torch.{name}", "int64 or uint8, which torch takes as indices of classes", "target.long()")
+        raise refuse(
+            "target", f"torch.{name}", "int64 or uint8, which torch takes as indices of classes", "target.long()"
+        )
     indices: np.ndarray = target.detach().cpu().numpy()
     return indices
 
@@ -427,7 +609,11 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
     classes = _class_indices(target)
     if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
-        raise refuse("target", f"{classes.dtype} of shape {classes.shape}", f"whole numbers of shape {logarithms.shape[:1]}, one per row")
+        raise refuse(
+            "target",
+            f"{classes.dtype} of shape {classes.shape}",
+            f"whole numbers of shape {logarithms.shape[:1]}, one per row",
+        )
     if classes.size and (classes.min() < 0 or classes.max() >= logarithms.shape[1]):
         raise refuse("target", f"{classes.min()} to {classes.max()}", f"0 to {logarithms.shape[1] - 1}")
     if reduction not in ("mean", "sum", "none"):
@@ -440,8 +626,8 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     count = min(max(1 << round(math.log2(max(len(picked) // 16, 1))), 32), 1024)
     threads_have = np.zeros(count, np.float32)
     for first in range(0, len(picked), count):
-        part = picked[first:first + count].astype(np.float32)
-        threads_have[:len(part)] -= part
+        part = picked[first : first + count].astype(np.float32)
+        threads_have[: len(part)] -= part
     while len(threads_have) > 1:
         half = len(threads_have) // 2
         threads_have = threads_have[:half] + threads_have[half:]

@@ -16,6 +16,7 @@ Each distinct kernel is recorded a few times, if its memory is not too large. In
         layer(x)
     launches.save("launches.safetensors")
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,11 +27,23 @@ import os
 import runpy
 import struct
 import sys
-from typing import Any
 from collections.abc import Iterator
+from typing import Any
 
-NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
-           "u64": "<Q", "fp32": "<f", "fp64": "<d"}
+NUMBERS = {
+    "i1": "<?",
+    "u1": "<?",
+    "i8": "<b",
+    "u8": "<B",
+    "i16": "<h",
+    "u16": "<H",
+    "i32": "<i",
+    "u32": "<I",
+    "i64": "<q",
+    "u64": "<Q",
+    "fp32": "<f",
+    "fp64": "<d",
+}
 """How Triton's launcher passes a number."""
 
 
@@ -84,8 +97,15 @@ class Launches:
         """Writes a file of launches, which bitmma verify reads."""
         tensors = {f"ptx.{index}": text.encode() for text, index in self.modules.items()} | self.tensors
         target = f"sm_{self.capability}" + ("a" if self.capability >= 90 else "")
-        header: dict[str, Any] = {"__metadata__": {"launches": json.dumps(self.launches), "target": target, "gpu": self.gpu,
-                                                   "triton": self.triton, "source": "bitmma.record_triton"}}
+        header: dict[str, Any] = {
+            "__metadata__": {
+                "launches": json.dumps(self.launches),
+                "target": target,
+                "gpu": self.gpu,
+                "triton": self.triton,
+                "source": "bitmma.record_triton",
+            }
+        }
         at = 0
         for name, data in tensors.items():
             header[name] = {"dtype": "U8", "shape": [len(data)], "data_offsets": [at, at + len(data)]}
@@ -143,10 +163,17 @@ class Arguments:
         base, size = value.base, value.base.element_size()
         if meta.get("fp4_padded") or list(base.shape) != list(value.shape):
             raise TypeError("a tensor descriptor of a part of a tensor, or of padded fp4")
-        tensor_map = {"element_bytes": size, "sizes": [int(n) for n in value.shape[::-1]],
-                      "strides_bytes": [int(n) * size for n in value.strides[-2::-1]], "box": [int(n) for n in meta["block_size"][::-1]],
-                      "swizzle": ("none", "32", "64", "128")[meta["swizzle"]], "fill": getattr(value, "padding", "zero")}
-        self.values.append({"memory": self.memory_of(base), "offset": int(base.storage_offset() * size), "map": tensor_map})
+        tensor_map = {
+            "element_bytes": size,
+            "sizes": [int(n) for n in value.shape[::-1]],
+            "strides_bytes": [int(n) * size for n in value.strides[-2::-1]],
+            "box": [int(n) for n in meta["block_size"][::-1]],
+            "swizzle": ("none", "32", "64", "128")[meta["swizzle"]],
+            "fill": getattr(value, "padding", "zero"),
+        }
+        self.values.append(
+            {"memory": self.memory_of(base), "offset": int(base.storage_offset() * size), "map": tensor_map}
+        )
         self.values += [{"value": struct.pack("<i", n).hex()} for n in value.shape]
         self.values += [{"value": struct.pack("<q", n).hex()} for n in value.strides]
 
@@ -154,6 +181,7 @@ class Arguments:
 def _memory_of(arguments: Arguments) -> list[bytes]:
     """All memory that contains the tensors, after the GPU has finished."""
     import torch
+
     if any(tensor.is_cuda for tensor in arguments.memories):
         torch.cuda.synchronize()
     copies = []
@@ -178,8 +206,19 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
 
-    def __call__(self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
-                 *arguments: Any) -> Any:
+    def __call__(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream: Any,
+        function: Any,
+        packed: Any,
+        launch_metadata: Any,
+        enter: Any,
+        leave: Any,
+        *arguments: Any,
+    ) -> Any:
         def launch() -> Any:
             return self.run(x, y, z, stream, function, packed, launch_metadata, enter, leave, *arguments)
 
@@ -198,13 +237,24 @@ class Recorded:
             return launch()
         for size in (getattr(meta, "global_scratch_size", 0), getattr(meta, "profile_scratch_size", 0)):
             given.values.append({"scratch": count * size} if size > 0 else {"value": "00" * 8})
-        del given.values[_parameters_of(ptx, meta.name):]
+        del given.values[_parameters_of(ptx, meta.name) :]
         before = _memory_of(given)
         result = launch()
         blocks = getattr(meta, "num_ctas", 1)  # of a cluster, along x; the grid counts clusters
-        launches.add(ptx, {"entry": meta.name, "label": launches.label, "grid": [int(x) * blocks, int(y), int(z)],
-                           "block": [32 * meta.num_warps], "cluster": [blocks], "shared_bytes": meta.shared, "arguments": given.values},
-                     before, _memory_of(given))
+        launches.add(
+            ptx,
+            {
+                "entry": meta.name,
+                "label": launches.label,
+                "grid": [int(x) * blocks, int(y), int(z)],
+                "block": [32 * meta.num_warps],
+                "cluster": [blocks],
+                "shared_bytes": meta.shared,
+                "arguments": given.values,
+            },
+            before,
+            _memory_of(given),
+        )
         return result
 
 
@@ -220,8 +270,12 @@ def recording(most_of_kernel: int = 4, most_bytes: int = 8 << 20, most_total: in
     import torch._inductor.config as inductor
     import triton
     from triton.compiler import CompiledKernel
+
     launches = Launches(most_of_kernel, most_bytes, most_total)
-    launches.gpu, launches.triton = torch.cuda.get_device_name() if torch.cuda.is_available() else "none", triton.__version__
+    launches.gpu, launches.triton = (
+        torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        triton.__version__,
+    )
     launches.capability = int(triton.runtime.driver.active.get_current_target().arch)
     run: Any = CompiledKernel.run
     launcher = getattr(inductor, "use_static_cuda_launcher", None)
@@ -238,13 +292,27 @@ def recording(most_of_kernel: int = 4, most_bytes: int = 8 << 20, most_total: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="record_triton", description="Runs a program and records its launches of Triton kernels.",
-                                     epilog="Then: bitmma verify launches.safetensors")
+    parser = argparse.ArgumentParser(
+        prog="record_triton",
+        description="Runs a program and records its launches of Triton kernels.",
+        epilog="Then: bitmma verify launches.safetensors",
+    )
     parser.add_argument("-o", "--output", default="launches.safetensors", help="the file to write; default %(default)s")
-    parser.add_argument("--most-of-kernel", type=int, default=4, help="record at most this many launches of a kernel; default %(default)s")
-    parser.add_argument("--most-mib", type=int, default=8,
-                        help="record only launches with at most this many MiB of memory; default %(default)s")
-    parser.add_argument("--most-total-mib", type=int, default=512, help="record at most this many MiB in all; default %(default)s")
+    parser.add_argument(
+        "--most-of-kernel",
+        type=int,
+        default=4,
+        help="record at most this many launches of a kernel; default %(default)s",
+    )
+    parser.add_argument(
+        "--most-mib",
+        type=int,
+        default=8,
+        help="record only launches with at most this many MiB of memory; default %(default)s",
+    )
+    parser.add_argument(
+        "--most-total-mib", type=int, default=512, help="record at most this many MiB in all; default %(default)s"
+    )
     parser.add_argument("program", help="a Python program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     given = parser.parse_args()
@@ -256,8 +324,11 @@ def main() -> None:
             runpy.run_path(given.program, run_name="__main__")
         finally:
             launches.save(given.output)
-            print(f"{given.output}: {len(launches)} launches of {len(launches.modules)} kernels, "
-                  f"{launches.total_bytes} bytes of memory", file=sys.stderr)
+            print(
+                f"{given.output}: {len(launches)} launches of {len(launches.modules)} kernels, "
+                f"{launches.total_bytes} bytes of memory",
+                file=sys.stderr,
+            )
             for reason, count in launches.left_out.items():
                 print(f"not recorded: {count}, {reason}", file=sys.stderr)
 

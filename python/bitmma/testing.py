@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Assertions for tests that compare results bit for bit and describe the difference.
 
-    from bitmma.testing import assert_bits_equal
-    assert_bits_equal(kernel(a, b), bitmma.gemm(a, b, "nvjet-algo2"))
+from bitmma.testing import assert_bits_equal
+assert_bits_equal(kernel(a, b), bitmma.gemm(a, b, "nvjet-algo2"))
 
-    AssertionError: 3829 of 4096 outputs differ (93.5 %), f32 [64, 64]
-      first (0, 0): 0x4100e152 8.055010 is not 0x4100e149 8.055001, +9 ulp
-      worst (3, 7): ...
+AssertionError: 3829 of 4096 outputs differ (93.5 %), f32 [64, 64]
+  first (0, 0): 0x4100e152 8.055010 is not 0x4100e149 8.055001, +9 ulp
+  worst (3, 7): ...
 """
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -16,8 +17,7 @@ import numpy as np
 
 from ._arguments import public
 from ._arrays import Codes, _dtypes, _format_of_dtype, code_bytes, format_named, to_numpy
-from ._core import formats as _formats
-from ._core import to_floats as _to_floats
+from ._core import formats as _formats, to_floats as _to_floats
 from ._errors import Error, refuse, shown
 from ._state import Case, diagnose
 from ._types import ArrayLike
@@ -65,8 +65,12 @@ def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
         array = to_numpy(value, name)
         found = _format_of_dtype.get(array.dtype) or {np.dtype(np.uint32): "u32"}.get(array.dtype)
         if found is None:
-            raise refuse(name, array.dtype, ", ".join(str(one) for one in _format_of_dtype),
-                         "name the format of raw codes: bitmma.codes(array, \"bf16\")")
+            raise refuse(
+                name,
+                array.dtype,
+                ", ".join(str(one) for one in _format_of_dtype),
+                'name the format of raw codes: bitmma.codes(array, "bf16")',
+            )
         format = "f32" if found == "tf32" else found
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     return format, array.view(f"u{code_bytes[format]}")
@@ -75,8 +79,13 @@ def _format_and_codes(value: Any, name: str) -> tuple[str, np.ndarray]:
 def _both(actual: Any, expected: Any) -> tuple[str, np.ndarray, np.ndarray]:
     (format, one), (other_format, other) = _format_and_codes(actual, "actual"), _format_and_codes(expected, "expected")
     if format != other_format:
-        raise refuse("actual", format, f"{other_format}, the format of expected", "bits of two formats cannot be compared",
-                     code="contradiction")
+        raise refuse(
+            "actual",
+            format,
+            f"{other_format}, the format of expected",
+            "bits of two formats cannot be compared",
+            code="contradiction",
+        )
     if one.shape != other.shape:
         raise refuse("actual", f"shape {one.shape}", f"{other.shape}, the shape of expected", code="contradiction")
     if format in ("e2m1", "e2m3", "e3m2", "s4", "u4"):  # bits above the format's mean nothing
@@ -125,9 +134,11 @@ def _faults(case: Case, actual: Any) -> str:
     said = diagnose(case, [actual])
     if not said.wrong:
         return "\n  actual is what the case computes: expected is another"
-    lines = [f"\n  what fits: {' and '.join(fault.what for fault in one.faults)}: explains {one.wrong_explained} of "
-             f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in one.faults if fault.fix)
-             for one in said.findings[:3]]
+    lines = [
+        f"\n  what fits: {' and '.join(fault.what for fault in one.faults)}: explains {one.wrong_explained} of "
+        f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in one.faults if fault.fix)
+        for one in said.findings[:3]
+    ]
     return "".join(lines) or f"\n  what fits: none of the {said.tried} faults that were tried (bitmma.diagnose)"
 
 
@@ -153,38 +164,64 @@ def difference(actual: ArrayLike, expected: ArrayLike) -> Difference:
     payloads, zeros = nan_x & nan_y, (values_x == 0) & (values_y == 0)
     special = (nan_x ^ nan_y) | (np.isinf(values_x) != np.isinf(values_y))
     numbers = ~(nan_x | nan_y | zeros)
-    steps = [int(p) - int(q) if ok else 0 for p, q, ok in zip(_order(x, format), _order(y, format), numbers, strict=True)]
+    steps = [
+        int(p) - int(q) if ok else 0 for p, q, ok in zip(_order(x, format), _order(y, format), numbers, strict=True)
+    ]
     most = max(range(len(steps)), key=lambda index: abs(steps[index]))
     above = int((np.abs(values_x) > np.abs(values_y))[numbers].sum())
     below = int((np.abs(values_x) < np.abs(values_y))[numbers].sum())
 
     def at(index: int) -> str:
         width = code_bytes[format] * 2
-        ulp = f", {steps[index]:+} ulp" if numbers[index] else ", another NaN" if payloads[index] \
-            else ", the sign of zero" if zeros[index] else ""
-        return (f"({', '.join(str(axis) for axis in places[index])}): 0x{int(x[index]):0{width}x} "
-                f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}")
+        ulp = (
+            f", {steps[index]:+} ulp"
+            if numbers[index]
+            else ", another NaN"
+            if payloads[index]
+            else ", the sign of zero"
+            if zeros[index]
+            else ""
+        )
+        return (
+            f"({', '.join(str(axis) for axis in places[index])}): 0x{int(x[index]):0{width}x} "
+            f"{_shown(values_x[index])} is not 0x{int(y[index]):0{width}x} {_shown(values_y[index])}{ulp}"
+        )
 
     verb = "differs" if differing == 1 else "differ"
     shape = ", ".join(map(str, one.shape))
-    lines = [f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{shape}]",
-             f"first {at(0)}"]
+    lines = [
+        f"{differing} of {one.size} outputs {verb} ({_percent(differing, one.size)}), {format} [{shape}]",
+        f"first {at(0)}",
+    ]
     if steps[most]:
         lines.append(f"worst {at(most)}")
     lines += _where(places, one.shape)
     counted = int(numbers.sum())
     if counted:
-        lines.append(f"of {counted} numbers {above} are larger in magnitude than expected "
-                     f"({_percent(above, counted)}), {below} smaller")
-    for count, what in ((int(payloads.sum()), "NaN with other bits than expected"),
-                        (int(zeros.sum()), "zeros of the wrong sign"),
-                        (int(special.sum()), "NaN or infinity in only one of the two")):
+        lines.append(
+            f"of {counted} numbers {above} are larger in magnitude than expected "
+            f"({_percent(above, counted)}), {below} smaller"
+        )
+    for count, what in (
+        (int(payloads.sum()), "NaN with other bits than expected"),
+        (int(zeros.sum()), "zeros of the wrong sign"),
+        (int(special.sum()), "NaN or infinity in only one of the two"),
+    ):
         if count:
             lines.append(f"{count} {what}")
-    return Difference(one.size, differing, int(payloads.sum()), int(zeros.sum()), int(special.sum()),
-                      tuple(int(axis) for axis in places[0]),
-                      tuple(int(axis) for axis in places[most]) if steps[most] else None, abs(steps[most]), above, below,
-                      "\n  ".join(lines))
+    return Difference(
+        one.size,
+        differing,
+        int(payloads.sum()),
+        int(zeros.sum()),
+        int(special.sum()),
+        tuple(int(axis) for axis in places[0]),
+        tuple(int(axis) for axis in places[most]) if steps[most] else None,
+        abs(steps[most]),
+        above,
+        below,
+        "\n  ".join(lines),
+    )
 
 
 def _percent(part: int, whole: int) -> str:
@@ -224,8 +261,9 @@ def _where(places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
     """The rows and columns with differences: "rows 8..15 of every 16, all columns"."""
     if len(shape) < 2 or not len(places):
         return []
-    said = [f"{name} {_pattern(np.unique(places[:, axis]), shape[axis])}"
-            for axis, name in ((-2, "rows"), (-1, "columns"))]
+    said = [
+        f"{name} {_pattern(np.unique(places[:, axis]), shape[axis])}" for axis, name in ((-2, "rows"), (-1, "columns"))
+    ]
     return [", ".join(said)]
 
 
@@ -244,8 +282,13 @@ def _pattern(found: np.ndarray, extent: int) -> str:
         within = np.unique(found % period)
         if len(within) < period and len(within) * (extent // period) == len(found):
             low, high = int(within[0]), int(within[-1])
-            inside = f"{low}" if low == high else f"{low}..{high}" if high - low + 1 == len(within) else \
-                ", ".join(str(one) for one in within)
+            inside = (
+                f"{low}"
+                if low == high
+                else f"{low}..{high}"
+                if high - low + 1 == len(within)
+                else ", ".join(str(one) for one in within)
+            )
             return f"{inside} of every {period}"
     return f"{len(found)} of {extent}, from {first} to {last}"
 

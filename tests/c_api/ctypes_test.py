@@ -26,13 +26,23 @@ class Operands(ctypes.Structure):
 
 
 class Matrix(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("format", c_int), ("rows", c_int64), ("cols", c_int64), ("row_stride", c_int64),
-                ("col_stride", c_int64)]
+    _fields_ = [
+        ("data", c_void_p),
+        ("format", c_int),
+        ("rows", c_int64),
+        ("cols", c_int64),
+        ("row_stride", c_int64),
+        ("col_stride", c_int64),
+    ]
 
 
 class GemmInputs(ctypes.Structure):
     _fields_ = [(name, Matrix) for name in ("a", "b", "c", "bias", "scale_a", "scale_b", "sfa", "sfb")] + [
-        ("row_numbers", c_void_p), ("col_numbers", c_void_p), ("whole_m", c_int64), ("whole_n", c_int64)]
+        ("row_numbers", c_void_p),
+        ("col_numbers", c_void_p),
+        ("whole_m", c_int64),
+        ("whole_n", c_int64),
+    ]
 
 
 class Array(ctypes.Structure):
@@ -98,7 +108,7 @@ class Tests:
             for field in ("a_regs", "b_regs", "c_regs", "d_regs"):
                 (_, lanes, registers), data = tensors[field]
                 size = lanes * registers * 4
-                part = data[case * size:(case + 1) * size]
+                part = data[case * size : (case + 1) * size]
                 if field == "d_regs":
                     recorded = part
                 else:
@@ -107,7 +117,7 @@ class Tests:
             self.ok(self.library.bitmma_execute(mma, b"sm_90a", state))
             array = Array()
             self.ok(self.library.bitmma_state_get_array(state, b"d_regs", byref(array)))
-            assert list(array.extents)[:array.rank] == [32, 4]
+            assert list(array.extents)[: array.rank] == [32, 4]
             assert ctypes.string_at(array.elements, 32 * 4 * 4) == recorded, f"case {case} differs"
             self.library.bitmma_state_destroy(state)
         self.library.bitmma_instruction_destroy(mma)
@@ -130,8 +140,9 @@ class Tests:
     def says_what_is_wrong(self):
         library = self.library
         handle = c_void_p()
-        self.refused(library.bitmma_instruction_parse(b"wgmma.mma_async.sync.aligned.m64n8k16.f32.f15.f16", byref(handle)),
-                     "f15")
+        self.refused(
+            library.bitmma_instruction_parse(b"wgmma.mma_async.sync.aligned.m64n8k16.f32.f15.f16", byref(handle)), "f15"
+        )
         assert not handle.value
         mma = self.instruction(b"wgmma.mma_async.sync.aligned.m64n12k8.f32.f16.f16")
         self.refused(library.bitmma_instruction_check(mma, b"sm_80"), "n = 12")
@@ -148,7 +159,7 @@ class Tests:
         wrong = []
 
         def work(number):
-#number + 1 times 1 in every product : 16(number + 1), and an error of this thread's own now and then.
+            # number + 1 times 1 in every product : 16(number + 1), and an error of this thread's own now and then.
             a = (ctypes.c_uint16 * 256)()
             values = (c_float * 256)(*[number + 1] * 256)
             self.library.bitmma_from_floats(F16, c_size_t(256), values, a)

@@ -1,4 +1,5 @@
 """What the tests share: where the data is, bits that are equal or not."""
+
 from __future__ import annotations
 
 import pathlib

@@ -1,5 +1,6 @@
 """Arguments of a wrong kind: every public function refuses them with bitmma.Error and by name, nothing else comes
 out."""
+
 from __future__ import annotations
 
 import inspect
@@ -31,8 +32,29 @@ class Odd:
         return "odd"
 
 
-WRONG = [Odd(), 2**70, -(2**70), 1.5, float("nan"), "\udc80", "a\0b", b"\xff", ITSELF, [ITSELF], object(), {1, 2}, (), "", -1,
-         np.ones((2, 2), object), np.array("text"), 10**5000, len, complex(1, 2), True]
+WRONG = [
+    Odd(),
+    2**70,
+    -(2**70),
+    1.5,
+    float("nan"),
+    "\udc80",
+    "a\0b",
+    b"\xff",
+    ITSELF,
+    [ITSELF],
+    object(),
+    {1, 2},
+    (),
+    "",
+    -1,
+    np.ones((2, 2), object),
+    np.array("text"),
+    10**5000,
+    len,
+    complex(1, 2),
+    True,
+]
 
 
 def good_arguments() -> dict:
@@ -42,46 +64,89 @@ def good_arguments() -> dict:
     a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
     d = bitmma.gemm(a, b)
     return {
-        "accuracy": dict(a=a, b=b, d=d), "all_instructions": {}, "catalogue": {}, "codes": dict(array=B.view(np.uint16), format="f16"),
-        "compare": dict(expected=file, actual=file), "decode": dict(what=0x4000004000010000), "decode_ptx": dict(ptx=".target sm_90a\n"),
-        "diagnose": dict(cases=case, actual=case.computed_d()), "dtype_of": dict(format="f16"), "encode": dict(sbo=1024),
-        "evidence": dict(of=WGMMA), "execute": dict(instruction=MMA, target=None, state=case.state),
-        "explain": dict(case=case, row=0, col=0), "fault_catalogue": dict(cases=case), "fields": dict(instruction=MMA),
-        "find_plans": dict(a=a, b=b, d=d), "format_of": dict(array=A), "gemm": dict(a=a, b=b),
-        "generated": dict(format="f16", shape=(2, 2), seed=1, stream="a"), "golden": dict(instruction=MMA),
-        "instruction": dict(text=MMA), "lint": dict(case=case),
+        "accuracy": dict(a=a, b=b, d=d),
+        "all_instructions": {},
+        "catalogue": {},
+        "codes": dict(array=B.view(np.uint16), format="f16"),
+        "compare": dict(expected=file, actual=file),
+        "decode": dict(what=0x4000004000010000),
+        "decode_ptx": dict(ptx=".target sm_90a\n"),
+        "diagnose": dict(cases=case, actual=case.computed_d()),
+        "dtype_of": dict(format="f16"),
+        "encode": dict(sbo=1024),
+        "evidence": dict(of=WGMMA),
+        "execute": dict(instruction=MMA, target=None, state=case.state),
+        "explain": dict(case=case, row=0, col=0),
+        "fault_catalogue": dict(cases=case),
+        "fields": dict(instruction=MMA),
+        "find_plans": dict(a=a, b=b, d=d),
+        "format_of": dict(array=A),
+        "gemm": dict(a=a, b=b),
+        "generated": dict(format="f16", shape=(2, 2), seed=1, stream="a"),
+        "golden": dict(instruction=MMA),
+        "instruction": dict(text=MMA),
+        "lint": dict(case=case),
         "library_choice": dict(m=16, n=64, k=64, gpu="H100"),
-        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), gpu="H100"), "mma": dict(instruction=MMA, a=A, b=B), "mma_sync": {},
+        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), gpu="H100"),
+        "mma": dict(instruction=MMA, a=A, b=B),
+        "mma_sync": {},
         "bind": dict(instruction=MMA),
-        "tcgen05": {}, "tmem_move": {}, "wgmma": {}, "tile": dict(scales=np.ones((2, 2), np.uint8)),
-        "tiled": dict(scales=np.ones(512, np.uint8), format="ue8m0"), "verify": dict(file=file),
-        "read": dict(path="none.safetensors"), "read_product": dict(path="none.safetensors"),
+        "tcgen05": {},
+        "tmem_move": {},
+        "wgmma": {},
+        "tile": dict(scales=np.ones((2, 2), np.uint8)),
+        "tiled": dict(scales=np.ones(512, np.uint8), format="ue8m0"),
+        "verify": dict(file=file),
+        "read": dict(path="none.safetensors"),
+        "read_product": dict(path="none.safetensors"),
         "write": dict(path="/no/such/folder/x.safetensors", cases=case),
         "layout.smem": dict(descriptor=0x4000004000010000, rows=8, cols=16),
         "layout.smem_svg": dict(descriptor=0x4000004000010000, rows=8, cols=16),
-        "layout.fragment": dict(instruction=MMA, operand="a"), "layout.fragment_svg": dict(instruction=MMA, operand="a"),
-        "layout.tmem": dict(m=128, n=8), "layout.tmem_a": dict(m=128, k=16), "layout.ldst": dict(shape="32x32b"),
-        "layout.ldmatrix": {}, "layout.scales": dict(rows=2, blocks=2), "layout.cute": dict(text="(8,16):(16,1)"),
-        "layout.algebra": dict(operation="coalesce", first="(2,3):(1,4)"), "layout.bank_conflicts": dict(addresses=[0, 4]),
-        "layout.offsets": dict(text="(2,3):(1,4)"), "layout.tma": dict(rows=8, cols=64),
-        "explain_product": dict(a=a, b=b), "replay": dict(capture=str(CAPTURE), rows=1),
+        "layout.fragment": dict(instruction=MMA, operand="a"),
+        "layout.fragment_svg": dict(instruction=MMA, operand="a"),
+        "layout.tmem": dict(m=128, n=8),
+        "layout.tmem_a": dict(m=128, k=16),
+        "layout.ldst": dict(shape="32x32b"),
+        "layout.ldmatrix": {},
+        "layout.scales": dict(rows=2, blocks=2),
+        "layout.cute": dict(text="(8,16):(16,1)"),
+        "layout.algebra": dict(operation="coalesce", first="(2,3):(1,4)"),
+        "layout.bank_conflicts": dict(addresses=[0, 4]),
+        "layout.offsets": dict(text="(2,3):(1,4)"),
+        "layout.tma": dict(rows=8, cols=64),
+        "explain_product": dict(a=a, b=b),
+        "replay": dict(capture=str(CAPTURE), rows=1),
         "compare_captures": dict(first=str(CAPTURE), second=str(CAPTURE)),
-        "quantize": dict(x=np.ones((2, 32), np.float32), recipe="ocp_mxfp4"), "quantize_recipes": {},
+        "quantize": dict(x=np.ones((2, 32), np.float32), recipe="ocp_mxfp4"),
+        "quantize_recipes": {},
         "tensor_map": dict(array=np.zeros((8, 64), np.float16), box=(8, 64)),
         "kernel": dict(ptx=".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }"),
-        "quantized_gemm": dict(a=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"),
-                               b=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"), target="sm_100a"),
+        "quantized_gemm": dict(
+            a=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"),
+            b=bitmma.quantize(np.ones((2, 64), np.float32), "ocp_mxfp8_e4m3"),
+            target="sm_100a",
+        ),
         "layout.operand": dict(case=bitmma.golden(WGMMA)[0], name="a"),
         **{f"math.{name}": dict(x=X) for name in ("ex2", "lg2", "rcp", "sqrt", "rsqrt", "sin", "cos", "tanh")},
-        **{f"math.{name}": dict(a=X, b=X) for name in ("add", "sub", "mul", "div")}, "math.fma": dict(a=X, b=X, c=X),
-        "math.compute": dict(instruction="ex2.approx.f32"), "math.explain": dict(name="ex2.approx.f32"),
+        **{f"math.{name}": dict(a=X, b=X) for name in ("add", "sub", "mul", "div")},
+        "math.fma": dict(a=X, b=X, c=X),
+        "math.compute": dict(instruction="ex2.approx.f32"),
+        "math.explain": dict(name="ex2.approx.f32"),
         "math.evidence": dict(name="ex2.approx.f32"),
-        "math.instructions": {}, "math.c": dict(name="expf"), "math.c_functions": {}, "math.conversions": {},
+        "math.instructions": {},
+        "math.c": dict(name="expf"),
+        "math.c_functions": {},
+        "math.conversions": {},
         "cvt": dict(instruction="cvt.rn.f16.f32"),
-        "testing.assert_bits_equal": dict(actual=A, expected=A), "testing.bits_equal": dict(actual=A, expected=A),
+        "testing.assert_bits_equal": dict(actual=A, expected=A),
+        "testing.bits_equal": dict(actual=A, expected=A),
         "testing.difference": dict(actual=A, expected=A),
-        "datasets.load": dict(name="nvjet_algo2_e4m3"), "datasets.path": dict(name="nvjet_algo2_e4m3"), "datasets.names": {},
-        "Case": dict(instruction=MMA, a=A, b=B), "Instruction": dict(text=MMA), "Plan": dict(of={"instruction": MMA}),
+        "datasets.load": dict(name="nvjet_algo2_e4m3"),
+        "datasets.path": dict(name="nvjet_algo2_e4m3"),
+        "datasets.names": {},
+        "Case": dict(instruction=MMA, a=A, b=B),
+        "Instruction": dict(text=MMA),
+        "Plan": dict(of={"instruction": MMA}),
     }
 
 
@@ -106,9 +171,15 @@ def test_every_public_function_is_walked():
 def test_wrong_kinds_raise_error(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     function, good = public_functions()[name], good_arguments()[name]
-    parameters = [one.name for one in inspect.signature(function).parameters.values()
-                  if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL) and one.name != "self"] \
-        if name not in ("Instruction", "Plan") else []
+    parameters = (
+        [
+            one.name
+            for one in inspect.signature(function).parameters.values()
+            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL) and one.name != "self"
+        ]
+        if name not in ("Instruction", "Plan")
+        else []
+    )
     refused = 0
     for parameter in parameters or [None]:
         for wrong in WRONG:
@@ -142,68 +213,86 @@ def test_unknown_and_missing_arguments_raise_error(name):
 
 
 def test_names_that_are_nearly_right_are_suggested():
-    for call, meant in ((lambda: bitmma.encode(sb=64), "sbo"), (lambda: bitmma.gemm(A, B, outputs="f16"), "output"),
-                        (lambda: bitmma.mma(MMA, A, B, thread=2), "threads")):
+    for call, meant in (
+        (lambda: bitmma.encode(sb=64), "sbo"),
+        (lambda: bitmma.gemm(A, B, outputs="f16"), "output"),
+        (lambda: bitmma.mma(MMA, A, B, thread=2), "threads"),
+    ):
         with pytest.raises(bitmma.Error, match=f"did you mean .*{meant}"):
             call()
 
 
-@pytest.mark.parametrize("call, field, words", [
-    (lambda: bitmma.lint(bitmma.golden(MMA)), "case", "file[0]"),
-    (lambda: bitmma.compare(A, A), "expected", "assert_bits_equal"),
-    (lambda: bitmma.write(bitmma.golden(MMA), "x.safetensors"), "path", "path comes first"),
-    (lambda: bitmma.explain(bitmma.golden(MMA)[0], 1.0, 0), "row", "whole number"),
-    (lambda: bitmma.layout.smem("0x40000040000100001", 64, 16), "descriptor", "whole number"),
-    (lambda: bitmma.layout.smem(-1, 64, 16), "descriptor", "0 or more"),
-    (lambda: bitmma.layout.fragment(None, "a"), "instruction", "PTX"),
-    (lambda: bitmma.tcgen05("tcgen05.mma.cta_group::1.kind::f16"), "kind", "bitmma.instruction"),
-    (lambda: bitmma.golden(MMA, seed=2**64), "seed", "at most"),
-    (lambda: bitmma.gemm(A, B, alpha="x"), "alpha", "a number"),
-    (lambda: bitmma.mma(MMA, A, B, threads=2**40), "threads", "at most"),
-    (lambda: bitmma.mma(MMA, A, B, target=81), "target", "sm_80"),
-    (lambda: bitmma.gemm(None, B), "a", "a NumPy array"),
-    (lambda: bitmma.find_plans(A, None, B), "b", "a NumPy array"),
-    (lambda: bitmma.find_plans(A, B, None), "d", "a NumPy array"),
-    (lambda: bitmma.accuracy(A, B, None), "d", "a NumPy array"),
-    (lambda: bitmma.quantize(None, "te-mxfp8"), "x", "a NumPy array"),
-    (lambda: bitmma.gemm(A, B, ITSELF), "plan", "JSON can represent"),
-    (lambda: bitmma.decode(MMA, kind="f16"), "kind", "word"),
-    (lambda: bitmma.encode(bitmma.tcgen05("f16"), sbo=64), "sbo", "instruction"),
-    (lambda: bitmma.encode(bitmma.tcgen05("f16"), lbo=16), "lbo", "instruction"),
-    (lambda: bitmma.encode(), "encode", "no field"),
-    (lambda: bitmma.encode(kind="f16"), "kind", "no such argument of bitmma.encode"),
-    (lambda: bitmma.golden(TMEM_LD, distribution="normal"), "distribution", "no effect"),
-    (lambda: bitmma.golden(TMEM_LD, layout_a="k-major:64"), "layout_a", "no effect"),
-    (lambda: bitmma.golden(MMA, layout_b="k-major:64"), "layout_b", "no effect"),
-    (lambda: bitmma.golden("tcgen05.cp.cta_group::1.128x256b", layout_b="k-major:64"), "layout_b", "no effect"),
-    (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "the same field"),
-])
+@pytest.mark.parametrize(
+    "call, field, words",
+    [
+        (lambda: bitmma.lint(bitmma.golden(MMA)), "case", "file[0]"),
+        (lambda: bitmma.compare(A, A), "expected", "assert_bits_equal"),
+        (lambda: bitmma.write(bitmma.golden(MMA), "x.safetensors"), "path", "path comes first"),
+        (lambda: bitmma.explain(bitmma.golden(MMA)[0], 1.0, 0), "row", "whole number"),
+        (lambda: bitmma.layout.smem("0x40000040000100001", 64, 16), "descriptor", "whole number"),
+        (lambda: bitmma.layout.smem(-1, 64, 16), "descriptor", "0 or more"),
+        (lambda: bitmma.layout.fragment(None, "a"), "instruction", "PTX"),
+        (lambda: bitmma.tcgen05("tcgen05.mma.cta_group::1.kind::f16"), "kind", "bitmma.instruction"),
+        (lambda: bitmma.golden(MMA, seed=2**64), "seed", "at most"),
+        (lambda: bitmma.gemm(A, B, alpha="x"), "alpha", "a number"),
+        (lambda: bitmma.mma(MMA, A, B, threads=2**40), "threads", "at most"),
+        (lambda: bitmma.mma(MMA, A, B, target=81), "target", "sm_80"),
+        (lambda: bitmma.gemm(None, B), "a", "a NumPy array"),
+        (lambda: bitmma.find_plans(A, None, B), "b", "a NumPy array"),
+        (lambda: bitmma.find_plans(A, B, None), "d", "a NumPy array"),
+        (lambda: bitmma.accuracy(A, B, None), "d", "a NumPy array"),
+        (lambda: bitmma.quantize(None, "te-mxfp8"), "x", "a NumPy array"),
+        (lambda: bitmma.gemm(A, B, ITSELF), "plan", "JSON can represent"),
+        (lambda: bitmma.decode(MMA, kind="f16"), "kind", "word"),
+        (lambda: bitmma.encode(bitmma.tcgen05("f16"), sbo=64), "sbo", "instruction"),
+        (lambda: bitmma.encode(bitmma.tcgen05("f16"), lbo=16), "lbo", "instruction"),
+        (lambda: bitmma.encode(), "encode", "no field"),
+        (lambda: bitmma.encode(kind="f16"), "kind", "no such argument of bitmma.encode"),
+        (lambda: bitmma.golden(TMEM_LD, distribution="normal"), "distribution", "no effect"),
+        (lambda: bitmma.golden(TMEM_LD, layout_a="k-major:64"), "layout_a", "no effect"),
+        (lambda: bitmma.golden(MMA, layout_b="k-major:64"), "layout_b", "no effect"),
+        (lambda: bitmma.golden("tcgen05.cp.cta_group::1.128x256b", layout_b="k-major:64"), "layout_b", "no effect"),
+        (lambda: bitmma.encode(sbo=64, stride_byte_offset=128), "stride_byte_offset", "the same field"),
+    ],
+)
 def test_mistakes_are_named(call, field, words):
     with pytest.raises(bitmma.Error) as error:
         call()
     assert error.value.violations[0].field == field and words in str(error.value)
 
 
-@pytest.mark.parametrize("call, field", [
-    (lambda: bitmma.Instruction("x", "y"), "Instruction"), (lambda: bitmma.Instruction(MMA, text=MMA), "Instruction"),
-    (lambda: bitmma.Plan({}, {}), "Plan"), (lambda: bitmma.Plan(plan={}), "Plan"),
-    (lambda: bitmma.VectorFile(1, 2), "VectorFile.__init__"),
-    (lambda: bitmma.instruction(MMA).with_immediate("scale_d"), "Instruction.with_immediate"),
-    (lambda: bitmma.instruction(MMA).with_fields(1), "Instruction.with_fields"),
-    (lambda: bitmma.gemm(A, B, whole=5), "whole"), (lambda: bitmma.gemm(A, B, rows=5), "rows"),
-    (lambda: bitmma.mma(MMA, A), "mma"), (lambda: bitmma.gemm(A), "gemm"),
-])
+@pytest.mark.parametrize(
+    "call, field",
+    [
+        (lambda: bitmma.Instruction("x", "y"), "Instruction"),
+        (lambda: bitmma.Instruction(MMA, text=MMA), "Instruction"),
+        (lambda: bitmma.Plan({}, {}), "Plan"),
+        (lambda: bitmma.Plan(plan={}), "Plan"),
+        (lambda: bitmma.VectorFile(1, 2), "VectorFile.__init__"),
+        (lambda: bitmma.instruction(MMA).with_immediate("scale_d"), "Instruction.with_immediate"),
+        (lambda: bitmma.instruction(MMA).with_fields(1), "Instruction.with_fields"),
+        (lambda: bitmma.gemm(A, B, whole=5), "whole"),
+        (lambda: bitmma.gemm(A, B, rows=5), "rows"),
+        (lambda: bitmma.mma(MMA, A), "mma"),
+        (lambda: bitmma.gemm(A), "gemm"),
+    ],
+)
 def test_wrong_positions_and_missing_operands_are_one_error(call, field):
     with pytest.raises(bitmma.Error) as error:
         call()
     assert [one.field for one in error.value.violations] == [field]
 
 
-@pytest.mark.parametrize("call, hint", [
-    (lambda: bitmma.mma(MMA, A, B, scale_d=0), "c=None"), (lambda: bitmma.gemm(A, B, scale_d=0), "beta=0"),
-    (lambda: bitmma.mma(MMA, A, B, whole=(1, 2)), "bitmma.gemm"), (lambda: bitmma.mma(MMA, A, B, rows=[1]), "bitmma.gemm"),
-    (lambda: bitmma.gemm(A, B, instruction=MMA), 'plan={"instruction"'),
-])
+@pytest.mark.parametrize(
+    "call, hint",
+    [
+        (lambda: bitmma.mma(MMA, A, B, scale_d=0), "c=None"),
+        (lambda: bitmma.gemm(A, B, scale_d=0), "beta=0"),
+        (lambda: bitmma.mma(MMA, A, B, whole=(1, 2)), "bitmma.gemm"),
+        (lambda: bitmma.mma(MMA, A, B, rows=[1]), "bitmma.gemm"),
+        (lambda: bitmma.gemm(A, B, instruction=MMA), 'plan={"instruction"'),
+    ],
+)
 def test_words_of_other_functions_are_hinted_at(call, hint):
     with pytest.raises(bitmma.Error) as error:
         call()
@@ -230,7 +319,19 @@ def test_repr_of_a_plan_reads():
 
 def test_targets_by_any_name_are_targets_by_the_name_of_ptx():
     expected = bitmma.mma(MMA, A, B, target="sm_90a")
-    for target in ("H100", "h100", "sm90a", "SM_90A", "9.0", 9.0, 90, (9, 0), [9, 0], "hopper", "NVIDIA H100 80GB HBM3"):
+    for target in (
+        "H100",
+        "h100",
+        "sm90a",
+        "SM_90A",
+        "9.0",
+        9.0,
+        90,
+        (9, 0),
+        [9, 0],
+        "hopper",
+        "NVIDIA H100 80GB HBM3",
+    ):
         d, on = bitmma.mma(MMA, A, B, target=target, return_target=True)
         assert on == "sm_90a" and bitmma.testing.bits_equal(d, expected)
         assert bitmma.Case(MMA, target, a=A, b=B).target == "sm_90a"
@@ -248,8 +349,14 @@ def test_mma_says_the_target_that_it_took():
     assert bitmma.mma(MMA, A, B, return_target=True)[1] == bitmma.instruction(MMA).default_target
     scaled = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
     ones = np.full((128, 4), 127, np.uint8)
-    d, on = bitmma.mma(scaled, np.zeros((128, 64), np.uint8), np.zeros((64, 8), np.uint8), scale_a=ones, scale_b=ones[:8].T,
-                       return_target=True)
+    d, on = bitmma.mma(
+        scaled,
+        np.zeros((128, 64), np.uint8),
+        np.zeros((64, 8), np.uint8),
+        scale_a=ones,
+        scale_b=ones[:8].T,
+        return_target=True,
+    )
     assert on in scaled.targets and d.shape == (128, 8)
 
 
@@ -258,10 +365,21 @@ def test_names_of_targets_for_editors_are_those_of_the_library():
 
 
 def test_formats_by_the_names_of_libraries():
-    for given, format in (("bfloat16", "bf16"), ("float16", "f16"), ("torch.bfloat16", "bf16"), ("jnp.float8_e4m3fn", "e4m3"),
-                          (ml_dtypes.bfloat16, "bf16"), (np.dtype(np.float16), "f16"), (np.float32, "f32"), ("BF16", "bf16"),
-                          ("float8_e5m2", "e5m2"), ("torch.float4_e2m1fn_x2", "e2m1"), ("fp16", "f16"), ("int8", "s8"),
-                          (ml_dtypes.float8_e8m0fnu, "ue8m0")):
+    for given, format in (
+        ("bfloat16", "bf16"),
+        ("float16", "f16"),
+        ("torch.bfloat16", "bf16"),
+        ("jnp.float8_e4m3fn", "e4m3"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (np.dtype(np.float16), "f16"),
+        (np.float32, "f32"),
+        ("BF16", "bf16"),
+        ("float8_e5m2", "e5m2"),
+        ("torch.float4_e2m1fn_x2", "e2m1"),
+        ("fp16", "f16"),
+        ("int8", "s8"),
+        (ml_dtypes.float8_e8m0fnu, "ue8m0"),
+    ):
         assert _arrays.format_named(given) == format
         assert bitmma.dtype_of(given) == bitmma.dtype_of(format)
     for wrong in (None, "float17", np.complex64, 3, "", "torch.", object):
@@ -284,7 +402,9 @@ def test_dtypes_of_torch():
     expected = bitmma.mma(one, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
     pairs = [torch.from_numpy(array).view(torch.float4_e2m1fn_x2) for array in raw]
     tiles = [bitmma.tiled(bitmma.tile(array), one.scale_type) for array in scales]
-    assert bitmma.testing.bits_equal(bitmma.mma(one, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected)
+    assert bitmma.testing.bits_equal(
+        bitmma.mma(one, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected
+    )
 
 
 def test_dtypes_of_jax():
@@ -298,8 +418,12 @@ def test_packed_fp4_is_two_codes_a_byte_the_low_one_first():
     array = np.array([[0x21, 0x43], [0x65, 0x87]], np.uint8)
     assert bitmma.codes(array, "e2m1", packed=True).array.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
     assert bitmma.codes(array, "float4_e2m1fn", packed=True).format == "e2m1"
-    for wrong, format in ((array.T, "e2m1"), (array, "e4m3"), (array.astype(np.uint16), "e2m1"),
-                          (np.zeros((2, 2), ml_dtypes.float4_e2m1fn), "e2m1")):
+    for wrong, format in (
+        (array.T, "e2m1"),
+        (array, "e4m3"),
+        (array.astype(np.uint16), "e2m1"),
+        (np.zeros((2, 2), ml_dtypes.float4_e2m1fn), "e2m1"),
+    ):
         with pytest.raises(bitmma.Error):
             bitmma.codes(wrong, format, packed=True)
     k = 256
@@ -330,39 +454,66 @@ def test_tiles_of_scales_go_there_and_back(rows, blocks):
 @pytest.mark.parametrize("m, n, k", [(128, 64, 256), (5, 200, 64), (130, 8, 1024)])
 def test_products_take_scales_in_tiles(format, size, m, n, k):
     random = np.random.default_rng(0)
-    a, b = (bitmma.codes(random.integers(0, 256, (rows, k // 2), dtype=np.uint8), "e2m1", packed=True) for rows in (m, n))
+    a, b = (
+        bitmma.codes(random.integers(0, 256, (rows, k // 2), dtype=np.uint8), "e2m1", packed=True) for rows in (m, n)
+    )
     sfa, sfb = (random.integers(100, 120, (rows, k // size), dtype=np.uint8) for rows in (m, n))
     expected = bitmma.gemm(a, b.T, sfa=bitmma.codes(sfa, format), sfb=bitmma.codes(sfb.T, format), target="B200")
-    d = bitmma.gemm(a, b.T, sfa=bitmma.tiled(bitmma.tile(sfa), format), sfb=bitmma.tiled(bitmma.tile(sfb), format),
-                    target="B200")
+    d = bitmma.gemm(
+        a, b.T, sfa=bitmma.tiled(bitmma.tile(sfa), format), sfb=bitmma.tiled(bitmma.tile(sfb), format), target="B200"
+    )
     assert bitmma.testing.bits_equal(d, expected)
     with pytest.raises(bitmma.Error, match="sfa"):
-        bitmma.gemm(a, b.T, sfa=bitmma.tiled(np.ones(512 * 999, np.uint8), format), sfb=bitmma.codes(sfb.T, format),
-                    target="B200")
+        bitmma.gemm(
+            a,
+            b.T,
+            sfa=bitmma.tiled(np.ones(512 * 999, np.uint8), format),
+            sfb=bitmma.codes(sfb.T, format),
+            target="B200",
+        )
 
 
 @pytest.mark.parametrize("name", sorted(set(public_functions()) - {"Instruction", "Plan", "Case"}))
 def test_missing_and_unknown_arguments_are_type_errors_too(name):
     function, good = public_functions()[name], good_arguments()[name]
-    of_families = ("instruction", "mma_sync", "tcgen05", "tmem_move", "wgmma")  # their library's fields are their arguments
-    if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values()) and name not in of_families:
+    of_families = (
+        "instruction",
+        "mma_sync",
+        "tcgen05",
+        "tmem_move",
+        "wgmma",
+    )  # their library's fields are their arguments
+    if (
+        not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+        and name not in of_families
+    ):
         with pytest.raises(TypeError):
             function(**good, nonsense=1)
-    needed = [one.name for one in inspect.signature(function).parameters.values()
-              if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = [
+        one.name
+        for one in inspect.signature(function).parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
     if needed:
         with pytest.raises(TypeError):
             function()
 
 
-@pytest.mark.parametrize("error", [KeyError, AttributeError, TypeError, IndexError, RuntimeError, RecursionError, ZeroDivisionError, OverflowError])
+@pytest.mark.parametrize(
+    "error",
+    [KeyError, AttributeError, TypeError, IndexError, RuntimeError, RecursionError, ZeroDivisionError, OverflowError],
+)
 def test_errors_that_are_not_of_the_request_pass_unchanged(error):
     class Broken:
         def __array__(self, dtype=None, copy=None):
             raise error("a bug inside")
 
-    for call in (lambda: bitmma.mma(MMA, Broken(), B), lambda: bitmma.gemm(Broken(), B), lambda: bitmma.operators.softmax(Broken()),
-                 lambda: bitmma.math.sin(Broken())):
+    for call in (
+        lambda: bitmma.mma(MMA, Broken(), B),
+        lambda: bitmma.gemm(Broken(), B),
+        lambda: bitmma.operators.softmax(Broken()),
+        lambda: bitmma.math.sin(Broken()),
+    ):
         with pytest.raises(error, match="a bug inside") as caught:
             call()
         assert not isinstance(caught.value, bitmma.Error)
@@ -400,13 +551,24 @@ def test_kernels_refuse_torch_tensors_without_plain_memory():
     kernel = bitmma.kernel(KERNEL)
     freed = torch.zeros(4)
     freed.untyped_storage().resize_(0)
-    for tensor in (freed, torch.zeros(4, dtype=torch.complex64).conj(), torch._neg_view(torch.zeros(4)), torch.zeros(4).to_sparse(),
-                   torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), torch.zeros(4, device="meta"), torch.zeros(4, 4).T[:, :2]):
+    for tensor in (
+        freed,
+        torch.zeros(4, dtype=torch.complex64).conj(),
+        torch._neg_view(torch.zeros(4)),
+        torch.zeros(4).to_sparse(),
+        torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]),
+        torch.zeros(4, device="meta"),
+        torch.zeros(4, 4).T[:, :2],
+    ):
         with pytest.raises(bitmma.Error):
             kernel[1, 1](tensor, 1)
     with pytest.raises(bitmma.Error):
         bitmma.operators.softmax(freed)
     memory = np.zeros(1, np.uint32)
-    for number, word in ((torch.tensor(1.5), 0x3FC00000), (torch.tensor(7), 7), (np.array(1.5, np.float32), 0x3FC00000)):
+    for number, word in (
+        (torch.tensor(1.5), 0x3FC00000),
+        (torch.tensor(7), 7),
+        (np.array(1.5, np.float32), 0x3FC00000),
+    ):
         kernel[1, 1](memory, number)
         assert memory[0] == word

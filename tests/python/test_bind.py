@@ -1,4 +1,5 @@
 """bitmma.bind: instructions that are checked once and then run on the registers of a warp."""
+
 import numpy as np
 import pytest
 
@@ -6,7 +7,8 @@ import bitmma
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 INSTRUCTIONS = [
-    (F16, "sm_90a"), (F16, "sm_80"),
+    (F16, "sm_90a"),
+    (F16, "sm_80"),
     ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
     ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "sm_80"),
     ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", "sm_90a"),
@@ -20,7 +22,9 @@ def states(instruction: str, target: str, count: int = 4) -> list[dict]:
 
 
 def operands(state: dict) -> dict:
-    return {name: state[name] for name in ("a_regs", "b_regs", "c_regs", "metadata", "scale_a", "scale_b") if name in state}
+    return {
+        name: state[name] for name in ("a_regs", "b_regs", "c_regs", "metadata", "scale_a", "scale_b") if name in state
+    }
 
 
 def executed(instruction: str, target: str, state: dict) -> np.ndarray:
@@ -77,20 +81,34 @@ def test_it_refuses_what_it_cannot_run():
     bound = bitmma.bind(F16)
     assert bound.target == "sm_90a"
     a, b, c = np.zeros((32, 4), np.uint32), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32)
-    for wrong, named in [((a, a, c), "b_regs"), ((a[:, :2], b, c), "a_regs"), ((a, b, None), "c_regs"),
-                         ((a.astype(np.uint64), b, c), "a_regs"), ((np.asfortranarray(a + 1), b, c), "a_regs")]:
+    for wrong, named in [
+        ((a, a, c), "b_regs"),
+        ((a[:, :2], b, c), "a_regs"),
+        ((a, b, None), "c_regs"),
+        ((a.astype(np.uint64), b, c), "a_regs"),
+        ((np.asfortranarray(a + 1), b, c), "a_regs"),
+    ]:
         with pytest.raises(bitmma.Error, match=named):
             bound(*wrong)
     with pytest.raises(bitmma.Error, match="metadata = given"):
         bound(a, b, c, metadata=np.zeros((32, 1), np.uint32))
     with pytest.raises(bitmma.Error, match="b_regs = 3 products"):
         bound(np.zeros((2, 32, 4), np.uint32), np.zeros((3, 32, 2), np.uint32), c)
-    for arguments, words, named in [((), {}, "a_regs"), ((a, b), {}, "c_regs"), ((a, b, c, *[None] * 6), {}, "arguments = 1 more argument"),
-                                    ((a, b, c), {"d_regs": c}, "d_regs = given"), ((a, b, c), {"chain": "yes"}, "chain = str")]:
+    for arguments, words, named in [
+        ((), {}, "a_regs"),
+        ((a, b), {}, "c_regs"),
+        ((a, b, c, *[None] * 6), {}, "arguments = 1 more argument"),
+        ((a, b, c), {"d_regs": c}, "d_regs = given"),
+        ((a, b, c), {"chain": "yes"}, "chain = str"),
+    ]:
         with pytest.raises(bitmma.Error, match=named):
             bound(*arguments, **words)
-    for arguments, words, named in [((), {}, "state = NoneType"), ((7,), {}, "state = int"), (({}, {}), {}, "arguments = 1 more"),
-                                    (({},), {"target": "sm_90a"}, "target = given")]:
+    for arguments, words, named in [
+        ((), {}, "state = NoneType"),
+        ((7,), {}, "state = int"),
+        (({}, {}), {}, "arguments = 1 more"),
+        (({},), {"target": "sm_90a"}, "target = given"),
+    ]:
         with pytest.raises(bitmma.Error, match=named):
             bound.execute(*arguments, **words)
     for out in (np.zeros((2, 32, 4), np.uint32), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32).tobytes()):
@@ -98,13 +116,23 @@ def test_it_refuses_what_it_cannot_run():
             bound(a, b, c, out=out)
 
 
-@pytest.mark.parametrize("instruction", [
-    bitmma.wgmma(16), bitmma.tcgen05("f16", m=128, n=32), bitmma.tmem_move("ld"), bitmma.tmem_move("st"), bitmma.instruction(F16),
-    bitmma.mma_sync(a="f64", m=8)])
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        bitmma.wgmma(16),
+        bitmma.tcgen05("f16", m=128, n=32),
+        bitmma.tmem_move("ld"),
+        bitmma.tmem_move("st"),
+        bitmma.instruction(F16),
+        bitmma.mma_sync(a="f64", m=8),
+    ],
+)
 def test_a_bound_instruction_acts_on_states(instruction):
     bound = bitmma.bind(instruction)
     for case in bitmma.golden(instruction, cases=3):
-        before = {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in case.state.items()}
+        before = {
+            name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in case.state.items()
+        }
         state = {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in before.items()}
         own = dict(state)
         expected = bitmma.execute(instruction, None, before)

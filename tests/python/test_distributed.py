@@ -1,4 +1,5 @@
 """Products, verification and campaigns over Dask: the bits of one machine, also when a worker is killed on the way."""
+
 from __future__ import annotations
 
 import concurrent.futures
@@ -32,6 +33,7 @@ SECONDS = 60
 @pytest.fixture(autouse=True)
 def time_limit():
     """Nothing waits for ever: an alarm ends a test."""
+
     def too_long(*_):
         raise TimeoutError(f"not done after {SECONDS} s")
 
@@ -46,9 +48,17 @@ def time_limit():
 def client(tmp_path_factory):
     """Two worker processes of one thread; a nanny restarts one that dies. Ports are free ones."""
     folder = str(tmp_path_factory.mktemp("dask"))
-    with (distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-                                   local_directory=folder, silence_logs="CRITICAL") as cluster,
-          distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as one):
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            local_directory=folder,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False, timeout=SECONDS) as one,
+    ):
         yield one
 
 
@@ -65,8 +75,11 @@ def cut(array, *chunks):
     return da.from_array(array, chunks=chunks)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, ml_dtypes.float8_e4m3fn,
-                                   ml_dtypes.float8_e5m2, np.int8], ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize(
+    "dtype",
+    [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.int8],
+    ids=lambda one: np.dtype(one).name,
+)
 @pytest.mark.parametrize("chunks", [(40, 48, 24), (7, 16, 5), (1, 10, 24), (40, 48, 1)], ids=str)
 def test_products_have_the_bits_of_gemm(dtype, chunks):
     a, b = random((40, 48), dtype), random((48, 24), dtype, 1)
@@ -97,16 +110,18 @@ def test_plans_and_what_goes_with_them():
     row, col = random((40, 1), np.float32, 4), random((1, 24), np.float32, 5)
     x, y = cut(a, 16, 100), cut(b, 100, 10)
     for arguments, cut_arguments in (
-            (dict(plan="nvjet-algo2"),) * 2,
-            (dict(plan={"instruction": FP8, "promotion": {"every": 128}}),) * 2,
-            (dict(plan=bitmma.Plan({"instruction": FP8, "split_k": {"count": 3, "unit": 32, "rule": "ceil"}})),) * 2,
-            (dict(plan="nvjet-splitK", split_k=2, output="bf16"),) * 2,
-            (dict(kernel="nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT"),) * 2,
-            (dict(scale_a=0.5, scale_b=0.25, output="bf16", relu=True),) * 2,
-            (dict(c=c, bias=bias, alpha=0.5, beta=2.0, output="bf16"),
-             dict(c=cut(c, 9, 9), bias=cut(bias, 7), alpha=0.5, beta=2.0, output="bf16")),
-            (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=cut(col, 1, 5))),
-            (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=col)),
+        (dict(plan="nvjet-algo2"),) * 2,
+        (dict(plan={"instruction": FP8, "promotion": {"every": 128}}),) * 2,
+        (dict(plan=bitmma.Plan({"instruction": FP8, "split_k": {"count": 3, "unit": 32, "rule": "ceil"}})),) * 2,
+        (dict(plan="nvjet-splitK", split_k=2, output="bf16"),) * 2,
+        (dict(kernel="nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT"),) * 2,
+        (dict(scale_a=0.5, scale_b=0.25, output="bf16", relu=True),) * 2,
+        (
+            dict(c=c, bias=bias, alpha=0.5, beta=2.0, output="bf16"),
+            dict(c=cut(c, 9, 9), bias=cut(bias, 7), alpha=0.5, beta=2.0, output="bf16"),
+        ),
+        (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=cut(col, 1, 5))),
+        (dict(scale_a=row, scale_b=col), dict(scale_a=cut(row, 3, 1), scale_b=col)),
     ):
         d = bd.gemm(x, y, **cut_arguments)
         assert same_bits(d.compute(scheduler="synchronous"), bitmma.gemm(a, b, **arguments)), arguments
@@ -130,9 +145,15 @@ def test_scales_of_blocks(n, chunk):
 
 def test_regions_know_their_rows_and_columns():
     a, b = random((70, 256), np.float16), random((256, 90), np.float16, 1)
-    plan = {"instruction": F16, "tile_mn": [32, 16], "raster": "n", "regions": [
-        {"tiles": [3, 8], "split_k": {"count": 3, "unit": 64, "rule": "ceil"}},
-        {"tiles": [9, 14], "split_k": {"cuts": [0, 16, 240]}}]}
+    plan = {
+        "instruction": F16,
+        "tile_mn": [32, 16],
+        "raster": "n",
+        "regions": [
+            {"tiles": [3, 8], "split_k": {"count": 3, "unit": 64, "rule": "ceil"}},
+            {"tiles": [9, 14], "split_k": {"cuts": [0, 16, 240]}},
+        ],
+    }
     expected = bitmma.gemm(a, b, plan)
     assert not same_bits(expected, bitmma.gemm(a, b, {"instruction": F16}))
     for chunks in ((70, 90), (32, 16), (9, 50), (1, 90)):
@@ -159,23 +180,36 @@ def test_what_is_wrong_with_a_product_is_said_before_it_runs():
     scaled = {"instruction": FP8, "promotion": {"every": 128, "scale": "fma", "sb": [128, 128]}}
     fp8 = np.ones((8, 256), ml_dtypes.float8_e4m3fn)
     for arguments, more, fields in (
-            ((a, b[:32]), {}, ["b"]), ((a[0], b), {}, ["a"]), ((a[None], b), {}, ["a"]), ((unknown, b), {}, ["a"]),
-            ((a, b), dict(c=np.ones((3, 3), np.float32), bias=np.ones(7, np.float32)), ["c", "bias"]),
-            ((a, b), dict(scale_a=np.ones((7, 1), np.float32), rows=[1, 2]), ["scale_a", "rows"]),
-            ((a, b, "nvjet-lago2"), {}, ["plan"]), ((a, b, {"instructoin": 1}), {}, [""]), ((a, b, 7), {}, ["plan"]),
-            ((a, b.astype(np.float64)), {}, [""]), ((a, b), dict(chunks=0), ["chunks"]),
-            ((a, b), dict(target="sm_12"), [""]),
-            ((a, b), dict(whole=(40, 24, 1)), ["whole"]), ((a, b), dict(whole=40), ["whole"]),
-            ((a, b), dict(whole=(40.5, 24)), ["whole"]), ((a, b), dict(rows=np.arange(40) / 2), ["rows"]),
-            ((a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]}), {}, ["bias"]),
-            ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), {}, ["split_k"]),
-            ((fp8, fp8.T, scaled),
-             dict(scale_a=np.ones((8, 2), np.float32), scale_b=np.ones((1, 8), np.float32)), ["scale_b"]),
+        ((a, b[:32]), {}, ["b"]),
+        ((a[0], b), {}, ["a"]),
+        ((a[None], b), {}, ["a"]),
+        ((unknown, b), {}, ["a"]),
+        ((a, b), dict(c=np.ones((3, 3), np.float32), bias=np.ones(7, np.float32)), ["c", "bias"]),
+        ((a, b), dict(scale_a=np.ones((7, 1), np.float32), rows=[1, 2]), ["scale_a", "rows"]),
+        ((a, b, "nvjet-lago2"), {}, ["plan"]),
+        ((a, b, {"instructoin": 1}), {}, [""]),
+        ((a, b, 7), {}, ["plan"]),
+        ((a, b.astype(np.float64)), {}, [""]),
+        ((a, b), dict(chunks=0), ["chunks"]),
+        ((a, b), dict(target="sm_12"), [""]),
+        ((a, b), dict(whole=(40, 24, 1)), ["whole"]),
+        ((a, b), dict(whole=40), ["whole"]),
+        ((a, b), dict(whole=(40.5, 24)), ["whole"]),
+        ((a, b), dict(rows=np.arange(40) / 2), ["rows"]),
+        ((a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]}), {}, ["bias"]),
+        ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), {}, ["split_k"]),
+        (
+            (fp8, fp8.T, scaled),
+            dict(scale_a=np.ones((8, 2), np.float32), scale_b=np.ones((1, 8), np.float32)),
+            ["scale_b"],
+        ),
     ):
         with pytest.raises(bitmma.Error) as error:
             bd.gemm(*arguments, **more)
         assert len(error.value.violations) >= len(fields)
-        assert all(field in found.field for field, found in zip(fields, error.value.violations, strict=False)), error.value
+        assert all(field in found.field for field, found in zip(fields, error.value.violations, strict=False)), (
+            error.value
+        )
     with pytest.raises(bitmma.Error, match="of 2 x 2 outputs: bias"):
         bd.gemm(a, b, {"instruction": F16, "epilogue": [{"op": "bias"}]})
 
@@ -200,16 +234,22 @@ def test_batches_of_one_instruction():
     tcgen05 = "tcgen05.mma.cta_group::1.kind::f8f6f4"
     x, y = random((3, 128, 32), ml_dtypes.float8_e5m2), random((32, 16), ml_dtypes.float8_e4m3fn, 1)
     assert same_bits(bd.mma(tcgen05, cut(x, 2, 128, 32), y).compute(), bitmma.mma(tcgen05, x, y))
-    for arguments, field in (((WGMMA, a, b[:8]), "b"), ((WGMMA, a[0, 0], b), "a"), (("wgmma", a, b), ""),
-                             ((WGMMA, a[:0], b), "batch"), ((WGMMA, a, np.ones((3, 16, 8), np.float16)), "batch"),
-                             ((WGMMA, a.astype(np.float64), b), "a")):
+    for arguments, field in (
+        ((WGMMA, a, b[:8]), "b"),
+        ((WGMMA, a[0, 0], b), "a"),
+        (("wgmma", a, b), ""),
+        ((WGMMA, a[:0], b), "batch"),
+        ((WGMMA, a, np.ones((3, 16, 8), np.float16)), "batch"),
+        ((WGMMA, a.astype(np.float64), b), "a"),
+    ):
         with pytest.raises(bitmma.Error) as error:
             bd.mma(*arguments)
         assert field in error.value.violations[0].field, error.value
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn],
-                         ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn], ids=lambda one: np.dtype(one).name
+)
 def test_types_of_ml_dtypes_survive_the_way(client, dtype):
     a, b = random((12, 32), dtype), random((32, 8), dtype, 1)
     a[0, 0] = np.nan
@@ -242,8 +282,8 @@ def test_a_worker_is_killed_in_a_product(client):
 def broken(path, case):
     """Changes a bit of the recorded D of a case; all cases have as many bytes."""
     whole = bytearray(path.read_bytes())
-    size, = struct.unpack("<Q", whole[:8])
-    header = json.loads(whole[8:8 + size])
+    (size,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + size])
     for name in {"d", "d_regs"} & set(header):
         first, last = header[name]["data_offsets"]
         whole[8 + size + first + case * ((last - first) // header[name]["shape"][0])] ^= 1
@@ -256,8 +296,9 @@ def folder(tmp_path_factory):
     top = tmp_path_factory.mktemp("vectors")
     (top / "below").mkdir()
     for index, one in enumerate(bitmma.all_instructions()[::190]):
-        bitmma.write((top / "below" if index < 2 else top) / f"{index:02}.safetensors",
-                     bitmma.golden(one, cases=20, seed=index))
+        bitmma.write(
+            (top / "below" if index < 2 else top) / f"{index:02}.safetensors", bitmma.golden(one, cases=20, seed=index)
+        )
     several = bitmma.golden(WGMMA, cases=50, distribution="normal")
     for name in ("x", "y"):
         bitmma.write(top / f"{name}.safetensors", several)
@@ -319,8 +360,9 @@ def word_of(file, refused=None):
 def test_short_units_share_tasks(client, monkeypatch):
     keys = []
     submit = distributed.Client.submit
-    monkeypatch.setattr(distributed.Client, "submit",
-                        lambda *args, **given: keys.append(given["key"]) or submit(*args, **given))
+    monkeypatch.setattr(
+        distributed.Client, "submit", lambda *args, **given: keys.append(given["key"]) or submit(*args, **given)
+    )
     given = dict(units=1500, cases_per_unit=1, distribution="normal")
     alone = bd.campaign(WGMMA, check=word_of, **given)
     assert bd.campaign(WGMMA, check=word_of, client=client, **given) == alone
@@ -337,11 +379,11 @@ def test_errors_travel(client, folder, tmp_path):
     path = tmp_path / "bad.safetensors"
     whole = (folder / "x.safetensors").read_bytes()
     size = int.from_bytes(whole[:8], "little")
-    header = json.loads(whole[8:8 + size])
+    header = json.loads(whole[8 : 8 + size])
     for name in ("d", "d_regs"):
         header[f"x-{name}"] = header.pop(name)
     text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size:])
+    path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size :])
     for one in (client, None):
         with pytest.raises(bitmma.Error, match=r"bad.safetensors cases \d+..\d+: .*recorded D") as error:
             bd.verify([folder / "x.safetensors", path], client=one, cases_per_unit=20)
@@ -351,16 +393,18 @@ def test_errors_travel(client, folder, tmp_path):
 def test_requests_that_are_wrong(tmp_path):
     (tmp_path / "empty").mkdir()
     for call, field in (
-            (lambda: bd.verify(tmp_path / "empty"), "empty"), (lambda: bd.verify(tmp_path / "none"), ""),
-            (lambda: bd.verify([]), "paths"),
-            (lambda: bd.verify(tmp_path, cases_per_unit=0), "cases_per_unit"),
-            (lambda: bd.campaign("nonsense", check=len), ""), (lambda: bd.campaign(WGMMA, check=len, units=0), "units"),
-            (lambda: bd.campaign(WGMMA, check=len, distribution="bit"), "distribution"),
-            (lambda: bd.campaign(WGMMA, check=len, target="sm_100a"), ""),
-            (lambda: bd.campaign(WGMMA, check=len), WGMMA),
-            (lambda: bd.campaign(WGMMA, check=lambda file: {"mismatches": 0, "file": file}), WGMMA),
-            (lambda: bd.gpu_campaign("mma"), "family"),
-            (lambda: bd.campaign(WGMMA, check=bd.gpu(program="no-such")), "program"),
+        (lambda: bd.verify(tmp_path / "empty"), "empty"),
+        (lambda: bd.verify(tmp_path / "none"), ""),
+        (lambda: bd.verify([]), "paths"),
+        (lambda: bd.verify(tmp_path, cases_per_unit=0), "cases_per_unit"),
+        (lambda: bd.campaign("nonsense", check=len), ""),
+        (lambda: bd.campaign(WGMMA, check=len, units=0), "units"),
+        (lambda: bd.campaign(WGMMA, check=len, distribution="bit"), "distribution"),
+        (lambda: bd.campaign(WGMMA, check=len, target="sm_100a"), ""),
+        (lambda: bd.campaign(WGMMA, check=len), WGMMA),
+        (lambda: bd.campaign(WGMMA, check=lambda file: {"mismatches": 0, "file": file}), WGMMA),
+        (lambda: bd.gpu_campaign("mma"), "family"),
+        (lambda: bd.campaign(WGMMA, check=bd.gpu(program="no-such")), "program"),
     ):
         with pytest.raises(bitmma.Error) as error:
             call()
@@ -373,6 +417,7 @@ def test_requests_that_are_wrong(tmp_path):
 
 def off_by_one():
     """Somebody's mma, wrong where D[0, 0] is negative. Goes to workers by value."""
+
     def compute(case):
         d = case.computed_d()
         if d[0, 0] < 0:
@@ -502,7 +547,13 @@ def test_a_journal_takes_only_results_that_it_can_read_again(unit, result, tmp_p
 
 def test_results_given_as_done_are_checked():
     with pytest.raises(bitmma.Error) as error:
-        bd.campaign(WGMMA, check=len, done={unit: {"mismatches": -5} for unit in bd.campaign(WGMMA, check=bd.by_case(bitmma.Case.computed_d)).units})
+        bd.campaign(
+            WGMMA,
+            check=len,
+            done={
+                unit: {"mismatches": -5} for unit in bd.campaign(WGMMA, check=bd.by_case(bitmma.Case.computed_d)).units
+            },
+        )
     assert len(error.value.violations) == 4
     with pytest.raises(bitmma.Error):
         bd.campaign(WGMMA, check=lambda file: {"mismatches": -5})
@@ -517,8 +568,9 @@ def test_errors_of_a_check(client):
         raise ZeroDivisionError("the user's own")
 
     with pytest.raises(bitmma.Error, match=r"integers cases 4\.\.7: board = on fire") as error:
-        bd.campaign(WGMMA, check=check, client=client, cases_per_unit=4, first_unit=1,
-                    distribution=["bits", "integers"])
+        bd.campaign(
+            WGMMA, check=check, client=client, cases_per_unit=4, first_unit=1, distribution=["bits", "integers"]
+        )
     assert [one.field for one in error.value.violations] == ["board", "fan"]
     with pytest.raises(ZeroDivisionError):
         bd.campaign(WGMMA, check=crash, client=client)
@@ -549,8 +601,9 @@ def test_the_program_on_a_worker(client, tmp_path):
     assert report.total.cases == 192 and report.total.mismatches == 0
     with pytest.raises(bitmma.Error, match="no GPU 7"):
         bd.campaign(WGMMA, check=bd.gpu(program=str(program), device=7), client=client)
-    report = bd.gpu_campaign("mma.sync", seed=5, first_unit=1, units=3, program=str(program), client=client,
-                             save=tmp_path)
+    report = bd.gpu_campaign(
+        "mma.sync", seed=5, first_unit=1, units=3, program=str(program), client=client, save=tmp_path
+    )
     first = report.units["gpu mma.sync seed 5 outputs 1000000 unit 2"]["first"]
     assert report.table == {"wgmma on a GPU": bitmma.Comparison(36, 3006, 1, 1, first)}
     assert "--seed 5 --first-unit 2" in report.total.first and "seconds" not in str(report.units)
@@ -560,6 +613,7 @@ def test_the_program_on_a_worker(client, tmp_path):
 
 def test_nothing_is_left_behind(client):
     """Stopped campaigns, errors and killed workers leave no task on the scheduler."""
+
     def tasks(dask_scheduler):
         return sorted(map(str, dask_scheduler.tasks))
 

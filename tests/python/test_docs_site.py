@@ -1,5 +1,6 @@
 """The site of docs/: it builds strictly, its links hold, it loads nothing from elsewhere, the reference has every
 public name, and the notebook prints what it printed. BITMMA_UPDATE_DOCS=1 writes the notebook's outputs anew."""
+
 from __future__ import annotations
 
 import html.parser
@@ -21,8 +22,19 @@ for _package in ("mkdocs", "material", "mkdocstrings", "nbclient", "ipykernel", 
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 # What no page, script or output may name: this machine, and hosts that hand out packages, scripts and fonts.
-FOREIGN = [str(ROOT), str(pathlib.Path.home()) + "/", "/site-packages/", "/tmp/", "unpkg.com", "jsdelivr", "cdnjs",
-           "pypi.org", "files.pythonhosted", "googleapis.com", "gstatic.com"]
+FOREIGN = [
+    str(ROOT),
+    str(pathlib.Path.home()) + "/",
+    "/site-packages/",
+    "/tmp/",
+    "unpkg.com",
+    "jsdelivr",
+    "cdnjs",
+    "pypi.org",
+    "files.pythonhosted",
+    "googleapis.com",
+    "gstatic.com",
+]
 
 
 class Page(html.parser.HTMLParser):
@@ -48,8 +60,13 @@ class Page(html.parser.HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> pathlib.Path:
     out = tmp_path_factory.mktemp("site")
-    built = subprocess.run([ROOT / "tools" / "docs", "--site-dir", out], capture_output=True, text=True, check=False,
-                           env={**os.environ, "PYTHON": sys.executable})
+    built = subprocess.run(
+        [ROOT / "tools" / "docs", "--site-dir", out],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHON": sys.executable},
+    )
     assert built.returncode == 0, built.stdout + built.stderr
     return out
 
@@ -68,8 +85,11 @@ def test_links_and_anchors(site, pages):
             parts = urllib.parse.urlsplit(link)
             if parts.scheme:
                 continue
-            here = name if not parts.path else os.path.normpath(
-                os.path.join(os.path.dirname(name), urllib.parse.unquote(parts.path)))
+            here = (
+                name
+                if not parts.path
+                else os.path.normpath(os.path.join(os.path.dirname(name), urllib.parse.unquote(parts.path)))
+            )
             checked += 1
             if not (site / here).is_file():
                 wrong.append(f"{name}: {link}")
@@ -97,12 +117,18 @@ def test_no_list_or_table_is_left_as_text(pages):
         assert not left, f"{name}: {left[0][-200:]}"
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+)
 def test_programs_fit_the_page(path):
     """90 columns are what a desktop shows; a phone scrolls."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
-    wide = [line for language, block in blocks for line in block.splitlines() if len(line) > 90 and
-            (language in ("python", "cpp", "c", "rust") or line.startswith(("bitmma ", "$ bitmma ")))]
+    wide = [
+        line
+        for language, block in blocks
+        for line in block.splitlines()
+        if len(line) > 90 and (language in ("python", "cpp", "c", "rust") or line.startswith(("bitmma ", "$ bitmma ")))
+    ]
     assert not wide, "\n".join(wide)
 
 
@@ -115,14 +141,20 @@ def test_search_finds_what_newcomers_look_for(site):
 
 def test_every_page_of_docs_is_in_the_navigation(pages):
     reached = set(pages["index.html"].links)
-    missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.stem + ".html" not in reached | {"index.html"}]
+    missing = [
+        path.name for path in (ROOT / "docs").glob("*.md") if path.stem + ".html" not in reached | {"index.html"}
+    ]
     assert not missing
     assert all(f"notebooks/{path.stem}.html" in reached for path in NOTEBOOKS)
 
 
 def test_the_reference_has_every_public_name_of_python(pages):
     anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("reference/")))
-    names = {f"bitmma.{name}" for name in bitmma.__all__ if name not in ("datasets", "layers", "layout", "math", "operators", "testing")}
+    names = {
+        f"bitmma.{name}"
+        for name in bitmma.__all__
+        if name not in ("datasets", "layers", "layout", "math", "operators", "testing")
+    }
     for module in (bitmma.datasets, bitmma.layers, bitmma.layout, bitmma.math, bitmma.operators, bitmma.testing):
         names |= {f"{module.__name__}.{name}" for name in module.__all__}
     assert names <= anchors, sorted(names - anchors)
@@ -179,8 +211,13 @@ def test_the_notebook_prints_what_it_printed(path, monkeypatch):
         cell.pop("outputs", None)
         if cell.cell_type == "code":
             cell.outputs = []
-    nbclient.NotebookClient(again, timeout=60, coalesce_streams=True, kernel_name="python3",
-                            resources={"metadata": {"path": str(path.parent)}}).execute()
+    nbclient.NotebookClient(
+        again,
+        timeout=60,
+        coalesce_streams=True,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+    ).execute()
     if os.environ.get("BITMMA_UPDATE_DOCS"):
         for cell in again.cells:
             cell.metadata.pop("execution", None)

@@ -1,4 +1,5 @@
 """Programs of README and docs are run as they stand there."""
+
 from __future__ import annotations
 
 import os
@@ -24,8 +25,15 @@ def blocks(path: str, language: str) -> list[str]:
 
 
 def run(arguments: list[str], folder: pathlib.Path, **environment: str) -> str:
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(BUILD), **environment})
+    done = subprocess.run(
+        arguments,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "LD_LIBRARY_PATH": str(BUILD), **environment},
+    )
     assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -53,16 +61,46 @@ def needs_library() -> None:
 def test_c_of_the_page_for_emulators(tmp_path):
     needs_library()
     (tmp_path / "example.c").write_text(blocks("docs/emulators.md", "c")[0])
-    run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "example.c", f"-I{ROOT}/include", f"-L{BUILD}",
-         "-lbitmma", "-o", "example"], tmp_path)
+    run(
+        [
+            "cc",
+            "-std=c99",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "example.c",
+            f"-I{ROOT}/include",
+            f"-L{BUILD}",
+            "-lbitmma",
+            "-o",
+            "example",
+        ],
+        tmp_path,
+    )
     assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
 
 
 def test_cpp_of_the_page_for_emulators(tmp_path):
     needs_library()
     (tmp_path / "example.cpp").write_text(blocks("docs/emulators.md", "cpp")[0])
-    run(["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "example.cpp", f"-I{ROOT}/include", str(BUILD / "libbitmma.a"),
-         "-pthread", "-ldl", "-o", "example"], tmp_path)
+    run(
+        [
+            "c++",
+            "-std=c++20",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "example.cpp",
+            f"-I{ROOT}/include",
+            str(BUILD / "libbitmma.a"),
+            "-pthread",
+            "-ldl",
+            "-o",
+            "example",
+        ],
+        tmp_path,
+    )
     assert float.fromhex(run(["./example"], tmp_path).strip()) == float.fromhex(word_of_python(tmp_path))
 
 
@@ -75,8 +113,10 @@ def test_prepared_instructions_of_the_page_for_emulators(tmp_path, capsys):
     (tmp_path / "example.c").write_text(blocks("docs/emulators.md", "c")[1])
     run(["cc", "-std=c99", *warnings, "example.c", f"-L{BUILD}", "-lbitmma", "-o", "of_c"], tmp_path)
     (tmp_path / "example.cpp").write_text(blocks("docs/emulators.md", "cpp")[1])
-    run(["c++", "-std=c++20", *warnings, "example.cpp", str(BUILD / "libbitmma.a"), "-pthread", "-ldl", "-o", "of_cpp"],
-        tmp_path)
+    run(
+        ["c++", "-std=c++20", *warnings, "example.cpp", str(BUILD / "libbitmma.a"), "-pthread", "-ldl", "-o", "of_cpp"],
+        tmp_path,
+    )
     assert run(["./of_c"], tmp_path) == run(["./of_cpp"], tmp_path) == word
 
 
@@ -111,8 +151,11 @@ def test_the_first_minute_of_readme(capsys, monkeypatch):
 
 def test_the_picture_of_readme():
     """What tools/picture.py draws from the recorded product. BITMMA_UPDATE_DOCS=1 draws it anew."""
-    drawn = run([sys.executable, str(ROOT / "tools" / "picture.py")], ROOT,
-                PYTHONPATH=str(pathlib.Path(bitmma.__file__).parents[1]))
+    drawn = run(
+        [sys.executable, str(ROOT / "tools" / "picture.py")],
+        ROOT,
+        PYTHONPATH=str(pathlib.Path(bitmma.__file__).parents[1]),
+    )
     path = ROOT / "docs" / "assets" / "h100_numpy.svg"
     if os.environ.get("BITMMA_UPDATE_DOCS"):
         path.write_text(drawn)
@@ -138,8 +181,10 @@ def test_dask_of_the_page_for_hosts(tmp_path):
     indented = "".join(f"    {line}\n" for line in f"{first}\n{second}".splitlines())
     (tmp_path / "data").symlink_to(ROOT / "data")
     (tmp_path / "example.py").write_text(
-        "import bitmma\nif __name__ == '__main__':\n" + indented
+        "import bitmma\nif __name__ == '__main__':\n"
+        + indented
         + "    assert d.shape == (512, 512) and report.total.mismatches == 0 and len(report.units) == 20\n"
-          "    client.close()\n")
+        "    client.close()\n"
+    )
     package = str(pathlib.Path(bitmma.__file__).parents[1])
     run([sys.executable, "example.py"], tmp_path, PYTHONPATH=package)

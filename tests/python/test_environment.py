@@ -3,6 +3,7 @@
 The examples of the docstrings and `CALLS` run in every environment. A public name that neither has an example nor is in
 `CALLS` needs an entry, with its reason, in `NOT_RUN`.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -63,12 +64,16 @@ ENVIRONMENTS = {
     "x87 of 24 bits": (0x1F80, 0x07F),
     "all exceptions unmasked": (0, 0x340),
 }
-pytestmark = pytest.mark.skipif(not X86 or platform.libc_ver()[0] != "glibc", reason="sets the registers of x86-64 through glibc's fenv_t")
+pytestmark = pytest.mark.skipif(
+    not X86 or platform.libc_ver()[0] != "glibc", reason="sets the registers of x86-64 through glibc's fenv_t"
+)
 
 MODULES = (bitmma, datasets, layers, layout, math, operators, testing)
 UNWALKED = {  # modules without public names, or that call bitmma's own public functions
-    "_core": "the library, which the functions of bitmma call", "adapters": "need Triton or JAX; they call bitmma.mma",
-    "distributed": "needs dask; its tasks call public functions", "record_triton": "needs Triton and a GPU; it records and computes nothing",
+    "_core": "the library, which the functions of bitmma call",
+    "adapters": "need Triton or JAX; they call bitmma.mma",
+    "distributed": "needs dask; its tasks call public functions",
+    "record_triton": "needs Triton and a GPU; it records and computes nothing",
 }
 
 
@@ -105,6 +110,7 @@ class Watch:
         @functools.wraps(function)
         def called(*args, **kwargs):
             return self.call(name, function, *args, **kwargs)
+
         return called
 
     def namespace(self, module):
@@ -163,7 +169,11 @@ def frozen(value):
     if isinstance(value, dict):
         return {key: frozen(one) for key, one in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: frozen(getattr(value, one.name)) for one in dataclasses.fields(value) if not one.name.startswith("_")}
+        return {
+            one.name: frozen(getattr(value, one.name))
+            for one in dataclasses.fields(value)
+            if not one.name.startswith("_")
+        }
     if isinstance(value, (list, tuple, bitmma.PlanSearch)):
         return [frozen(one) for one in value]
     if isinstance(value, bitmma.Plan):
@@ -181,8 +191,14 @@ def normal(*shape, scale=1.0, dtype=np.float32):
 bf16, fp8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 SPARSE_FP8 = "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32"
-SPLIT = {"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", "split_k": {"count": 3, "unit": 64, "rule": "nvjet"}}
-BLOCKS = {"instruction": "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3", "promotion": {"every": 128, "scale": "fma"}}
+SPLIT = {
+    "instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+    "split_k": {"count": 3, "unit": 64, "rule": "nvjet"},
+}
+BLOCKS = {
+    "instruction": "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3",
+    "promotion": {"every": 128, "scale": "fma"},
+}
 SMALL, SMALLER = normal(16, 64, scale=1e-22), normal(64, 16, scale=1e-20)
 A, B = normal(16, 192, dtype=bf16), normal(192, 16, dtype=bf16)
 A8, B8 = normal(16, 256, dtype=fp8), normal(256, 8, dtype=fp8)
@@ -238,7 +254,15 @@ def products(watch):
     yield call(A, B, "flat", bias=normal(16), output="f16")
     yield call(A, B, "flat", scale_a=0.3, scale_b=1e-38)
     yield call(A8, B8, BLOCKS, scale_a=normal(16, 2, scale=1e-30), scale_b=normal(2, 8, scale=1e-8))
-    yield call(WIDE, NARROW, {"instruction": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "split_k": {"count": 3, "unit": 16}, "output": {"type": "f64"}})
+    yield call(
+        WIDE,
+        NARROW,
+        {
+            "instruction": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
+            "split_k": {"count": 3, "unit": 16},
+            "output": {"type": "f64"},
+        },
+    )
     yield call(A[None].repeat(3, 0), B, SPLIT, threads=2)
 
 
@@ -268,8 +292,10 @@ def calls(watch, tmp_path, environment=None):
     yield "find_plans of bf16", lambda: call("find_plans", bitmma.find_plans, A, B, d.astype(bf16), alpha=1, threads=2)
     yield of("generated", bitmma.generated, "bf16", (8, 64), 7, "a")
     for distribution in ("normal", "bits", "subnormal", "ties"):
-        yield f"golden {distribution}", lambda one=distribution: [
-            call("golden", bitmma.golden, MMA, distribution=one, seed=4)[0].operands]
+        yield (
+            f"golden {distribution}",
+            lambda one=distribution: [call("golden", bitmma.golden, MMA, distribution=one, seed=4)[0].operands],
+        )
     yield of("golden", bitmma.golden, MMA)
     yield of("lint", bitmma.lint, case)
     yield of("diagnose", bitmma.diagnose, read, [one.computed_d() + 1 for one in read])
@@ -288,7 +314,15 @@ def calls(watch, tmp_path, environment=None):
     yield of("path", datasets.path, datasets.names()[0])
     yield of("load", datasets.load, datasets.names()[0])
     yield of("llama_norm", layers.llama_norm, normal(3, 64, dtype=bf16), normal(64, dtype=bf16))
-    yield of("llama", layers.llama, normal(4, 64, dtype=bf16), heads=2, kv_heads=1, weights=WEIGHTS, plans=dict.fromkeys(PRODUCTS, "flat"))
+    yield of(
+        "llama",
+        layers.llama,
+        normal(4, 64, dtype=bf16),
+        heads=2,
+        kv_heads=1,
+        weights=WEIGHTS,
+        plans=dict.fromkeys(PRODUCTS, "flat"),
+    )
     yield of("fragment", layout.fragment, MMA, "a")
     yield of("fragment_svg", layout.fragment_svg, MMA, "a")
     yield of("ldmatrix", layout.ldmatrix, 4)
@@ -301,8 +335,13 @@ def calls(watch, tmp_path, environment=None):
     for name in ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt"):
         yield name, lambda one=name: call(one, getattr(math, one), words, threads=2)
     for name in ("add", "sub", "mul", "div"):
-        yield name, lambda one=name: [call(one, getattr(math, one), words, words[::-1].copy()),
-                                      call(one, getattr(math, one), words, 0.1)]
+        yield (
+            name,
+            lambda one=name: [
+                call(one, getattr(math, one), words, words[::-1].copy()),
+                call(one, getattr(math, one), words, 0.1),
+            ],
+        )
     yield of("fma", math.fma, words, words[::-1].copy(), 1e-39)
     for one in ("expf", "logf", "sinf"):
         yield f"c {one}", lambda one=one: call("c", math.c, one, words)
@@ -313,15 +352,43 @@ def calls(watch, tmp_path, environment=None):
     yield "operators.attention", lambda: call("attention", operators.attention, *(one.astype(bf16) for one in QKV))
     yield "operators.cross_entropy", lambda: call("cross_entropy", operators.cross_entropy, normal_rows(), np.arange(4))
     for one in bitmma.quantize_recipes():
-        yield f"quantize {one['name']}", lambda one=one: attempted(lambda: call("quantize", bitmma.quantize, QUANTIZED.astype(INPUTS[one["inputs"][0]]), one["name"], threads=2))
-    yield "dequantised product", lambda: call("quantized_gemm", bitmma.quantized_gemm, bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"),
-                                              bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"))
+        yield (
+            f"quantize {one['name']}",
+            lambda one=one: attempted(
+                lambda: call(
+                    "quantize", bitmma.quantize, QUANTIZED.astype(INPUTS[one["inputs"][0]]), one["name"], threads=2
+                )
+            ),
+        )
+    yield (
+        "dequantised product",
+        lambda: call(
+            "quantized_gemm",
+            bitmma.quantized_gemm,
+            bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"),
+            bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"),
+        ),
+    )
     yield "matmul", lambda: call("matmul", bitmma.matmul, A, B, gpu=GPU, nearest=True)
-    yield "library_choice", lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, gpu=GPU, nearest=True)
+    yield (
+        "library_choice",
+        lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, gpu=GPU, nearest=True),
+    )
     yield "difference", lambda: call("difference", testing.difference, words, np.nextafter(words, np.float32(3)))
-    yield "fields of a plan", lambda: call("Plan.fields", lambda: bitmma.Plan({**SPLIT, "epilogue": [{"op": "beta_c", "beta": 0.1}]}).fields)
-    yield "plan", lambda: str(call("Plan", bitmma.Plan, {**SPLIT, "epilogue": [{"op": "alpha_beta", "alpha": 0.1, "beta": 1e-40}]}))
-    yield "golden of sparse fp8", lambda: call("computed_d", call("golden", bitmma.golden, SPARSE_FP8, target="sm_90a")[0].computed_d)
+    yield (
+        "fields of a plan",
+        lambda: call("Plan.fields", lambda: bitmma.Plan({**SPLIT, "epilogue": [{"op": "beta_c", "beta": 0.1}]}).fields),
+    )
+    yield (
+        "plan",
+        lambda: str(
+            call("Plan", bitmma.Plan, {**SPLIT, "epilogue": [{"op": "alpha_beta", "alpha": 0.1, "beta": 1e-40}]})
+        ),
+    )
+    yield (
+        "golden of sparse fp8",
+        lambda: call("computed_d", call("golden", bitmma.golden, SPARSE_FP8, target="sm_90a")[0].computed_d),
+    )
 
 
 def attempted(call):
@@ -333,8 +400,20 @@ def attempted(call):
 
 
 PRODUCTS = ("q", "k", "v", "o", "gate", "up", "down")
-WEIGHTS = {name: normal(*shape, scale=0.1, dtype=bf16) for name, shape in {
-    "norm": (64,), "norm2": (64,), "q": (64, 64), "k": (32, 64), "v": (32, 64), "o": (64, 64), "gate": (96, 64), "up": (96, 64), "down": (64, 96)}.items()}
+WEIGHTS = {
+    name: normal(*shape, scale=0.1, dtype=bf16)
+    for name, shape in {
+        "norm": (64,),
+        "norm2": (64,),
+        "q": (64, 64),
+        "k": (32, 64),
+        "v": (32, 64),
+        "o": (64, 64),
+        "gate": (96, 64),
+        "up": (96, 64),
+        "down": (64, 96),
+    }.items()
+}
 INPUTS, GPU = {"f16": np.float16, "bf16": bf16, "f32": np.float32}, "H100"
 ROWS, QKV, QUANTIZED = normal(4, 96), [normal(1, 2, 16, 64) for _ in range(3)], normal(128, 256)
 
@@ -381,15 +460,25 @@ def test_results_have_the_same_bits_in_every_environment(environment, usual_resu
 def test_every_public_function_runs_or_has_a_reason(tmp_path):
     run = {name for name, lines in usual_examples().items() if lines}
     called = {name.split()[0] for name, _ in calls(Watch(None), tmp_path)}
-    missing = [f"{module.__name__}.{name}" for module, name, _ in public_functions()
-               if f"{module.__name__}.{name}" not in run and name not in called and f"operators.{name}" not in called]
+    missing = [
+        f"{module.__name__}.{name}"
+        for module, name, _ in public_functions()
+        if f"{module.__name__}.{name}" not in run and name not in called and f"operators.{name}" not in called
+    ]
     assert sorted(missing) == sorted(NOT_RUN)
     walked = {module.__name__ for module in MODULES}
-    other = [one.name for one in pkgutil.iter_modules(bitmma.__path__) if f"bitmma.{one.name}" not in walked and one.name not in UNWALKED
-             and not (one.name.startswith("_") and not hasattr(importlib.import_module(f"bitmma.{one.name}"), "__all__"))]
+    other = [
+        one.name
+        for one in pkgutil.iter_modules(bitmma.__path__)
+        if f"bitmma.{one.name}" not in walked
+        and one.name not in UNWALKED
+        and not (one.name.startswith("_") and not hasattr(importlib.import_module(f"bitmma.{one.name}"), "__all__"))
+    ]
     assert other == []
 
 
 def test_every_public_function_sets_the_environment():
     """`public` sets it: a function without that decorator would compute in its caller's."""
-    assert [f"{module.__name__}.{name}" for module, name, one in public_functions() if not hasattr(one, "__wrapped__")] == []
+    assert [
+        f"{module.__name__}.{name}" for module, name, one in public_functions() if not hasattr(one, "__wrapped__")
+    ] == []

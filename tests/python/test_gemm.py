@@ -1,4 +1,5 @@
 """Whole products: recorded calls of cuBLAS and Triton, plans, the search."""
+
 from __future__ import annotations
 
 import html
@@ -82,7 +83,7 @@ def test_a_chain_is_its_instructions():
     one = bitmma.wgmma(n=8)
     d = c
     for k in range(0, 64, 16):
-        d = bitmma.mma(one, a[:, k:k + 16], b[k:k + 16], d)
+        d = bitmma.mma(one, a[:, k : k + 16], b[k : k + 16], d)
     assert same_bits(bitmma.gemm(a, b, {"instruction": str(one), "start": "c"}, c=c), d)
 
 
@@ -96,8 +97,11 @@ def test_batches():
 
 def test_epilogues_and_outputs():
     a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
-    plan = {"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16",
-            "epilogue": [{"op": "scale_ab"}, {"op": "bias"}], "output": {"type": "e4m3"}}
+    plan = {
+        "instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16",
+        "epilogue": [{"op": "scale_ab"}, {"op": "bias"}],
+        "output": {"type": "e4m3"},
+    }
     d = bitmma.gemm(a, b, plan, scale_a=0.5, scale_b=np.full((1, 8), 0.25, np.float32), bias=np.ones(8, np.float32))
     assert d.dtype == ml_dtypes.float8_e4m3fn and (d.astype(np.float32) == 9).all()
     with pytest.raises(bitmma.Error, match="bias"):
@@ -106,9 +110,16 @@ def test_epilogues_and_outputs():
 
 def test_what_is_wrong_is_said():
     a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
-    for arguments, field in (((a, b[:32]), "b"), ((a, b, "nvjet-lago2"), "plan"), ((a, b, {"instruction": "x"}), ""),
-                             ((a, b, {"instructoin": 1}), "instructoin"), ((a, b, 7), "plan"), ((a[0], b), "a"),
-                             ((a.astype(np.float64), b), ""), ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), "split_k")):
+    for arguments, field in (
+        ((a, b[:32]), "b"),
+        ((a, b, "nvjet-lago2"), "plan"),
+        ((a, b, {"instruction": "x"}), ""),
+        ((a, b, {"instructoin": 1}), "instructoin"),
+        ((a, b, 7), "plan"),
+        ((a[0], b), "a"),
+        ((a.astype(np.float64), b), ""),
+        ((np.ones((4, 4096), np.float16), np.ones((4096, 8), np.float16), "nvjet-splitK"), "split_k"),
+    ):
         try:
             bitmma.gemm(*arguments)
         except bitmma.Error as raised:
@@ -151,8 +162,13 @@ def test_accuracy_is_exact():
 def test_generated_operands_are_those_of_recorded_calls(recorded_calls):
     product = bitmma.read_product(recorded_calls[0])
     keys = product.metadata
-    whole = bitmma.generated(bitmma.format_of(product.a), (1, int(keys["k"])), int(keys["seed"]), "a",
-                             rows=product.rows or range(product.a.shape[0]))
+    whole = bitmma.generated(
+        bitmma.format_of(product.a),
+        (1, int(keys["k"])),
+        int(keys["seed"]),
+        "a",
+        rows=product.rows or range(product.a.shape[0]),
+    )
     assert same_bits(whole, product.a)
 
 
@@ -177,8 +193,10 @@ def test_types_of_tcgen05_travel_with_the_plan():
 def test_scales_of_blocks_have_their_shape():
     """A scale a column does not stand for one a block of 128 columns."""
     a, b = np.ones((2, 128), ml_dtypes.float8_e4m3fn), np.ones((128, 300), ml_dtypes.float8_e4m3fn)
-    plan = {"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3",
-            "promotion": {"every": 128, "scale": "fma", "sb": [128, 128]}}
+    plan = {
+        "instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3",
+        "promotion": {"every": 128, "scale": "fma", "sb": [128, 128]},
+    }
     scale_a = np.ones((2, 1), np.float32)
     good = bitmma.gemm(a, b, plan, scale_a=scale_a, scale_b=np.array([[1, 2, 4]], np.float32))
     assert (good[0, [0, 127, 128, 256, 299]] == [128, 128, 256, 512, 512]).all()
@@ -271,7 +289,9 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     found = bitmma.find_plans(x, w, bitmma.gemm(x, w, output="bf16"))
     assert found.ambiguous and found.ended == "complete" and len(found) == sum(one.plans for one in found.families)
     assert found.families[0].name == "flat" and found.families[0].evidence.startswith("measured")
-    assert "cannot distinguish them" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
+    assert (
+        "cannot distinguish them" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()
+    )
     noise = random.standard_normal((4, 8)).astype(np.float32)
     seen = []
     few = bitmma.find_plans(x, w, noise, max_plans=100, progress=lambda tried, of: seen.append((tried, of)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Ctrl-C ends every call that may take long, within a second, and the library works afterwards."""
+
 import os
 import signal
 import threading
@@ -56,9 +57,11 @@ def random(*shape, dtype=np.float16):
 
 def again(call):
     """For calls that are short where the machine is fast: the loop is Python's, the interrupt may come in between."""
+
     def calls():
         while True:
             call()
+
     return calls
 
 
@@ -149,12 +152,18 @@ CALLS = {
     "a kernel on one thread": lambda folder: launch(1),
     "a kernel on two threads": lambda folder: launch(2),
     "a kernel that is traced": lambda folder: traced(),
-    "kernel": lambda folder: again(lambda ptx=ENDLESS.replace("L:", "L:\n" + "  add.u32 %r1, %r1, 1;\n" * 3000): bitmma.kernel(ptx)),
+    "kernel": lambda folder: again(
+        lambda ptx=ENDLESS.replace("L:", "L:\n" + "  add.u32 %r1, %r1, 1;\n" * 3000): bitmma.kernel(ptx)
+    ),
     "mma of a batch": lambda folder: batch(),
     "bind": lambda folder: bound(),
-    "execute": lambda folder: again(lambda case=case_of(): bitmma.execute(case.instruction, case.target, dict(case.state))),
+    "execute": lambda folder: again(
+        lambda case=case_of(): bitmma.execute(case.instruction, case.target, dict(case.state))
+    ),
     "gemm": lambda folder: gemm(),
-    "explain_product": lambda folder: again(lambda a=random(64, 65536), b=random(65536, 64): bitmma.explain_product(a, b, "flat", 3, 5)),
+    "explain_product": lambda folder: again(
+        lambda a=random(64, 65536), b=random(65536, 64): bitmma.explain_product(a, b, "flat", 3, 5)
+    ),
     "accuracy": lambda folder: accuracy(),
     "find_plans": lambda folder: find_plans(),
     "attention": lambda folder: attention(),
@@ -180,7 +189,11 @@ CALLS = {
     "explain": lambda folder: again(lambda case=case_of(): bitmma.explain(case, 0, 0)),
     "a map of places": lambda folder: again(lambda: layout.tma(8192, 4096)),
     "offsets": lambda folder: again(lambda: layout.offsets("(1024,1024):(1024,1)")),
-    "decode_ptx": lambda folder: again(lambda ptx=ENDLESS.replace("L:", "L:\n" + "  add.u32 %r1, %r1, 1;\n" * 30_000): bitmma.decode_ptx(file_of(folder, ptx))),
+    "decode_ptx": lambda folder: again(
+        lambda ptx=ENDLESS.replace("L:", "L:\n" + "  add.u32 %r1, %r1, 1;\n" * 30_000): bitmma.decode_ptx(
+            file_of(folder, ptx)
+        )
+    ),
     "replay": lambda folder: again(lambda: bitmma.replay(DATA / "captures" / "tiny_experts")),
     "llama": lambda folder: again(lambda: bitmma.replay(DATA / "captures" / "tiny_llama", end_to_end=True)),
 }
@@ -204,7 +217,9 @@ def test_an_interrupt_ends_the_call(name, tmp_path):
 
 def test_a_signal_that_raises_nothing_does_not_end_a_call():
     seen = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(bitmma.mma(MMA, random(16, 16), random(16, 8), threads=2)))
+    before = signal.signal(
+        signal.SIGALRM, lambda number, frame: seen.append(bitmma.mma(MMA, random(16, 16), random(16, 8), threads=2))
+    )
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
     x = random(512, 16384, dtype=np.float32)
     try:

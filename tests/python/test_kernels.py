@@ -1,4 +1,5 @@
 """Kernels on NumPy's arrays: what the recorded launches do not have."""
+
 from __future__ import annotations
 
 import ml_dtypes
@@ -6,7 +7,6 @@ import numpy as np
 import pytest
 
 import bitmma
-
 from conftest import DATA
 
 
@@ -51,8 +51,17 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
     products = [step for step in steps if step.case is not None]
     assert len(products) == 4  # K of 64 in steps of 16
     last = products[-1]
-    stop = launcher.debug(a, b, np.zeros_like(d), 64, 64, line=last.line, time=sum(one.line == last.line for one in products),
-                          thread=5, block=(1, 2))
+    stop = launcher.debug(
+        a,
+        b,
+        np.zeros_like(d),
+        64,
+        64,
+        line=last.line,
+        time=sum(one.line == last.line for one in products),
+        thread=5,
+        block=(1, 2),
+    )
     assert stop.step.statement == last.statement
     for name, value in stop.step.registers.items():
         assert isinstance(value, np.float32) and stop.registers[name] == value
@@ -62,7 +71,8 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
     explained = bitmma.explain(stop.step.case, 1, 2)
     assert np.uint32(int(explained["d"]["bits"], 16)).view(np.float32) == tile[1, 2]
     assert [one.line for one in launcher.trace(a, b, d, 64, 64, lines=(last.line, last.line))] == [
-        one.line for one in products if one.line == last.line]
+        one.line for one in products if one.line == last.line
+    ]
     with pytest.raises(bitmma.Error, match="line"):
         launcher.debug(a, b, d, 64, 64, line=1)
     with pytest.raises(bitmma.Error, match=r"trace\.thread"):

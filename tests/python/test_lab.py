@@ -1,4 +1,5 @@
 """The scripts of lab: Python, without circles, and each in lab/README.md."""
+
 from __future__ import annotations
 
 import ast
@@ -38,7 +39,11 @@ def test_recorders_of_pytorch_calls_do_not_import_bitmma():
 
 def test_readme_names_every_file():
     text = (LAB / "README.md").read_text()
-    assert [path.name for path in sorted(LAB.iterdir()) if path.is_file() and path.name != "README.md" and f"`{path.name}`" not in text] == []
+    assert [
+        path.name
+        for path in sorted(LAB.iterdir())
+        if path.is_file() and path.name != "README.md" and f"`{path.name}`" not in text
+    ] == []
 
 
 def test_the_generator_of_the_package_gives_recorders_the_same_words():

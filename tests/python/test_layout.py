@@ -1,4 +1,5 @@
 """Maps as integer arrays: they agree with what instructions read, and their inverses with them."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -19,8 +20,13 @@ def goes_back(places, index) -> bool:
 @pytest.mark.parametrize("swizzle", ["none", "32", "64", "128"])
 @pytest.mark.parametrize("major", ["k-major", "mn-major"])
 def test_smem_is_where_the_instruction_reads(swizzle, major):
-    case = bitmma.golden("wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", cases=1, seed=2,
-                         layout_a=f"{major}:{swizzle}", layout_b=f"{major}:{swizzle}")[0]
+    case = bitmma.golden(
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
+        cases=1,
+        seed=2,
+        layout_a=f"{major}:{swizzle}",
+        layout_b=f"{major}:{swizzle}",
+    )[0]
     state, of = case.state, case.operands
     halves = state["smem"].view(np.uint16)
     for descriptor, matrix in ((state["a_desc"], of["a"]), (state["b_desc"], of["b"].T)):
@@ -47,7 +53,9 @@ def test_fragments_are_where_the_instruction_reads(operand):
     assert layout.fragment_svg(MMA, operand).startswith("<svg")
 
 
-@pytest.mark.parametrize("shape", [(128, 64, 1, False), (64, 32, 1, False), (256, 64, 2, False), (128, 64, 2, False), (32, 64, 1, True)])
+@pytest.mark.parametrize(
+    "shape", [(128, 64, 1, False), (64, 32, 1, False), (256, 64, 2, False), (128, 64, 2, False), (32, 64, 1, True)]
+)
 def test_tensor_memory(shape):
     m, n, cta_group, ws = shape
     places = layout.tmem(m, n, cta_group=cta_group, ws=ws)
@@ -71,9 +79,15 @@ def test_moves_scales_and_cute():
     assert scales.byte[37, 2] == 86 and goes_back(scales, (scales.byte,))
     cute = layout.cute("Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))")
     assert (cute.byte == layout.smem(0x4000004000010000, 64, 16).byte).all()
-    for wrong in (lambda: layout.cute("(8,"), lambda: layout.ldst("9x9", 1), lambda: layout.tmem(100, 8),
-                  lambda: layout.fragment("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "b"),
-                  lambda: layout.smem(0, -1, 4), lambda: layout.smem(0, 8, 8, element_bits=7), lambda: layout.ldmatrix(3)):
+    for wrong in (
+        lambda: layout.cute("(8,"),
+        lambda: layout.ldst("9x9", 1),
+        lambda: layout.tmem(100, 8),
+        lambda: layout.fragment("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "b"),
+        lambda: layout.smem(0, -1, 4),
+        lambda: layout.smem(0, 8, 8, element_bits=7),
+        lambda: layout.ldmatrix(3),
+    ):
         with pytest.raises(bitmma.Error):
             wrong()
 
@@ -105,10 +119,15 @@ def test_bits_of_codes_that_are_narrower_than_their_containers():
             assert goes_back(places, (places.thread, places.register, places.bit // 8))
     packed = layout.smem(0x4000004000010000, 8, 32, element_bits=8, code_bits=6)
     assert (packed.byte[0, 5], packed.bit[0, 5]) == (3, 6)
-    assert layout.smem(0x4000004000010000, 8, 32, element_bits=8, code_bits=4).byte[0].tolist() == [i // 2 for i in range(16)] + [16 + i // 2 for i in range(16)]
+    assert layout.smem(0x4000004000010000, 8, 32, element_bits=8, code_bits=4).byte[0].tolist() == [
+        i // 2 for i in range(16)
+    ] + [16 + i // 2 for i in range(16)]
     assert layout.tmem_a(128, 16, element_bits=8, code_bits=4).bit[1, 1] == 10
-    for wrong in (lambda: layout.smem(0, 8, 8, element_bits=8, code_bits=5), lambda: layout.smem(0, 8, 8, code_bits=4),
-                  lambda: layout.tmem_a(128, 16, code_bits=6)):
+    for wrong in (
+        lambda: layout.smem(0, 8, 8, element_bits=8, code_bits=5),
+        lambda: layout.smem(0, 8, 8, code_bits=4),
+        lambda: layout.tmem_a(128, 16, code_bits=6),
+    ):
         with pytest.raises(bitmma.Error) as error:
             wrong()
         assert error.value.violations[0].field == "code bits"

@@ -1,4 +1,5 @@
 """bitmma.math: floating-point instructions of PTX on arrays."""
+
 from __future__ import annotations
 
 import ml_dtypes
@@ -56,7 +57,9 @@ def test_explain():
     assert steps["result"] == "0x3f9d9624" and steps["unit"]["index"] == 19
     assert "unit" not in math.explain("add.rn.f32", 1, 2)
     assert math.explain("add.rn.f32", 1.0, 1e-9)["above"] == "0x3f800001"
-    assert [one["operation"] for one in math.explain("rsqrt.approx.f32", words(0x00400000))["unit"]["before"]] == ["mul"]
+    assert [one["operation"] for one in math.explain("rsqrt.approx.f32", words(0x00400000))["unit"]["before"]] == [
+        "mul"
+    ]
     assert math.explain("ex2.approx.f16", 0.3)["unit"]["behind"][0]["operation"] == "cvt.rz"
     lanes = math.explain("cvt.rn.satfinite.e4m3x2.f32", 3.3, 1.0)["lanes"]
     assert [lane["exact"] for lane in lanes] == [False, True] and lanes[0]["below"] == "0x45"
@@ -68,8 +71,11 @@ def test_explain():
 
 
 def test_evidence():
-    assert math.evidence("ex2.approx.f32") == {"target": "sm_90a", "evidence": "measured",
-                                               "evidence_source": "all 2^32 words of an H100 and an H200"}
+    assert math.evidence("ex2.approx.f32") == {
+        "target": "sm_90a",
+        "evidence": "measured",
+        "evidence_source": "all 2^32 words of an H100 and an H200",
+    }
     assert math.evidence("ex2.approx.f32", "B200")["evidence"] == "assumed"
     assert math.evidence("fma.rn.f32", "sm_80")["evidence"] == "documented"
     assert math.evidence("powf")["evidence"] == "sampled"
@@ -86,7 +92,9 @@ def test_reciprocals_of_f64():
     assert math.rcp(x, ftz=True).view(np.uint64).tolist() == [0x3FD5555500000000, 1 << 62, 0xBFE0000000000000, 0]
     assert math.rsqrt(np.float64(4.0), ftz=True) == 0.5
     assert math.compute("rcp.approx.ftz.f64", 4.0) == 0.25 and math.rcp(x, ftz=True).dtype == np.float64
-    assert math.compute("rsqrt.approx.ftz.f64", bitmma.codes(np.uint64([0x4010000000000000]), "f64")).array == 0x3FE << 52
+    assert (
+        math.compute("rsqrt.approx.ftz.f64", bitmma.codes(np.uint64([0x4010000000000000]), "f64")).array == 0x3FE << 52
+    )
 
 
 def test_numbers_of_python_are_rounded_once_and_without_warnings(recwarn):
@@ -143,7 +151,7 @@ def test_conversions_of_one_lane_are_numpys():
     assert np.array_equal(bitmma.cvt("cvt.f32.bf16", brain), brain.astype(np.float32))
     assert np.array_equal(bitmma.cvt("cvt.rni.s32.f32", x), np.rint(x).astype(np.int32))
     assert np.array_equal(bitmma.cvt("cvt.rn.f32.f64", x.astype(np.float64)), x)
-    whole = rng.integers(-2**63, 2**63 - 1, 1000)
+    whole = rng.integers(-(2**63), 2**63 - 1, 1000)
     assert np.array_equal(bitmma.cvt("cvt.rn.f64.s64", whole), whole.astype(np.float64))
     assert np.array_equal(bitmma.cvt("cvt.u8.s64", whole), whole.astype(np.uint8))
     assert np.array_equal(bitmma.cvt("cvt.s32.s8", np.int8([-3, 7])), [-3, 7])
@@ -161,41 +169,78 @@ def test_every_conversion_takes_its_operands():
         assert 8 * result.dtype.itemsize == row["result_bits"] and row["targets"] and row["source"]
 
 
-@pytest.mark.parametrize("call", [
-    lambda: math.c("expg", np.float32([1])), lambda: math.c("expf@cuda_12", np.float32([1])), lambda: math.c("expf"),
-    lambda: math.c(None, np.float32([1])), lambda: math.c("expf", np.float64([1])),
-    lambda: math.c("expf", np.float32([1]), np.float32([1])), lambda: math.c("powf", np.float32([1])),
-    lambda: math.c("powf", np.ones(3, np.float32), np.ones(2, np.float32)), lambda: math.c("expf", "1"),
-    lambda: math.c("expf", np.float32([1]), compiler="nvcc"), lambda: math.c("expf", np.int32([1])),
-    lambda: math.c("expf", np.float64(0.1)), lambda: math.c("expf", bitmma.codes(np.uint32([1]), "tf32")),
-    lambda: bitmma.cvt("cvt.rn.f16.f32", np.float64(0.1)), lambda: bitmma.cvt("cvt.rn.f16.f32", bitmma.codes(np.uint32([1]), "tf32")),
-    lambda: bitmma.cvt("cvt.f16.f32", np.float32([1])), lambda: bitmma.cvt(7, np.float32([1])),
-    lambda: bitmma.cvt("cvt.rn.f16.f32"), lambda: bitmma.cvt("cvt.rn.f16.f32", np.float64([1])),
-    lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), np.float32([1])), lambda: bitmma.cvt("cvt.rn.f16.f32", "1"),
-    lambda: bitmma.cvt("cvt.rn.f16.f32", np.int32([1])), lambda: bitmma.cvt("cvt.rn.f32.s32", np.uint32([1])),
-    lambda: bitmma.cvt("cvt.rn.f32.s32", 2**31), lambda: bitmma.cvt("cvt.rn.f32.s32", 1.5),
-    lambda: bitmma.cvt("cvt.rn.f32.s32", True), lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", np.uint8([1])),
-    lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", 65536),
-    lambda: bitmma.cvt("cvt.rn.f16x2.f32", np.ones(3, np.float32), np.ones(2, np.float32)),
-    lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0, np.int32([1])), lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0),
-    lambda: bitmma.cvt("cvt.rn.f32.s32", np.array([1], ">i4")),
-    lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), threads=-1)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: math.c("expg", np.float32([1])),
+        lambda: math.c("expf@cuda_12", np.float32([1])),
+        lambda: math.c("expf"),
+        lambda: math.c(None, np.float32([1])),
+        lambda: math.c("expf", np.float64([1])),
+        lambda: math.c("expf", np.float32([1]), np.float32([1])),
+        lambda: math.c("powf", np.float32([1])),
+        lambda: math.c("powf", np.ones(3, np.float32), np.ones(2, np.float32)),
+        lambda: math.c("expf", "1"),
+        lambda: math.c("expf", np.float32([1]), compiler="nvcc"),
+        lambda: math.c("expf", np.int32([1])),
+        lambda: math.c("expf", np.float64(0.1)),
+        lambda: math.c("expf", bitmma.codes(np.uint32([1]), "tf32")),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", np.float64(0.1)),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", bitmma.codes(np.uint32([1]), "tf32")),
+        lambda: bitmma.cvt("cvt.f16.f32", np.float32([1])),
+        lambda: bitmma.cvt(7, np.float32([1])),
+        lambda: bitmma.cvt("cvt.rn.f16.f32"),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", np.float64([1])),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), np.float32([1])),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", "1"),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", np.int32([1])),
+        lambda: bitmma.cvt("cvt.rn.f32.s32", np.uint32([1])),
+        lambda: bitmma.cvt("cvt.rn.f32.s32", 2**31),
+        lambda: bitmma.cvt("cvt.rn.f32.s32", 1.5),
+        lambda: bitmma.cvt("cvt.rn.f32.s32", True),
+        lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", np.uint8([1])),
+        lambda: bitmma.cvt("cvt.rn.f16x2.e4m3x2", 65536),
+        lambda: bitmma.cvt("cvt.rn.f16x2.f32", np.ones(3, np.float32), np.ones(2, np.float32)),
+        lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0, np.int32([1])),
+        lambda: bitmma.cvt("cvt.rs.bf16x2.f32", 1.0, 1.0),
+        lambda: bitmma.cvt("cvt.rn.f32.s32", np.array([1], ">i4")),
+        lambda: bitmma.cvt("cvt.rn.f16.f32", np.float32([1]), threads=-1),
+    ],
+)
 def test_conversions_and_functions_of_c_refuse_what_does_not_fit(call):
     with pytest.raises(bitmma.Error):
         call()
 
 
-@pytest.mark.parametrize("call", [
-    lambda: math.compute("ex2", np.float32([1])), lambda: math.compute("ex2.approx.f32"),
-    lambda: math.ex2(np.float64(0.1)), lambda: math.ex2(bitmma.codes(np.uint32([1]), "tf32")), lambda: math.rcp(np.float64([1])),
-    lambda: math.rsqrt(np.float64([1]), ftz=False), lambda: math.compute("ex2.approx.f32", np.bool_(True)),
-    lambda: math.evidence("expg"), lambda: math.evidence("tanh.approx.bf16", "sm_80"), lambda: math.evidence("expf", "sm_1"),
-    lambda: math.explain("expf"), lambda: math.explain("cvt.rn.f16x2.f32", 1.0), lambda: math.explain("expf", 1.0, 2.0),
-    lambda: math.compute("ex2.approx.f32", np.float64([1])), lambda: math.compute("add.rn.f64", np.float64([1]), np.float64([1])),
-    lambda: math.ex2(np.float64([1])), lambda: math.ex2("1"), lambda: math.add(np.float32([1]), np.float16([1])),
-    lambda: math.add(np.ones(3, np.float32), np.ones(2, np.float32)), lambda: math.rcp(np.float32([1]), rounding="up"),
-    lambda: math.tanh(np.float32([1]), ftz=True), lambda: math.explain("ex2.approx.f32", np.ones(2, np.float32)),
-    lambda: math.compute("ex2.approx.f32", np.float32([1]), np.float32([1])), lambda: math.ex2(np.float32([1]), ftz="yes")])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: math.compute("ex2", np.float32([1])),
+        lambda: math.compute("ex2.approx.f32"),
+        lambda: math.ex2(np.float64(0.1)),
+        lambda: math.ex2(bitmma.codes(np.uint32([1]), "tf32")),
+        lambda: math.rcp(np.float64([1])),
+        lambda: math.rsqrt(np.float64([1]), ftz=False),
+        lambda: math.compute("ex2.approx.f32", np.bool_(True)),
+        lambda: math.evidence("expg"),
+        lambda: math.evidence("tanh.approx.bf16", "sm_80"),
+        lambda: math.evidence("expf", "sm_1"),
+        lambda: math.explain("expf"),
+        lambda: math.explain("cvt.rn.f16x2.f32", 1.0),
+        lambda: math.explain("expf", 1.0, 2.0),
+        lambda: math.compute("ex2.approx.f32", np.float64([1])),
+        lambda: math.compute("add.rn.f64", np.float64([1]), np.float64([1])),
+        lambda: math.ex2(np.float64([1])),
+        lambda: math.ex2("1"),
+        lambda: math.add(np.float32([1]), np.float16([1])),
+        lambda: math.add(np.ones(3, np.float32), np.ones(2, np.float32)),
+        lambda: math.rcp(np.float32([1]), rounding="up"),
+        lambda: math.tanh(np.float32([1]), ftz=True),
+        lambda: math.explain("ex2.approx.f32", np.ones(2, np.float32)),
+        lambda: math.compute("ex2.approx.f32", np.float32([1]), np.float32([1])),
+        lambda: math.ex2(np.float32([1]), ftz="yes"),
+    ],
+)
 def test_what_does_not_fit_is_refused(call):
     with pytest.raises(bitmma.Error):
         call()
@@ -211,15 +256,24 @@ def test_near_names_are_told():
 def test_torch_goes_in_and_comes_out():
     torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
     x = torch.tensor([0.3, -0.3])
-    for result, dtype in ((math.ex2(x), torch.float32), (math.c("expf", x), torch.float32),
-                          (math.rcp(x.double(), ftz=True), torch.float64), (math.tanh(x.bfloat16()), torch.bfloat16),
-                          (bitmma.cvt("cvt.rn.satfinite.e4m3x2.f32", x, x), torch.uint16),
-                          (bitmma.cvt("cvt.rzi.s64.f32", x), torch.int64), (bitmma.cvt("cvt.rn.f16x2.f32", x, x), torch.uint32)):
+    for result, dtype in (
+        (math.ex2(x), torch.float32),
+        (math.c("expf", x), torch.float32),
+        (math.rcp(x.double(), ftz=True), torch.float64),
+        (math.tanh(x.bfloat16()), torch.bfloat16),
+        (bitmma.cvt("cvt.rn.satfinite.e4m3x2.f32", x, x), torch.uint16),
+        (bitmma.cvt("cvt.rzi.s64.f32", x), torch.int64),
+        (bitmma.cvt("cvt.rn.f16x2.f32", x, x), torch.uint32),
+    ):
         assert isinstance(result, torch.Tensor) and result.dtype == dtype and result.shape == (2,)
     assert torch.equal(math.ex2(x).view(torch.int32), torch.from_numpy(math.ex2(x.numpy()).view(np.int32)))
     conjugate = torch.tensor([1 + 2j, 3 - 4j]).conj()
     assert math.add(conjugate.imag, 0.0).tolist() == [-2, 4]  # a view whose signs change when it is read
-    for wrong, text in ((torch.ones(2, device="meta"), "meta"), (conjugate, "complex64"), (torch.ones(2).to_sparse(), "sparse"),
-                        (torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8), "qint8")):
+    for wrong, text in (
+        (torch.ones(2, device="meta"), "meta"),
+        (conjugate, "complex64"),
+        (torch.ones(2).to_sparse(), "sparse"),
+        (torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8), "qint8"),
+    ):
         with pytest.raises(bitmma.Error, match=text):
             math.ex2(wrong)

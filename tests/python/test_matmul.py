@@ -1,4 +1,5 @@
 """bitmma.matmul and library_choice: the kernel that cuBLAS takes, as recorded, and its bits."""
+
 from __future__ import annotations
 
 import sys
@@ -44,16 +45,24 @@ def test_layout_types_and_bias_decide():
     bias = np.ones(4096, ml_dtypes.bfloat16)
     d, choice = bitmma.matmul(a, w.T, gpu="H100", return_choice=True, threads=0)
     assert choice == bitmma.library_choice(16, 4096, 4096, "bf16", gpu="H100")
-    assert choice.exact and choice.shape == (16, 4096, 4096) and choice.output == "bf16" and d.dtype == ml_dtypes.bfloat16
+    assert (
+        choice.exact and choice.shape == (16, 4096, 4096) and choice.output == "bf16" and d.dtype == ml_dtypes.bfloat16
+    )
     assert same_bits(d, bitmma.gemm(a, w.T, kernel=choice.kernel, split_k=choice.slices, threads=0))
-    for given, like in [((a, w), {"layout": "nn"}), ((np.asfortranarray(a), w), {"layout": "tn"}),
-                        ((np.asfortranarray(a), w.T), {"layout": "tt"}), ((a, w.T, bias), {"bias": True})]:
+    for given, like in [
+        ((a, w), {"layout": "nn"}),
+        ((np.asfortranarray(a), w), {"layout": "tn"}),
+        ((np.asfortranarray(a), w.T), {"layout": "tt"}),
+        ((a, w.T, bias), {"bias": True}),
+    ]:
         found = bitmma.matmul(*given, gpu="H200", return_choice=True, threads=0)[1]
         assert found == bitmma.library_choice(16, 4096, 4096, "bf16", gpu="H200", **like)
     assert bitmma.matmul(a, w.T, gpu="H100", out_dtype=np.float32, threads=0).dtype == np.float32
     one = np.float32(1)
     codes = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
-    d, choice = bitmma.matmul(codes[0], codes[1].T, gpu="H100", scale_a=one, scale_b=one, use_fast_accum=True, return_choice=True)
+    d, choice = bitmma.matmul(
+        codes[0], codes[1].T, gpu="H100", scale_a=one, scale_b=one, use_fast_accum=True, return_choice=True
+    )
     assert choice == bitmma.library_choice(16, 64, 4096, "e4m3", gpu="H100", scales="tensor", use_fast_accum=True)
     assert d.dtype == ml_dtypes.bfloat16 and "algo2" not in choice.kernel
     rows = np.ones((16, 1), np.float32), np.ones((1, 64), np.float32)
@@ -63,7 +72,10 @@ def test_layout_types_and_bias_decide():
 
 def test_float32_with_and_without_tf32():
     a, b = np.ones((128, 1024), np.float32), np.ones((1024, 1024), np.float32)
-    exact, rounded = (bitmma.library_choice(128, 1024, 1024, np.float32, gpu="H100", layout="nn", allow_tf32=one) for one in (False, True))
+    exact, rounded = (
+        bitmma.library_choice(128, 1024, 1024, np.float32, gpu="H100", layout="nn", allow_tf32=one)
+        for one in (False, True)
+    )
     assert "tf32" in rounded.kernel or "tensorop" in rounded.kernel
     assert "f32f32_f32f32" in exact.kernel or "simt" in exact.kernel or "sgemm" in exact.kernel
     assert bitmma.matmul(a, b, gpu="H100", allow_tf32=True, threads=0)[0, 0] == 1024
@@ -81,11 +93,19 @@ def test_other_shapes_are_an_error_or_the_nearest_with_a_warning():
         bitmma.library_choice(3, 4096, 4096, np.float16, gpu="H100", nearest=True)
 
 
-@pytest.mark.parametrize("change, field", [
-    ({"gpu": "B200"}, "gpu"), ({"library": "cublas 12"}, "library"), ({"scale_a": 1.0}, "scale_b"),
-    ({"out_dtype": np.float16}, "types"), ({"gpu": None}, "gpu"), ({"nearest": 2}, "nearest"),
-    ({"scale_a": 1.0, "scale_b": 1.0}, "types"), ({"use_fast_accum": True}, "types"),
-])
+@pytest.mark.parametrize(
+    "change, field",
+    [
+        ({"gpu": "B200"}, "gpu"),
+        ({"library": "cublas 12"}, "library"),
+        ({"scale_a": 1.0}, "scale_b"),
+        ({"out_dtype": np.float16}, "types"),
+        ({"gpu": None}, "gpu"),
+        ({"nearest": 2}, "nearest"),
+        ({"scale_a": 1.0, "scale_b": 1.0}, "types"),
+        ({"use_fast_accum": True}, "types"),
+    ],
+)
 def test_wrong_requests_name_the_argument(change, field):
     a, w = np.ones((16, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
     with pytest.raises(bitmma.Error) as error:
@@ -101,12 +121,23 @@ def test_types_that_pytorch_refuses_are_refused():
         (lambda: bitmma.matmul(a, w.T, np.ones(4096, np.float32), gpu="H100"), "bias"),
         (lambda: bitmma.matmul(a, w.T, np.ones(4096, ml_dtypes.bfloat16), gpu="H100"), "bias"),
         (lambda: bitmma.matmul(a, w.T, 1.0, gpu="H100"), "bias"),
-        (lambda: bitmma.matmul(a.astype(np.float32), w.T.astype(np.float32), np.ones(4096, np.float16), gpu="H100", allow_tf32=True), "bias"),
+        (
+            lambda: bitmma.matmul(
+                a.astype(np.float32), w.T.astype(np.float32), np.ones(4096, np.float16), gpu="H100", allow_tf32=True
+            ),
+            "bias",
+        ),
         (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), gpu="H100"), "types"),
         (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one.astype(np.float16), scale_b=one), "scale_a"),
         (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one.astype(np.float64)), "scale_b"),
-        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=np.ones((16, 1), np.float32), scale_b=one), "scale_a, scale_b"),
-        (lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one, out_dtype=np.float32), "types"),
+        (
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=np.ones((16, 1), np.float32), scale_b=one),
+            "scale_a, scale_b",
+        ),
+        (
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, gpu="H100", scale_a=one, scale_b=one, out_dtype=np.float32),
+            "types",
+        ),
     ]:
         with pytest.raises(bitmma.Error) as error:
             call()

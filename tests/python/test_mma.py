@@ -1,4 +1,5 @@
 """bitmma.mma over every family: against GPUs, against the C++ library, and what it refuses."""
+
 from __future__ import annotations
 
 import sys
@@ -19,8 +20,19 @@ def one_of_each_form() -> list[bitmma.Instruction]:
     first: dict[tuple, bitmma.Instruction] = {}
     for one in bitmma.all_instructions():
         if one.is_mma:
-            key = (one.family, one.d, one.a, one.b, one.c, one.k, one.sparse, one.scale_count, one.scale_type,
-                   one.products, one.default_target)
+            key = (
+                one.family,
+                one.d,
+                one.a,
+                one.b,
+                one.c,
+                one.k,
+                one.sparse,
+                one.scale_count,
+                one.scale_type,
+                one.products,
+                one.default_target,
+            )
             first.setdefault(key, one)
     return list(first.values())
 
@@ -51,8 +63,16 @@ def test_mma_is_the_instruction(one):
 
     # Stored zeros of a sparse A meet infinity, too: only its metadata says where.
     a = stacked("stored_a") if one.sparse else stacked("a")
-    d = bitmma.mma(cases[0].instruction, a, stacked("b"), stacked("c"), scale_a=stacked("scale_a"),
-                   scale_b=stacked("scale_b"), metadata=stacked("metadata"), target=file.target)
+    d = bitmma.mma(
+        cases[0].instruction,
+        a,
+        stacked("b"),
+        stacked("c"),
+        scale_a=stacked("scale_a"),
+        scale_b=stacked("scale_b"),
+        metadata=stacked("metadata"),
+        target=file.target,
+    )
     for index, case in enumerate(cases):
         expected = case.recorded_d()
         assert same_bits(d[index].reshape(expected.shape), expected)
@@ -149,8 +169,13 @@ def test_f64_and_four_products():
     b = random.integers(-3, 4, (4, 4, 8)).astype(np.float16)
     quad = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"
     assert (bitmma.mma(quad, a, b, target="sm_70") == a.astype(np.float32) @ b.astype(np.float32)).all()
-    d = bitmma.mma(quad, np.ones((5, 1, 4, 8, 4), np.float16), np.ones((7, 4, 4, 8), np.float16),
-                   np.ones((4, 8, 8), np.float32), target="sm_70")
+    d = bitmma.mma(
+        quad,
+        np.ones((5, 1, 4, 8, 4), np.float16),
+        np.ones((7, 4, 4, 8), np.float16),
+        np.ones((4, 8, 8), np.float32),
+        target="sm_70",
+    )
     assert d.shape == (5, 7, 4, 8, 8) and (d == 5).all()
 
 
@@ -159,8 +184,10 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
     right = {"a": (2500, 4, 8, 4), "b": (2500, 4, 4, 8), "c": (2500, 4, 8, 8)}
 
     def refusal(**shapes: tuple[int, ...]) -> bitmma.Violation:
-        arrays = {name: np.zeros(shape, np.float32 if name == "c" else np.float16)
-                  for name, shape in {**right, **shapes}.items()}
+        arrays = {
+            name: np.zeros(shape, np.float32 if name == "c" else np.float16)
+            for name, shape in {**right, **shapes}.items()
+        }
         with pytest.raises(bitmma.Error) as error:
             bitmma.mma(quad, **arrays, target="sm_70")
         (violation,) = error.value.violations
@@ -169,8 +196,16 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
     legal = {"a": "(..., 4, 8, 4)", "b": "(..., 4, 4, 8)", "c": "(..., 4, 8, 8)"}
     for name, shape in right.items():
         stacked = (4 * shape[-2], shape[-1])
-        wrong_shapes = [(2500, 4, 2, 4), (2500, 2, *shape[-2:]), (2500, *stacked), stacked,
-                        shape[-2:], (4, *shape[-2:-1]), (*shape[:-1], 5), (2500, 4, 32, shape[-1])]
+        wrong_shapes = [
+            (2500, 4, 2, 4),
+            (2500, 2, *shape[-2:]),
+            (2500, *stacked),
+            stacked,
+            shape[-2:],
+            (4, *shape[-2:-1]),
+            (*shape[:-1], 5),
+            (2500, 4, 32, shape[-1]),
+        ]
         for wrong in wrong_shapes:
             violation = refusal(**{name: wrong})
             assert (violation.field, violation.seen) == (name, f"shape {wrong}")
@@ -179,8 +214,13 @@ def test_errors_of_four_products_name_the_shapes_that_were_given():
         violation = refusal(**{name: (3, *shape[1:])})
         assert violation.field == "batch axes" and "(3,)" in violation.seen and "(2500,)" in violation.seen
     with pytest.raises(bitmma.Error, match="scale_a = given"):
-        bitmma.mma(quad, np.zeros(right["a"], np.float16), np.zeros(right["b"], np.float16),
-                   scale_a=np.zeros((4, 8, 1), np.uint8), target="sm_70")
+        bitmma.mma(
+            quad,
+            np.zeros(right["a"], np.float16),
+            np.zeros(right["b"], np.float16),
+            scale_a=np.zeros((4, 8, 1), np.uint8),
+            target="sm_70",
+        )
 
 
 def test_tcgen05_takes_its_shape_from_the_arrays():
@@ -209,9 +249,13 @@ def test_block_scales():
     with pytest.raises(bitmma.Error, match="scale_a"):
         bitmma.mma(name, a, b)
     warp = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0"
-    d = bitmma.mma(warp, np.ones((16, 32), ml_dtypes.float8_e4m3fn), np.ones((32, 8), ml_dtypes.float8_e4m3fn),
-                   scale_a=np.full((16, 1), 4, ml_dtypes.float8_e8m0fnu),
-                   scale_b=np.full((1, 8), 0.25, ml_dtypes.float8_e8m0fnu))
+    d = bitmma.mma(
+        warp,
+        np.ones((16, 32), ml_dtypes.float8_e4m3fn),
+        np.ones((32, 8), ml_dtypes.float8_e4m3fn),
+        scale_a=np.full((16, 1), 4, ml_dtypes.float8_e8m0fnu),
+        scale_b=np.full((1, 8), 0.25, ml_dtypes.float8_e8m0fnu),
+    )
     assert (d == 32).all()
     with pytest.raises(bitmma.Error, match="scale_a"):
         bitmma.mma(MMA, np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), scale_a=scale_a, scale_b=scale_b)
@@ -228,7 +272,7 @@ def test_sparse_a_by_zeros_and_by_metadata():
             first, second = sorted(random.choice(4, 2, replace=False))
             values = random.standard_normal(2).astype(np.float16)
             logical[row, 4 * chunk + first], logical[row, 4 * chunk + second] = values
-            stored[row, 2 * chunk:2 * chunk + 2] = values
+            stored[row, 2 * chunk : 2 * chunk + 2] = values
             metadata[row, chunk] = first | second << 2
     b = random.standard_normal((32, 8)).astype(np.float16)
     d = bitmma.mma(one, logical, b)

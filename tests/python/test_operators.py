@@ -1,4 +1,5 @@
 """Operators give what PyTorch gave on an H100 and an H200, in every bit of the recorded rows."""
+
 from __future__ import annotations
 
 import functools
@@ -12,7 +13,6 @@ import pytest
 
 import bitmma
 from bitmma import operators
-
 from conftest import DATA, ROOT
 
 spec = importlib.util.spec_from_file_location("check_operators", ROOT / "lab" / "check_operators.py")
@@ -84,7 +84,9 @@ def test_threads_and_torch_change_no_bit():
         assert np.array_equal(f(x).view(np.uint16), f(x, threads=2).view(np.uint16))
     torch = pytest.importorskip("torch", reason="torch is not installed")
     made = operators.softmax(torch.from_numpy(q))
-    assert made.dtype == torch.float16 and np.array_equal(made.numpy().view(np.uint16), operators.softmax(q).view(np.uint16))
+    assert made.dtype == torch.float16 and np.array_equal(
+        made.numpy().view(np.uint16), operators.softmax(q).view(np.uint16)
+    )
 
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
@@ -126,7 +128,9 @@ def test_norms_take_torchs_arguments():
     assert same(operators.layer_norm(x, normalized_shape=(8,), bias=b), operators.layer_norm(x, None, b))
     assert same(operators.layer_norm(x, (8,)), operators.layer_norm(x, eps=1e-5))
     assert same(operators.rms_norm(x, (8,), w, 0.5), operators.rms_norm(x, w, 0.5))
-    assert same(operators.softmax(x, -1), operators.softmax(x, dim=1)) and same(operators.log_softmax(x, 1), operators.log_softmax(x))
+    assert same(operators.softmax(x, -1), operators.softmax(x, dim=1)) and same(
+        operators.log_softmax(x, 1), operators.log_softmax(x)
+    )
     assert operators.softmax(x.astype(np.float16), -1, np.float32).dtype == np.float32
 
 
@@ -173,7 +177,11 @@ def test_explain_ends_with_the_bits_of_the_operator():
         ("silu", (x,), {}), ("add", (x, y), {}), ("mul", (x,), {"y": y}), ("softmax", (x[0, 0],), {}),
     ]  # fmt: skip
     q, k = (rng.standard_normal((2, heads, n, 16)).astype(ml_dtypes.bfloat16) for heads, n in ((4, 20), (2, 300)))
-    calls += [("attention", (q, k, k), {"is_causal": True}), ("attention", (q, k, k), {"splits": 2}), ("attention", (q[0, 0], k[0, 0], k[0, 0]), {})]
+    calls += [
+        ("attention", (q, k, k), {"is_causal": True}),
+        ("attention", (q, k, k), {"splits": 2}),
+        ("attention", (q[0, 0], k[0, 0], k[0, 0]), {}),
+    ]
     for name, operands, arguments in calls:
         function = getattr(operators, name, None) or functools.partial(operators.elementwise, name)
         result = function(*operands, **arguments)
@@ -183,11 +191,23 @@ def test_explain_ends_with_the_bits_of_the_operator():
             bits = result[output].view(f"u{result.itemsize}")
             assert int(trace.word, 16) == bits, (name, arguments, output)
             assert trace.steps[-1]["words"] == [trace.word] and trace.fields["operator"] == name
-            assert all(step["rounding"] and step["operation"] and len(step["words"]) == len(step["values"]) for step in trace.steps)
+            assert all(
+                step["rounding"] and step["operation"] and len(step["words"]) == len(step["values"])
+                for step in trace.steps
+            )
             assert trace.value in str(trace) and name in repr(trace)
     softmax = operators.explain("softmax", x, output=(0, 0, 0))
     assert [step["step"] for step in softmax.steps] == [
-        "x", "largest", "difference", "exponential", "lanes", *(f"offset {n}" for n in (16, 8, 4, 2, 1)), "sum", "quotient", "output"]
+        "x",
+        "largest",
+        "difference",
+        "exponential",
+        "lanes",
+        *(f"offset {n}" for n in (16, 8, 4, 2, 1)),
+        "sum",
+        "quotient",
+        "output",
+    ]
     assert softmax.plan == {"kernel": "softmax_warp_forward, 32 lanes", "join": "a + b"}
 
 

@@ -1,4 +1,5 @@
 """The package as such: its examples, its names, its types."""
+
 from __future__ import annotations
 
 import doctest
@@ -18,8 +19,11 @@ import pytest
 import bitmma
 from conftest import ROOT
 
-MODULES = ["bitmma"] + [f"bitmma.{one.name}" for one in pkgutil.iter_modules(bitmma.__path__)
-                        if one.name not in ("_core", "adapters", "distributed")]
+MODULES = ["bitmma"] + [
+    f"bitmma.{one.name}"
+    for one in pkgutil.iter_modules(bitmma.__path__)
+    if one.name not in ("_core", "adapters", "distributed")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -73,8 +77,14 @@ for wrong in (lambda: bitmma.gemm(a, b, bias=a), lambda: bitmma.execute(name, No
         pass
 """
     package = str(pathlib.Path(bitmma.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False,
-                          env={**os.environ, "PYTHONPATH": package})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": package},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -108,7 +118,7 @@ def test_datasets_give_their_recorded_bits():
 def test_the_module_runs_the_program(tmp_path):
     """python -m bitmma: the same program, arguments and exit code; a message if no program is found."""
     program = tmp_path / "bitmma"
-    program.write_text("#!/bin/sh\necho \"$@\"; exit 3\n")
+    program.write_text('#!/bin/sh\necho "$@"; exit 3\n')
     program.chmod(0o755)
     code = """if True:
         import runpy, sys
@@ -122,5 +132,7 @@ def test_the_module_runs_the_program(tmp_path):
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert (ended.returncode, ended.stdout) == (3, "a b -c\n"), ended.stderr
     program.unlink()
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**env, "PATH": str(tmp_path)}, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**env, "PATH": str(tmp_path)}, check=False
+    )
     assert ended.returncode == 1 and "pip install ." in ended.stderr

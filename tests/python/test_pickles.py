@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A state that is not that of a pickle raises an error of its own: nothing reads beyond it."""
+
 import numpy as np
 import pytest
 

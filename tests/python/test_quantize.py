@@ -1,8 +1,10 @@
 """Quantisers: what Python sees of them. Their bits are tests/recorded/quantize_test.cpp."""
-import bitmma
+
 import ml_dtypes
 import numpy as np
 import pytest
+
+import bitmma
 
 
 def random(rows, cols, dtype=np.float32, seed=0):
@@ -28,7 +30,7 @@ def test_every_recipe_decodes_to_nearly_the_matrix(row):
     assert q.scales.shape == (128 // q.block[0], 256 // q.block[1])
     bits = {"e4m3": 3, "e5m2": 2, "e2m3": 3, "e3m2": 2, "e2m1": 1}[row["element"]]
     error = np.abs(decoded(q) - x.astype(np.float64)) / np.abs(x.astype(np.float64)).max()
-    assert error.max() <= 2.0 ** -bits
+    assert error.max() <= 2.0**-bits
     assert np.array_equal(bitmma.quantize(x, row["name"], threads=2).codes.view(np.uint8), q.codes.view(np.uint8))
 
 
@@ -46,7 +48,10 @@ def test_block_scales_go_to_a_product_in_one_call():
 
 
 def test_scales_of_f32_go_to_a_plan_that_reads_them():
-    a, b = bitmma.quantize(random(128, 256), "deepgemm_1x128"), bitmma.quantize(random(256, 256, seed=1), "deepgemm_128x128")
+    a, b = (
+        bitmma.quantize(random(128, 256), "deepgemm_1x128"),
+        bitmma.quantize(random(256, 256, seed=1), "deepgemm_128x128"),
+    )
     plan = {"promotion": {"every": 128, "scale": "mul_fma"}}
     d = bitmma.quantized_gemm(a, b, plan)
     expected = decoded(a) @ decoded(b).T
@@ -82,7 +87,9 @@ def test_scales_of_powers_of_two_for_128_elements_are_those_of_every_32():
     expected = decoded(a) @ decoded(b).T
     assert np.abs(d - expected).max() < 1e-2 * np.abs(expected).max()
     plan = {"promotion": {"every": 128, "scale": "mul_fma"}}  # as DeepGEMM on sm_90a, which turns them into float32
-    f32 = bitmma.gemm(a.codes, b.codes.T, plan, scale_a=a.scales.astype(np.float32), scale_b=b.scales.T.astype(np.float32))
+    f32 = bitmma.gemm(
+        a.codes, b.codes.T, plan, scale_a=a.scales.astype(np.float32), scale_b=b.scales.T.astype(np.float32)
+    )
     assert np.array_equal(bitmma.quantized_gemm(a, b, plan), f32)
 
 
@@ -103,16 +110,19 @@ def test_evidence_of_the_document_names_what_it_was_compared_with():
 
 def test_what_is_refused():
     x = random(4, 64)
-    for call, field in ((lambda: bitmma.quantize(x, "nvfp4"), "recipe"), (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device="tpu"), "torch_device"),
-                        (lambda: bitmma.quantize(x, "te_nvfp4", torch_device="cpu"), "torch_device"),
-                        (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device=1), "torch_device"),
-                        (lambda: bitmma.quantize(bitmma.codes(x.view(np.uint32), "tf32"), "te_nvfp4"), "x"),
-                        (lambda: bitmma.quantize(x[:, :24], "te_nvfp4"), "columns of x"),
-                        (lambda: bitmma.quantize(x, "flashinfer_nvfp4"), "type of x"),
-                        (lambda: bitmma.quantize(x.astype(np.float64), "te_nvfp4"), "type of x"),
-                        (lambda: bitmma.quantize(x * np.nan, "te_nvfp4"), "x(0, 0)"),
-                        (lambda: bitmma.quantize(x[0], "te_nvfp4"), "x"),
-                        (lambda: bitmma.quantized_gemm(x, x), "a")):
+    for call, field in (
+        (lambda: bitmma.quantize(x, "nvfp4"), "recipe"),
+        (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device="tpu"), "torch_device"),
+        (lambda: bitmma.quantize(x, "te_nvfp4", torch_device="cpu"), "torch_device"),
+        (lambda: bitmma.quantize(x, "deepgemm_1x128", torch_device=1), "torch_device"),
+        (lambda: bitmma.quantize(bitmma.codes(x.view(np.uint32), "tf32"), "te_nvfp4"), "x"),
+        (lambda: bitmma.quantize(x[:, :24], "te_nvfp4"), "columns of x"),
+        (lambda: bitmma.quantize(x, "flashinfer_nvfp4"), "type of x"),
+        (lambda: bitmma.quantize(x.astype(np.float64), "te_nvfp4"), "type of x"),
+        (lambda: bitmma.quantize(x * np.nan, "te_nvfp4"), "x(0, 0)"),
+        (lambda: bitmma.quantize(x[0], "te_nvfp4"), "x"),
+        (lambda: bitmma.quantized_gemm(x, x), "a"),
+    ):
         with pytest.raises(bitmma.Error) as caught:
             call()
         assert caught.value.violations[0].field == field
@@ -122,7 +132,9 @@ def test_torch_goes_in_and_comes_out():
     torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
     x = random(128, 64)
     q, of_numpy = bitmma.quantize(torch.from_numpy(x), "te_nvfp4"), bitmma.quantize(x, "te_nvfp4")
-    assert q.scales.dtype == torch.float8_e4m3fn and q.tensor_scale.dtype == torch.float32 and q.tensor_scale.shape == ()
+    assert (
+        q.scales.dtype == torch.float8_e4m3fn and q.tensor_scale.dtype == torch.float32 and q.tensor_scale.shape == ()
+    )
     assert q.packed.dtype == q.tiled.dtype == torch.uint8
     assert np.array_equal(q.packed.numpy(), of_numpy.packed) and np.array_equal(q.tiled.numpy(), of_numpy.tiled)
     assert q.tensor_scale.item() == of_numpy.tensor_scale
@@ -133,8 +145,13 @@ def test_torch_goes_in_and_comes_out():
     assert isinstance(bitmma.quantized_gemm(e4m3, e4m3, target="sm_100a"), torch.Tensor)
     for row in bitmma.quantize_recipes():
         x = random(128, 128)
-        dtype, of_torch = (ml_dtypes.bfloat16, torch.bfloat16) if "bf16" in row["inputs"] else (np.float32, torch.float32)
-        q, of_numpy = bitmma.quantize(torch.from_numpy(x).to(of_torch), row["name"]), bitmma.quantize(x.astype(dtype), row["name"])
+        dtype, of_torch = (
+            (ml_dtypes.bfloat16, torch.bfloat16) if "bf16" in row["inputs"] else (np.float32, torch.float32)
+        )
+        q, of_numpy = (
+            bitmma.quantize(torch.from_numpy(x).to(of_torch), row["name"]),
+            bitmma.quantize(x.astype(dtype), row["name"]),
+        )
         assert isinstance(q.codes, torch.Tensor) and isinstance(q.scales, torch.Tensor)
         assert np.array_equal(q.codes.view(torch.uint8).numpy(), of_numpy.codes.view(np.uint8))
         assert q.codes.shape == of_numpy.codes.shape and repr(q) == repr(of_numpy)

@@ -1,5 +1,6 @@
 """bitmma.record_triton: the file that it writes, and launches of Triton's kernels where torch and Triton are
 installed."""
+
 from __future__ import annotations
 
 import json
@@ -30,17 +31,32 @@ def recorded(path: Path, last: float) -> record_triton.Launches:
     launches.capability, launches.gpu, launches.triton = 90, "a GPU", "3.6.0"
     before, after = np.array([9, 1, 2], np.float32), np.array([9, 2.5, last], np.float32)
     assert launches.wants(PTX, "twice", before.nbytes)
-    launches.add(PTX, {"entry": "twice", "label": "small", "grid": [1, 1, 1], "block": [2], "shared_bytes": 0,
-                       "arguments": [{"memory": 0, "offset": 4}, {"value": struct.pack("<f", 0.5).hex()}]},
-                 [before.tobytes()], [after.tobytes()])
+    launches.add(
+        PTX,
+        {
+            "entry": "twice",
+            "label": "small",
+            "grid": [1, 1, 1],
+            "block": [2],
+            "shared_bytes": 0,
+            "arguments": [{"memory": 0, "offset": 4}, {"value": struct.pack("<f", 0.5).hex()}],
+        },
+        [before.tobytes()],
+        [after.tobytes()],
+    )
     launches.save(str(path))
     return launches
 
 
 def verified(path: Path) -> tuple[int, dict]:
     build = os.environ.get("BITMMA_BUILD", str(Path(__file__).parents[2] / "build" / "release"))
-    done = subprocess.run(["bitmma", "verify", str(path), "--json"], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PATH": build + os.pathsep + os.environ["PATH"]})
+    done = subprocess.run(
+        ["bitmma", "verify", str(path), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": build + os.pathsep + os.environ["PATH"]},
+    )
     return done.returncode, json.loads(done.stdout)
 
 
@@ -76,10 +92,17 @@ def test_a_program_is_run_as_python_runs_it(tmp_path):
     """Its folder comes first in sys.path, not that of record_triton.py, where math.py would hide Python's own."""
     code = "import math, sys; assert math.sqrt(4) == 2; print(sys.argv, sys.path[0])"
     (tmp_path / "program.py").write_text(code)
-    script = ("import contextlib, sys, {0}; sys.argv = ['record', '-o', {1!r}, {2!r}, '--steps', '3']\n"
-              "empty = {0}.Launches(1, 1, 1)\n{0}.recording = lambda *a: contextlib.nullcontext(empty)\n{0}.main()")
-    done = subprocess.run([sys.executable, "-c", script.format("record_triton", str(tmp_path / "x"), str(tmp_path / "program.py"))],
-                          capture_output=True, text=True, check=False, cwd=Path(record_triton.__file__).parent)
+    script = (
+        "import contextlib, sys, {0}; sys.argv = ['record', '-o', {1!r}, {2!r}, '--steps', '3']\n"
+        "empty = {0}.Launches(1, 1, 1)\n{0}.recording = lambda *a: contextlib.nullcontext(empty)\n{0}.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script.format("record_triton", str(tmp_path / "x"), str(tmp_path / "program.py"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(record_triton.__file__).parent,
+    )
     assert done.returncode == 0, done.stderr
     assert "'--steps', '3'" in done.stdout and str(tmp_path) in done.stdout.split("]")[-1]
     assert "0 launches of 0 kernels" in done.stderr

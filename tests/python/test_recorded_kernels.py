@@ -1,4 +1,5 @@
 """Whole kernels of nvcc and Triton give the memory that an H100 left, in every byte."""
+
 from __future__ import annotations
 
 import csv
@@ -8,7 +9,6 @@ import tarfile
 import pytest
 
 import bitmma
-
 from conftest import DATA, ROOT
 
 # ptxas moved a sum behind its block and joined it there: 4 elements of 64 differ by 1 to 4 ulp. bitmma warns of the
@@ -51,7 +51,15 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
         if (name, entry) not in kernels:
             kernels[name, entry] = bitmma.kernel(ptx.read_text(), entry, target="sm_90a")
         kernel = kernels[name, entry]
-        record_kernels.run(kernel, grid, block, shared, operands, arguments, record_kernels.parameters_of(ptx.read_text(), entry) - len(arguments))
+        record_kernels.run(
+            kernel,
+            grid,
+            block,
+            shared,
+            operands,
+            arguments,
+            record_kernels.parameters_of(ptx.read_text(), entry) - len(arguments),
+        )
         agrees = record_kernels.digest_of_all(operands) == row["operands after"]
         assert agrees == ((name, entry, how) not in DIFFERING), (name, entry, how)
         if not agrees:
@@ -61,10 +69,13 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
 def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):
     with open(DATA / "kernels" / "h100.csv") as file:
         after = {(row["module"], row["entry"]): row["operands after"] for row in csv.DictReader(file)}
-    (module, entry, how), = DIFFERING
+    ((module, entry, how),) = DIFFERING
     number, launch = next(one for one in record_kernels.all_launches("-") if one[1][:2] == (f"drawn {module}", entry))
     _, _, grid, block, shared, arguments, _ = launch
-    ptx, sass = (folder / "drawn" / f"{module}.ptx").read_text(), (folder / "drawn" / f"{module}_{entry}.sass").read_text()
+    ptx, sass = (
+        (folder / "drawn" / f"{module}.ptx").read_text(),
+        (folder / "drawn" / f"{module}_{entry}.sass").read_text(),
+    )
     digests = []
     for given in (None, sass):
         kernel = bitmma.kernel(ptx, entry, target="sm_90a", sass=given)
@@ -84,6 +95,14 @@ def test_a_product_that_is_not_joined_is_seen(triton):
         _, entry, grid, block, shared, arguments, how = launch
         operands = record_kernels.operands_of(1, entry, arguments, how)
         kernel = bitmma.kernel(source, entry, target="sm_90a", fmad=fmad)
-        record_kernels.run(kernel, grid, block, shared, operands, arguments, record_kernels.parameters_of(source, entry) - len(arguments))
+        record_kernels.run(
+            kernel,
+            grid,
+            block,
+            shared,
+            operands,
+            arguments,
+            record_kernels.parameters_of(source, entry) - len(arguments),
+        )
         results.append(record_kernels.digest_of_all(operands))
     assert results[0] != results[1]

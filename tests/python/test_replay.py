@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Captures of an H100 follow from their inputs; those of a dishonest server do not."""
+
 import hashlib
 import json
 import os
@@ -51,7 +52,7 @@ class Server(_replay._Run):
         shutil.copytree(self.capture.path, to)
         data = bytearray((to / "tensors.safetensors").read_bytes())
         size = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:8 + size])
+        header = json.loads(data[8 : 8 + size])
         for index, one in enumerate(self.capture.operators):
             self.verdict(index, one)
             for number in one["outputs"]:
@@ -67,11 +68,11 @@ class Server(_replay._Run):
         if sampled:
             count = len(sampled["rows"])
             array, known = (one.transpose(sampled["order"]) for one in (array, known))
-            whole = np.prod(array.shape[:sampled["leading"]], dtype=int)
+            whole = np.prod(array.shape[: sampled["leading"]], dtype=int)
             array, known = (one.reshape(whole, -1)[sampled["rows"]].reshape(count, -1) for one in (array, known))
         old = np.array(stored).reshape(array.shape)
         made = np.ascontiguousarray(np.where(known, array, old)).tobytes()
-        data[at:at + len(made)] = made
+        data[at : at + len(made)] = made
 
 
 def operator(name, wanted, number=0, weight=""):
@@ -81,13 +82,21 @@ def operator(name, wanted, number=0, weight=""):
     for one in capture.operators:  # a weight's transpose is the weight
         if one["op"] == "aten.t.default" and one["args"][0]["tensor"] in weights:
             weights[one["outputs"][0]] = weights[one["args"][0]["tensor"]]
-    found = [index for index, one in enumerate(capture.operators) if one["op"] == wanted and
-             (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(one["args"])))]
+    found = [
+        index
+        for index, one in enumerate(capture.operators)
+        if one["op"] == wanted
+        and (not weight or any(weights.get(number, "").startswith(weight) for number in tensors_in(one["args"])))
+    ]
     return found[number]
 
 
 def operands(run, one):
-    return [Value(np.ascontiguousarray(value.array), value.known) for value in _replay._arguments_of(one["args"], run.value) if isinstance(value, Value)]
+    return [
+        Value(np.ascontiguousarray(value.array), value.known)
+        for value in _replay._arguments_of(one["args"], run.value)
+        if isinstance(value, Value)
+    ]
 
 
 def product(run, one, a, b, **how):
@@ -99,6 +108,7 @@ def other_weights(change):
     def fraud(run, one, made):
         a, b = operands(run, one)
         return product(run, one, a.array, change(b.array.copy()))
+
     return fraud
 
 
@@ -116,6 +126,7 @@ def other_plan(**how):
     def fraud(run, one, made):
         a, b = operands(run, one)
         return product(run, one, a.array, b.array, output="bf16", **how)
+
     return fraud
 
 
@@ -131,7 +142,9 @@ def attention_in_four_kernels(run, one, made):
     size, heads = q.shape[-1], []
     for head in range(len(q)):
         keys, values = (one[head * len(k) // len(q)] for one in (k, v))
-        scores = bitmma.gemm(np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", output="bf16").astype(np.float32) / np.float32(size**0.5)
+        scores = bitmma.gemm(np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", output="bf16").astype(
+            np.float32
+        ) / np.float32(size**0.5)
         scores = np.where(np.tri(*scores.shape, dtype=bool), scores, np.float32(-np.inf)).astype(bf16)
         heads.append(bitmma.gemm(bitmma.operators.softmax(scores), np.ascontiguousarray(values), "flat", output="bf16"))
     return [Value(np.stack(heads)[None]), *made[1:]]
@@ -160,7 +173,11 @@ def stale_keys(run, one, made):
 
 def swapped_expert(run, one, made):
     a, _ = operands(run, one)
-    wrong = next(number for number, about in run.capture.tensors.items() if about.get("name") == "layers.0.mlp.experts.4.gate_proj.weight")
+    wrong = next(
+        number
+        for number, about in run.capture.tensors.items()
+        if about.get("name") == "layers.0.mlp.experts.4.gate_proj.weight"
+    )
     return product(run, one, a.array, np.ascontiguousarray(run.capture.weight(wrong).array.T))
 
 
@@ -179,11 +196,26 @@ MM, FLASH = "aten.mm.default", "aten._scaled_dot_product_flash_attention.default
 FRAUDS = {
     "one bit of a weight": ("tiny_llama", (MM, 0, "layers.0.mlp.up_proj"), other_weights(one_bit), "other weights"),
     "weights of fp8": ("tiny_llama", (MM, 0, "layers.0.mlp.gate_proj"), other_weights(of_fp8), "rounded to e4m3"),
-    "another split of K": ("tiny_llama", (MM, 0, "layers.0.mlp.down_proj"), other_plan(plan="nvjet-splitK", split_k=4), "split"),
-    "another attention kernel": ("tiny_llama", (FLASH, 0), attention_in_four_kernels, "neither another number of splits"),
+    "another split of K": (
+        "tiny_llama",
+        (MM, 0, "layers.0.mlp.down_proj"),
+        other_plan(plan="nvjet-splitK", split_k=4),
+        "split",
+    ),
+    "another attention kernel": (
+        "tiny_llama",
+        (FLASH, 0),
+        attention_in_four_kernels,
+        "neither another number of splits",
+    ),
     "a dropped token": ("tiny_llama", ("aten.embedding.default", 0), dropped_token, ""),
     "softmax in another order": ("tiny_llama", ("aten._softmax.default", 0), softmax_in_another_order, ""),
-    "another GPU's bits": ("tiny_llama", (MM, 0, "layers.1.mlp.up_proj"), other_plan(plan="flat", target="sm_80"), "steps of 8"),
+    "another GPU's bits": (
+        "tiny_llama",
+        (MM, 0, "layers.1.mlp.up_proj"),
+        other_plan(plan="flat", target="sm_80"),
+        "steps of 8",
+    ),
     "stale keys": ("tiny_llama", ("aten.cat.default", 8), stale_keys, ""),
     "a swapped expert": ("tiny_experts", (MM, -3, "layers.1.mlp.experts."), swapped_expert, ""),
     "truncated logits": ("tiny_llama", (MM, 0, "lm_head"), truncated_logits, ""),
@@ -199,7 +231,9 @@ def test_a_fraud_is_found_where_it_happens(fraud, tmp_path):
     served = Server(name, at, change).serve(tmp_path / "served")
     found = bitmma.replay(served)
     assert found.first is not None and found.first.index == at, str(found)
-    assert [one.index for one in found.verdicts if one.status == "differs"] == [at], "what follows is consistent with it"
+    assert [one.index for one in found.verdicts if one.status == "differs"] == [at], (
+        "what follows is consistent with it"
+    )
     assert why in found.first.why, str(found.first)
 
 
@@ -237,6 +271,7 @@ def test_captures_that_list_other_numbers_of_outputs_differ(tmp_path):
 def test_a_weight_is_checked_by_its_hash(tmp_path):
     def change(graph):
         next(one for one in graph["tensors"].values() if one.get("name") == "lm_head.weight")["sha256"] = "0" * 64
+
     found = bitmma.replay(edited(tmp_path, change))
     assert not found.coverage()["differ"]
     assert any("SHA-256" in one.why for one in found.verdicts if one.op == MM)
@@ -246,7 +281,11 @@ def written(path, **tensors):
     """A safetensors file of bfloat16."""
     header, data = {}, b""
     for name, one in tensors.items():
-        header[name.replace("__", ".")] = {"dtype": "BF16", "shape": list(one.shape), "data_offsets": [len(data), len(data) + one.nbytes]}
+        header[name.replace("__", ".")] = {
+            "dtype": "BF16",
+            "shape": list(one.shape),
+            "data_offsets": [len(data), len(data) + one.nbytes],
+        }
         data += one.tobytes()
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
@@ -257,14 +296,19 @@ def test_a_given_weight_must_be_the_captured_one(tmp_path):
     capture = Capture(folder / "tiny_llama")
     number = next(number for number, one in capture.tensors.items() if one.get("name") == "lm_head.weight")
     weight = capture.weight(number).array
-    right = bitmma.replay(folder / "tiny_llama", weights=written(tmp_path / "right.safetensors", lm_head__weight=weight))
+    right = bitmma.replay(
+        folder / "tiny_llama", weights=written(tmp_path / "right.safetensors", lm_head__weight=weight)
+    )
     assert right.same and right.trusted["weights that no given file has"] == 21
-    wrong = bitmma.replay(folder / "tiny_llama", weights=[written(tmp_path / "wrong.safetensors", lm_head__weight=one_bit(weight.copy()))])
+    wrong = bitmma.replay(
+        folder / "tiny_llama", weights=[written(tmp_path / "wrong.safetensors", lm_head__weight=one_bit(weight.copy()))]
+    )
     assert not wrong.same and "lm_head.weight is not the captured one" in wrong.first.why
 
 
 def test_the_command_ends_with_what_it_found(tmp_path, capsys):
     from bitmma._replay_command import main
+
     capture = str(folder / "tiny_experts")
     assert main([capture, "--rows", "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["same"]
     assert main([capture, "--against", capture]) == 0 and main([str(tmp_path)]) == 2
@@ -281,8 +325,11 @@ def test_results_that_are_not_stored_are_not_checked(tmp_path):
         for one in graph["operators"]:
             if one["op"] == MM:
                 for number in one["outputs"]:
-                    graph["tensors"]["not " + number] = {name: value for name, value in graph["tensors"][number].items() if name != "sampled"}
+                    graph["tensors"]["not " + number] = {
+                        name: value for name, value in graph["tensors"][number].items() if name != "sampled"
+                    }
                 one["outputs"] = ["not " + number for number in one["outputs"]]
+
     with pytest.raises(bitmma.Error, match="results of operators before it"):
         bitmma.replay(edited(tmp_path, change))
 
@@ -293,8 +340,9 @@ def test_an_operator_whose_outputs_are_not_stored_is_counted(tmp_path):
         graph["tensors"][last["outputs"][0]].pop("sampled", None)
         graph["tensors"]["unstored"] = graph["tensors"][last["outputs"][0]]
         at = graph["operators"].index(last)
-        del graph["operators"][at + 1:]
+        del graph["operators"][at + 1 :]
         last["outputs"] = ["unstored"]
+
     found = bitmma.replay(edited(tmp_path, change))
     assert found.verdicts[-1].status == "cannot say" and "stores no output" in found.verdicts[-1].why
 
@@ -302,7 +350,10 @@ def test_an_operator_whose_outputs_are_not_stored_is_counted(tmp_path):
 def test_unknown_operators_and_kernels_are_named(tmp_path):
     def change(graph):
         graph["operators"][operator("tiny_llama", "aten.silu.default")]["op"] = "vendor.silu.default"
-        graph["operators"][operator("tiny_llama", MM)]["kernels"] = [{"name": "vendor_gemm", "grid": [1, 1, 1], "block": [1, 1, 1]}]
+        graph["operators"][operator("tiny_llama", MM)]["kernels"] = [
+            {"name": "vendor_gemm", "grid": [1, 1, 1], "block": [1, 1, 1]}
+        ]
+
     codes = {one.op: one.code for one in bitmma.replay(edited(tmp_path, change)).verdicts if one.status == "cannot say"}
     assert codes["vendor.silu.default"] == "no rule" and codes[MM] == "not recomputed"
 
@@ -360,12 +411,14 @@ def test_deep_json_is_refused(depth, tmp_path):
 
 def test_no_text_of_a_capture_reaches_a_terminal_as_a_command(tmp_path, capsys):
     from bitmma._replay_command import main
+
     hostile = "\x1b[2J\x9b31m\x07\r"
 
     def change(graph):
         graph["machine"].update(gpu=hostile, torch=hostile)
         for one in graph["operators"][:2]:
             one["op"] = hostile
+
     path = str(edited(tmp_path, change))
     main([path, "--all", "--no-explain", "--rows", "2"])
     main([path, "--against", str(folder / "tiny_llama")])
@@ -385,23 +438,62 @@ def small_capture():
     y = bitmma.operators.elementwise("silu", x)
     z = bitmma.operators.elementwise("square", y)
     out, lse = bitmma.operators.attention(q, q, q, return_lse=True)
-    arrays = {"x": x, "y": y, "z": z, "q": q, "out": out, "lse": lse, "v": z.reshape(-1), "s": (x + y), "r": bitmma.operators.elementwise("relu", x + y)}
-    tensors = {name: {"dtype": one.dtype.name, "shape": list(one.shape), "strides": [], "role": "input" if name in "xq" else "value"}
-               for name, one in arrays.items()}
+    arrays = {
+        "x": x,
+        "y": y,
+        "z": z,
+        "q": q,
+        "out": out,
+        "lse": lse,
+        "v": z.reshape(-1),
+        "s": (x + y),
+        "r": bitmma.operators.elementwise("relu", x + y),
+    }
+    tensors = {
+        name: {
+            "dtype": one.dtype.name,
+            "shape": list(one.shape),
+            "strides": [],
+            "role": "input" if name in "xq" else "value",
+        }
+        for name, one in arrays.items()
+    }
+
     def of(op, args, outputs, **more):
-        return {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {}, "outputs": outputs, **more}
-    operators = [of("silu.default", ["x"], ["y"]), of("pow.Tensor_Scalar", ["y", 2], ["z"]),
-                 of("_scaled_dot_product_flash_attention.default", ["q"] * 3, ["out", "lse", None, None, None]),
-                 of("view.default", ["z", [256]], ["v"]), of("add.Tensor", ["x", "y"], ["s"]), of("relu.default", ["s"], ["r"])]
-    return {"format": "bitmma-capture/1", "machine": {"gpu": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "multiprocessors": 132}, "seed": 0,
-            "tensors": tensors, "operators": operators}, arrays
+        return {
+            "op": f"aten.{op}",
+            "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+            "kwargs": {},
+            "outputs": outputs,
+            **more,
+        }
+
+    operators = [
+        of("silu.default", ["x"], ["y"]),
+        of("pow.Tensor_Scalar", ["y", 2], ["z"]),
+        of("_scaled_dot_product_flash_attention.default", ["q"] * 3, ["out", "lse", None, None, None]),
+        of("view.default", ["z", [256]], ["v"]),
+        of("add.Tensor", ["x", "y"], ["s"]),
+        of("relu.default", ["s"], ["r"]),
+    ]
+    return {
+        "format": "bitmma-capture/1",
+        "machine": {"gpu": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "multiprocessors": 132},
+        "seed": 0,
+        "tensors": tensors,
+        "operators": operators,
+    }, arrays
 
 
 def saved(path, graph, arrays):
     names = {"float32": "F32", "float16": "F16", "int64": "I64"}
     header, data = {}, b""
     for name, one in arrays.items():
-        header[name] = {"dtype": names[one.dtype.name], "shape": list(one.shape), "data_offsets": [len(data), len(data) + one.nbytes]}
+        header[name] = {
+            "dtype": names[one.dtype.name],
+            "shape": list(one.shape),
+            "data_offsets": [len(data), len(data) + one.nbytes],
+        }
         data += one.tobytes()
     text = json.dumps(header).encode()
     path.mkdir()
@@ -411,7 +503,13 @@ def saved(path, graph, arrays):
 
 
 def tensor(graph, arrays, number, role, array, /, **more):
-    graph["tensors"][number] = {"dtype": array.dtype.name, "shape": list(array.shape), "strides": [], "role": role, **more}
+    graph["tensors"][number] = {
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "strides": [],
+        "role": role,
+        **more,
+    }
     arrays[number] = array
 
 
@@ -436,8 +534,15 @@ def fewer_rows(graph, arrays, name, rows):
 def inserted(graph, arrays, at, op, args, outputs, **made):
     for name, array in made.items():
         tensor(graph, arrays, name, "value", array)
-    graph["operators"].insert(at, {"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
-                                   "outputs": outputs})
+    graph["operators"].insert(
+        at,
+        {
+            "op": f"aten.{op}",
+            "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+            "kwargs": {},
+            "outputs": outputs,
+        },
+    )
 
 
 def overwritten(graph, arrays):
@@ -453,7 +558,15 @@ def overwritten_view(graph, arrays):
 
 def changed_by_another(graph, arrays):
     """Some operator wrote in place, but no memory of the shape of the tensor that is said to have changed."""
-    inserted(graph, arrays, 1, "mul_.Tensor", ["q", "q"], ["q2"], q2=bitmma.operators.elementwise("mul", arrays["q"], arrays["q"]))
+    inserted(
+        graph,
+        arrays,
+        1,
+        "mul_.Tensor",
+        ["q", "q"],
+        ["q2"],
+        q2=bitmma.operators.elementwise("mul", arrays["q"], arrays["q"]),
+    )
     graph["operators"][3]["args"] = [{"tensor": "q2"}] * 3
     q = arrays["q2"]
     arrays["out"], arrays["lse"] = bitmma.operators.attention(q, q, q, return_lse=True)
@@ -507,12 +620,28 @@ UNFOUNDED = {
     "an input in the middle": (lambda g, a: cut(g, a, "input"), "inputs that appear after the first operator"),
     "changed, and nothing was written": (lambda g, a: cut(g, a, "changed"), NOT_SAME),
     "changed, and other memory was written": (changed_by_another, NOT_SAME),
-    "an intermediate as a weight": (lambda g, a: cut(g, a, "weight", **WEIGHT | {
-        "sha256": hashlib.sha256((a["y"] * np.float32(1.5)).tobytes()).hexdigest()}), "weights that no given file has"),
+    "an intermediate as a weight": (
+        lambda g, a: cut(
+            g, a, "weight", **WEIGHT | {"sha256": hashlib.sha256((a["y"] * np.float32(1.5)).tobytes()).hexdigest()}
+        ),
+        "weights that no given file has",
+    ),
     "a weight of another hash": (lambda g, a: cut(g, a, "weight", **WEIGHT), "not recomputed"),
-    "a weight of two hashes": (lambda g, a: (cut(g, a, "weight", **WEIGHT), tensor(g, a, "more", "weight", a["x"], name=WEIGHT["name"], sha256="1" * 64)), REFUSED),
-    "a view of an unknown tensor": (lambda g, a: (tensor(g, a, "other", "foo", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])), REFUSED),
-    "a view of a tensor said to be changed": (lambda g, a: (tensor(g, a, "other", "changed", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])), NOT_SAME),
+    "a weight of two hashes": (
+        lambda g, a: (
+            cut(g, a, "weight", **WEIGHT),
+            tensor(g, a, "more", "weight", a["x"], name=WEIGHT["name"], sha256="1" * 64),
+        ),
+        REFUSED,
+    ),
+    "a view of an unknown tensor": (
+        lambda g, a: (tensor(g, a, "other", "foo", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])),
+        REFUSED,
+    ),
+    "a view of a tensor said to be changed": (
+        lambda g, a: (tensor(g, a, "other", "changed", a["z"]), operator_of(g, 3, args=[{"tensor": "other"}, [256]])),
+        NOT_SAME,
+    ),
     "an output of two operators": (lambda g, a: operator_of(g, 5, outputs=["s"]), REFUSED),
     "an output twice in one operator": (lambda g, a: operator_of(g, 2, outputs=["out", "out"]), REFUSED),
     "an input that is an output": (lambda g, a: operator_of(g, 5, outputs=["x"]), REFUSED),
@@ -538,10 +667,14 @@ UNFOUNDED = {
 
 def test_a_small_capture_is_the_same(tmp_path):
     for end_to_end in (False, True):
-        found = bitmma.replay(tmp_path / "c" if end_to_end else saved(tmp_path / "c", *small_capture()), end_to_end=end_to_end)
+        found = bitmma.replay(
+            tmp_path / "c" if end_to_end else saved(tmp_path / "c", *small_capture()), end_to_end=end_to_end
+        )
         assert found.same and found.coverage()["recomputed"] == 6, str(found)
         assert [(one.tensor, one.reason, one.operator) for one in found.trusted_tensors] == [
-            ("x", "input", 0), ("q", "inputs that appear after the first operator", 2)]
+            ("x", "input", 0),
+            ("q", "inputs that appear after the first operator", 2),
+        ]
 
 
 @pytest.mark.parametrize("end_to_end", [False, True])
@@ -569,9 +702,14 @@ def test_memory_that_a_write_through_a_view_explains_is_listed(tmp_path):
     graph, arrays = small_capture()
     inserted(graph, arrays, 4, "mul_.Tensor", ["v", "v"], ["v2"], v2=arrays["v"] * arrays["v"])
     tensor(graph, arrays, "z2", "changed", arrays["v2"].reshape(4, 64))
-    inserted(graph, arrays, 5, "relu.default", ["z2"], ["late"], late=bitmma.operators.elementwise("relu", arrays["z2"]))
+    inserted(
+        graph, arrays, 5, "relu.default", ["z2"], ["late"], late=bitmma.operators.elementwise("relu", arrays["z2"])
+    )
     found = bitmma.replay(saved(tmp_path / "c", graph, arrays))
-    assert found.same and ("z2", "tensors whose memory an operator wrote through another tensor", 5) in found.trusted_tensors
+    assert (
+        found.same
+        and ("z2", "tensors whose memory an operator wrote through another tensor", 5) in found.trusted_tensors
+    )
 
 
 LARGE = {
@@ -596,11 +734,24 @@ def test_memory_is_bounded_before_it_is_allocated(what, tmp_path):
         tensor(graph, arrays, "u", "input", np.zeros((1 << 18, 1), np.float32))
         tensor(graph, arrays, "w", "input", np.zeros((1, 1 << 18), np.float32))
     for name, shape in outputs.items():
-        graph["tensors"][name] = {"dtype": "int64" if op.startswith("arange") else "float32", "shape": shape, "role": "value"}
-        graph["operators"].append({"op": f"aten.{op}", "args": [{"tensor": one} if isinstance(one, str) else one for one in args], "kwargs": {},
-                                   "outputs": [name], "kernels": [{"name": "nvjet"}]})
+        graph["tensors"][name] = {
+            "dtype": "int64" if op.startswith("arange") else "float32",
+            "shape": shape,
+            "role": "value",
+        }
+        graph["operators"].append(
+            {
+                "op": f"aten.{op}",
+                "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+                "kwargs": {},
+                "outputs": [name],
+                "kernels": [{"name": "nvjet"}],
+            }
+        )
     if what == "many ones":  # they are needed at the end
-        graph["operators"].append({"op": "aten.stack.default", "args": [[{"tensor": name} for name in outputs]], "kwargs": {}, "outputs": []})
+        graph["operators"].append(
+            {"op": "aten.stack.default", "args": [[{"tensor": name} for name in outputs]], "kwargs": {}, "outputs": []}
+        )
     path = saved(tmp_path / "c", graph, arrays)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if "of another size" in what or "not listed" in what:
@@ -608,7 +759,10 @@ def test_memory_is_bounded_before_it_is_allocated(what, tmp_path):
     else:
         with pytest.raises(bitmma.Error) as error:
             bitmma.replay(path)
-        assert str(path / "graph.json") in error.value.violations[0].field and "operator" in error.value.violations[0].field
+        assert (
+            str(path / "graph.json") in error.value.violations[0].field
+            and "operator" in error.value.violations[0].field
+        )
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
 
 
@@ -618,7 +772,14 @@ def test_the_limit_of_memory_is_an_argument():
     assert bitmma.replay(folder / "tiny_llama", memory_limit=1 << 26, rows=1).same
 
 
-@pytest.mark.parametrize("change", [lambda path: os.truncate(path, 60_000), lambda path: os.utime(path, (1, 1)), lambda path: path.write_bytes(b"x" * 100)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: os.truncate(path, 60_000),
+        lambda path: os.utime(path, (1, 1)),
+        lambda path: path.write_bytes(b"x" * 100),
+    ],
+)
 def test_a_file_that_changes_while_it_is_read_is_named(change, tmp_path):
     shutil.copytree(folder / "tiny_llama", tmp_path / "c")
     path = tmp_path / "c" / "tensors.safetensors"
@@ -626,6 +787,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(change, tmp_path):
     def progress(done, count):
         if done == 20:
             change(path)
+
     with pytest.raises(bitmma.Error) as error:
         bitmma.replay(tmp_path / "c", progress=progress)
     assert error.value.violations[0].field == str(path)
@@ -636,6 +798,9 @@ def test_arguments_that_no_rule_expects_are_named(args, tmp_path):
     def change(graph):
         for one in graph["operators"]:
             one["args"] = args
+
     found = bitmma.replay(edited(tmp_path, change))
-    assert found.coverage()["differ"] == 0 and not any(one.status == "same" and one.outputs and "arange" not in one.op for one in found.verdicts)
+    assert found.coverage()["differ"] == 0 and not any(
+        one.status == "same" and one.outputs and "arange" not in one.op for one in found.verdicts
+    )
     assert any("not those that the rule expects" in one.why for one in found.verdicts)

@@ -1,4 +1,5 @@
 """Requests that are wrong, or easily mistaken: each is refused with what to do, or means what it says."""
+
 from __future__ import annotations
 
 import functools
@@ -43,10 +44,16 @@ def test_every_named_plan_reads_what_is_given():
 def test_what_a_plan_does_not_read_is_refused():
     plan = {"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"}
     vector = np.ones(24, np.float32)
-    for arguments, field in (({"bias": vector}, "bias"), ({"c": np.ones((16, 24), np.float32)}, "c"),
-                             ({"scale_a": 2.0, "scale_b": 1.0}, "scale_a"), ({"alpha": 2.0}, "alpha"),
-                             ({"relu": True}, "relu"), ({"split_k": 3}, "split_k"), ({"output": "bf16"}, "output"),
-                             ({"beta": 2.0}, "beta")):
+    for arguments, field in (
+        ({"bias": vector}, "bias"),
+        ({"c": np.ones((16, 24), np.float32)}, "c"),
+        ({"scale_a": 2.0, "scale_b": 1.0}, "scale_a"),
+        ({"alpha": 2.0}, "alpha"),
+        ({"relu": True}, "relu"),
+        ({"split_k": 3}, "split_k"),
+        ({"output": "bf16"}, "output"),
+        ({"beta": 2.0}, "beta"),
+    ):
         assert refusal(functools.partial(bitmma.gemm, X, W.T, plan, **arguments)).startswith(field), field
     for arguments, field in (({"split_k": 4}, "split_k"), ({"scale_a": 3.0}, "scale_a"), ({"beta": 2.0}, "beta")):
         assert refusal(functools.partial(bitmma.gemm, X, W.T, "flat", **arguments)).startswith(field), field
@@ -64,15 +71,21 @@ def test_kernels_say_their_gpu():
     operands = bitmma.find_plans(fp8, other, bitmma.gemm(fp8, other, kernel=name), kernel=name)
     assert operands[0].target == "sm_100a"
     assert "sm_100a" in refusal(lambda: bitmma.gemm(fp8, other, kernel=name, target="sm_90a"))
-    assert "sm_80" in refusal(lambda: bitmma.gemm(X, W.T, kernel="nvjet_sm90_tst_64x8_64x16_1x1_h_bz_TNT", target="sm_80"))
+    assert "sm_80" in refusal(
+        lambda: bitmma.gemm(X, W.T, kernel="nvjet_sm90_tst_64x8_64x16_1x1_h_bz_TNT", target="sm_80")
+    )
     assert (bitmma.gemm(X, W.T, "blackwell") == bitmma.gemm(X, W.T, "flat", target="sm_100a")).all()
 
 
 def test_slices_must_hold_something():
     assert "10000" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitK", split_k=10000))
     assert "split_k" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitK", split_k=-1))
-    lost = bitmma.Plan({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
-                        "split_k": {"count": 9, "unit": 64, "rule": "nvjet"}})
+    lost = bitmma.Plan(
+        {
+            "instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+            "split_k": {"count": 9, "unit": 64, "rule": "nvjet"},
+        }
+    )
     assert lost.k_added(4096) == 4096 and lost.k_added(11528) < 11528
 
 
@@ -94,8 +107,14 @@ def test_orders_of_bytes_and_ranges():
     assert "8" in refusal(lambda: bitmma.mma(s4, np.full((16, 64), 8, np.int8), good[1], target="sm_80"))
     assert "17" in refusal(lambda: bitmma.mma(s4, good[0], np.full((64, 8), 17, np.uint8), target="sm_80"))
     sparse = bitmma.wgmma(n=8, sparse=True)
-    assert "0..15" in refusal(lambda: bitmma.mma(sparse, np.ones((64, 16), np.float16), np.ones((32, 8), np.float16),
-                                                 metadata=np.full((64, 8), 0x44, np.uint8)))
+    assert "0..15" in refusal(
+        lambda: bitmma.mma(
+            sparse,
+            np.ones((64, 16), np.float16),
+            np.ones((32, 8), np.float16),
+            metadata=np.full((64, 8), 0x44, np.uint8),
+        )
+    )
 
 
 def test_arrays_that_lost_their_type(tmp_path):
@@ -108,11 +127,20 @@ def test_arrays_that_lost_their_type(tmp_path):
     assert "codes(array" in refusal(lambda: bitmma.mma(MMA, A.view(np.int16), B))
     assert "masked" in refusal(lambda: bitmma.mma(MMA, np.ma.masked_equal(A, 1), B))
     assert "float8_e4m3fn" in refusal(lambda: bitmma.gemm(X.astype(ml_dtypes.float8_e4m3fnuz), W.T))
-    for name, nearest in (("float8_e4m3fnuz", "float8_e4m3fn"), ("float8_e5m2fnuz", "float8_e5m2"), ("float8_e4m3b11fnuz", "float8_e4m3fn"),
-                          ("float8_e4m3", "float8_e4m3fn"), ("float8_e3m4", "float8_e4m3fn")):
+    for name, nearest in (
+        ("float8_e4m3fnuz", "float8_e4m3fn"),
+        ("float8_e5m2fnuz", "float8_e5m2"),
+        ("float8_e4m3b11fnuz", "float8_e4m3fn"),
+        ("float8_e4m3", "float8_e4m3fn"),
+        ("float8_e3m4", "float8_e4m3fn"),
+    ):
         other = np.ones((16, 32), np.float32).astype(getattr(ml_dtypes, name))
-        for function, *arguments in ((bitmma.gemm, other, other.T), (bitmma.codes, other, "e4m3"), (bitmma.codes, other, "e5m2"),
-                                     (bitmma.mma, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", other, other[:8].T)):
+        for function, *arguments in (
+            (bitmma.gemm, other, other.T),
+            (bitmma.codes, other, "e4m3"),
+            (bitmma.codes, other, "e5m2"),
+            (bitmma.mma, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", other, other[:8].T),
+        ):
             with pytest.raises(bitmma.Error) as error:
                 function(*arguments)
             fix = error.value.violations[0].fix
@@ -132,13 +160,20 @@ def test_types_that_go_together_are_listed():
     assert "bf16 x bf16" in said and "e4m3 x e5m2" in said and "sm_90a" in said
     fp4 = np.ones((16, 64), ml_dtypes.float4_e2m1fn)
     assert "bf16 x bf16" in refusal(lambda: bitmma.gemm(fp4, fp4.T))
-    assert (bitmma.gemm(fp4, fp4.T, target="sm_120a") == 64).all() and (bitmma.gemm(fp4, fp4.T, target="sm_100a") == 64).all()
+    assert (bitmma.gemm(fp4, fp4.T, target="sm_120a") == 64).all() and (
+        bitmma.gemm(fp4, fp4.T, target="sm_100a") == 64
+    ).all()
     assert bitmma.gemm(X[:0], W.T).shape == (0, 24)
     assert bitmma.Plan({"instruction": MMA, "target": "sm_90"}).fields["target"] == "sm_90"
 
 
 def test_products_know_what_they_need():
-    for name in ("nvjet_fast_e4m3_bf16_k1024", "nvjet_split3_bf16_k4096", "cutlass80_tf32_k512", "lost_tail_bf16_k11528"):
+    for name in (
+        "nvjet_fast_e4m3_bf16_k1024",
+        "nvjet_split3_bf16_k4096",
+        "cutlass80_tf32_k512",
+        "lost_tail_bf16_k11528",
+    ):
         product = bitmma.read_product(DATA / "products" / f"{name}.safetensors")
         assert same_bits(product.gemm(), product.d), name
     assert product.find_plans() and (product.gemm("flat") != product.d).any()
@@ -154,8 +189,13 @@ def test_words_are_read_in_one_way():
 
 
 def test_an_instruction_descriptor_is_asked_for():
-    state = {"smem": np.zeros(49152, np.uint8), "tmem": np.zeros((128, 512), np.uint32), "d_tmem": 0,
-             "a_desc": 0x4000404000010000, "b_desc": 0x4000404000010400}
+    state = {
+        "smem": np.zeros(49152, np.uint8),
+        "tmem": np.zeros((128, 512), np.uint32),
+        "d_tmem": 0,
+        "a_desc": 0x4000404000010000,
+        "b_desc": 0x4000404000010400,
+    }
     name = "tcgen05.mma.cta_group::1.kind::f16"
     assert "idesc = (missing)" in refusal(lambda: bitmma.execute(name, "sm_100a", dict(state)))
     assert "tmem_after" in bitmma.execute(name, "sm_100a", {**state, "idesc": 0x08100010})
@@ -172,9 +212,12 @@ def test_numbers_of_threads(wrong):
 
 def test_mistaken_arguments():
     assert "instruction" in refusal(lambda: bitmma.mma(A, B, MMA))
-    assert "bitmma.gemm" in refusal(lambda: bitmma.mma(MMA, np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)))
-    assert "m16n8k18" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B)) \
-        or "K" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B))
+    assert "bitmma.gemm" in refusal(
+        lambda: bitmma.mma(MMA, np.ones((64, 64), np.float16), np.ones((64, 64), np.float16))
+    )
+    assert "m16n8k18" in refusal(
+        lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B)
+    ) or "K" in refusal(lambda: bitmma.mma("mma.sync.aligned.m16n8k18.row.col.f32.f16.f16.f32", A, B))
     assert "target" in refusal(lambda: bitmma.gemm(X, W.T, target=81))
     assert same_bits(bitmma.gemm(X, W.T, target=80), bitmma.gemm(X, W.T, target="sm_80"))
     assert "nvjet-splitK" in refusal(lambda: bitmma.gemm(X, W.T, "nvjet-splitk"))
@@ -202,15 +245,24 @@ def test_hostile_values_are_refused(tmp_path):
     with pytest.raises((bitmma.Error, TypeError)):
         bitmma.Plan(5)
     objects = np.full((16, 16), object(), object)
-    for call in (lambda: bitmma.mma(MMA, bitmma.Codes(objects, "f16"), B),
-                 lambda: bitmma.gemm(bitmma.Codes(objects, "f64"), np.ones((16, 8))),
-                 lambda: bitmma.gemm(X, W.T, rows="1234"), lambda: bitmma.gemm(X, W.T, rows=[1.9] * 16),
-                 lambda: bitmma.gemm(X, W.T, whole=(1,)), lambda: bitmma.gemm(X, W.T, alpha=1e300),
-                 lambda: bitmma.gemm(X, W.T, alpha=float("nan")), lambda: bitmma.layout.smem_svg(0, 2**20, 2**20),
-                 lambda: bitmma.layout.cute("(8,16):(16,1)", element_bits=-1), lambda: bitmma.layout.tmem_a(128, 16, element_bits=0),
-                 lambda: bitmma.instruction("a" + "\u00e9" * 60), lambda: bitmma.execute(MMA, None, {1: 5}),
-                 lambda: bitmma.execute(MMA, None, {"a_regs": None}), lambda: bitmma.golden(MMA, cases=1, first_case=2**62),
-                 lambda: bitmma.write(tmp_path / "a\0b", bitmma.golden(MMA)), lambda: bitmma.read("files/\udcff")):
+    for call in (
+        lambda: bitmma.mma(MMA, bitmma.Codes(objects, "f16"), B),
+        lambda: bitmma.gemm(bitmma.Codes(objects, "f64"), np.ones((16, 8))),
+        lambda: bitmma.gemm(X, W.T, rows="1234"),
+        lambda: bitmma.gemm(X, W.T, rows=[1.9] * 16),
+        lambda: bitmma.gemm(X, W.T, whole=(1,)),
+        lambda: bitmma.gemm(X, W.T, alpha=1e300),
+        lambda: bitmma.gemm(X, W.T, alpha=float("nan")),
+        lambda: bitmma.layout.smem_svg(0, 2**20, 2**20),
+        lambda: bitmma.layout.cute("(8,16):(16,1)", element_bits=-1),
+        lambda: bitmma.layout.tmem_a(128, 16, element_bits=0),
+        lambda: bitmma.instruction("a" + "\u00e9" * 60),
+        lambda: bitmma.execute(MMA, None, {1: 5}),
+        lambda: bitmma.execute(MMA, None, {"a_regs": None}),
+        lambda: bitmma.golden(MMA, cases=1, first_case=2**62),
+        lambda: bitmma.write(tmp_path / "a\0b", bitmma.golden(MMA)),
+        lambda: bitmma.read("files/\udcff"),
+    ):
         refusal(call)
     assert not (tmp_path / "a").exists()
     if "asan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer ends the process where memory is out
@@ -258,8 +310,17 @@ def test_an_interrupt_ends_a_long_product():
 def test_a_plan_by_name_is_refused_for_types_and_gpus_that_it_is_not_for():
     half, fp8 = np.ones((4, 256), np.float16), np.ones((4, 256), ml_dtypes.float8_e4m3fn)
     single, brain = half.astype(np.float32), half.astype(ml_dtypes.bfloat16)
-    for plan, x in (("nvjet-algo2", half), ("nvjet-algo2", single), ("nvjet-algo2", brain), ("nvjet-algo2", half.astype(np.int8)),
-                    ("sgemm", brain), ("xmma-tf32", half), ("h16816", brain), ("deepgemm", half), ("nvjet-splitK", half.astype(np.int8))):
+    for plan, x in (
+        ("nvjet-algo2", half),
+        ("nvjet-algo2", single),
+        ("nvjet-algo2", brain),
+        ("nvjet-algo2", half.astype(np.int8)),
+        ("sgemm", brain),
+        ("xmma-tf32", half),
+        ("h16816", brain),
+        ("deepgemm", half),
+        ("nvjet-splitK", half.astype(np.int8)),
+    ):
         with pytest.raises(bitmma.Error) as error:
             bitmma.gemm(x, x.T, plan, split_k=2 if "split" in plan else 0)
         assert error.value.violations[0].field == "types" and " x " in error.value.violations[0].legal, (plan, x.dtype)
@@ -271,7 +332,10 @@ def test_a_plan_by_name_is_refused_for_types_and_gpus_that_it_is_not_for():
     def how(x, plan, **arguments):
         return bitmma.gemm(x, x.T, plan, return_plan=True, **arguments)[1].evidence["plan"]
 
-    assert how(fp8, "nvjet-algo2", output="bf16") == "measured: H100, H200" and how(fp8, "nvjet-algo2", output="f16") == "measured: H100"
+    assert (
+        how(fp8, "nvjet-algo2", output="bf16") == "measured: H100, H200"
+        and how(fp8, "nvjet-algo2", output="f16") == "measured: H100"
+    )
     assert how(fp8, "nvjet-algo2", output="e5m2").startswith("model choice: D e5m2")
     assert how(half.astype(np.uint8), "flat").startswith("model choice: u8 x u8")
     assert how(single, "sgemm", target="V100").startswith("model choice on sm_70")
@@ -291,15 +355,22 @@ def test_what_is_given_among_plans_acts_or_is_refused():
 
 def test_loose_values_are_refused():
     d = bitmma.gemm(X, W.T)
-    for call, field in ((lambda: bitmma.gemm(X, W.T, split_k=True), "split_k"), (lambda: bitmma.gemm(X, W.T, alpha="2"), "alpha"),
-                        (lambda: bitmma.gemm(X, W.T, alpha=True), "alpha"), (lambda: bitmma.gemm(X, W.T, threads=True), "threads"),
-                        (lambda: bitmma.find_plans(X, W.T, d, timeout="5"), "timeout"),
-                        (lambda: bitmma.find_plans(X, W.T, d, progress=3), "progress"),
-                        (lambda: bitmma.find_plans(X, W.T, d, progress=print, foo=3), "foo"),
-                        (lambda: bitmma.gemm(X, W.T, output="tf32"), "output"),
-                        (lambda: bitmma.Plan('{"instruction": "fma.rn.f32", "split_k": {"count": 2}, "split_k": {"count": 3}}'),
-                         "plan: split_k"),
-                        (lambda: bitmma.Instruction(), "instruction"), (lambda: bitmma.Plan(), "plan")):
+    for call, field in (
+        (lambda: bitmma.gemm(X, W.T, split_k=True), "split_k"),
+        (lambda: bitmma.gemm(X, W.T, alpha="2"), "alpha"),
+        (lambda: bitmma.gemm(X, W.T, alpha=True), "alpha"),
+        (lambda: bitmma.gemm(X, W.T, threads=True), "threads"),
+        (lambda: bitmma.find_plans(X, W.T, d, timeout="5"), "timeout"),
+        (lambda: bitmma.find_plans(X, W.T, d, progress=3), "progress"),
+        (lambda: bitmma.find_plans(X, W.T, d, progress=print, foo=3), "foo"),
+        (lambda: bitmma.gemm(X, W.T, output="tf32"), "output"),
+        (
+            lambda: bitmma.Plan('{"instruction": "fma.rn.f32", "split_k": {"count": 2}, "split_k": {"count": 3}}'),
+            "plan: split_k",
+        ),
+        (lambda: bitmma.Instruction(), "instruction"),
+        (lambda: bitmma.Plan(), "plan"),
+    ):
         with pytest.raises(bitmma.Error) as error:
             call()
         assert error.value.violations[0].field == field
@@ -314,13 +385,20 @@ def test_wrong_block_scales_are_told_what_is_legal():
     fp8, half = np.ones((8, 128), ml_dtypes.float8_e4m3fn), np.ones((8, 128), np.float16)
     ue4m3, ue8m0 = np.ones((8, 8), ml_dtypes.float8_e4m3fn), np.ones((8, 4), ml_dtypes.float8_e8m0fnu)
     for x, sfa, sfb, field, legal in (
-            (e2m1, ue4m3[:, :4], ue4m3, "sfa", "8 x 8 ue4m3"), (e2m1, ue4m3, None, "sfb", "both operands"),
-            (e2m1, None, ue4m3, "sfa", "both operands"), (e2m1, ue4m3.view(np.uint8), ue4m3, "sfa", "float8_e8m0fnu"),
-            (fp8, ue4m3, ue4m3, "sfa", "8 x 4 ue8m0"), (fp8, ue8m0, ue8m0, "sfb", "4 x 8 ue8m0"),
-            (half, ue8m0, ue8m0.T, "types", "8 bits and less"), (fp8, 2.0, ue8m0.T, "sfa", "an array")):
+        (e2m1, ue4m3[:, :4], ue4m3, "sfa", "8 x 8 ue4m3"),
+        (e2m1, ue4m3, None, "sfb", "both operands"),
+        (e2m1, None, ue4m3, "sfa", "both operands"),
+        (e2m1, ue4m3.view(np.uint8), ue4m3, "sfa", "float8_e8m0fnu"),
+        (fp8, ue4m3, ue4m3, "sfa", "8 x 4 ue8m0"),
+        (fp8, ue8m0, ue8m0, "sfb", "4 x 8 ue8m0"),
+        (half, ue8m0, ue8m0.T, "types", "8 bits and less"),
+        (fp8, 2.0, ue8m0.T, "sfa", "an array"),
+    ):
         with pytest.raises(bitmma.Error) as error:
             bitmma.gemm(x, x.T, sfa=sfa, sfb=sfb)
-        assert (error.value.violations[0].field, legal in error.value.violations[0].legal) == (field, True), str(error.value)
+        assert (error.value.violations[0].field, legal in error.value.violations[0].legal) == (field, True), str(
+            error.value
+        )
     with pytest.raises(bitmma.Error) as error:
         bitmma.gemm(fp8, fp8.T, sfa=ue8m0, sfb=ue8m0.T, target="H100")
     assert error.value.violations[0].seen == "sm_90a"
@@ -331,11 +409,21 @@ def test_wrong_block_scales_are_told_what_is_legal():
     one = bitmma.tcgen05("mxf4nvf4", m=128, n=8)
     a, b = bitmma.codes(np.zeros((128, 64), np.uint8), "e2m1"), bitmma.codes(np.zeros((64, 8), np.uint8), "e2m1")
     with pytest.raises(bitmma.Error, match='scale_type="ue4m3"') as error:
-        bitmma.mma(one, a, b, scale_a=np.ones((128, 4), ml_dtypes.float8_e4m3fn), scale_b=np.ones((4, 8), ml_dtypes.float8_e4m3fn))
+        bitmma.mma(
+            one,
+            a,
+            b,
+            scale_a=np.ones((128, 4), ml_dtypes.float8_e4m3fn),
+            scale_b=np.ones((4, 8), ml_dtypes.float8_e4m3fn),
+        )
     assert "np.save" not in str(error.value)
     with pytest.raises(bitmma.Error, match="no block scales"):
-        bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", np.ones((64, 16), np.float16), np.ones((16, 8), np.float16),
-                   scale_a=ue8m0)
+        bitmma.mma(
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16",
+            np.ones((64, 16), np.float16),
+            np.ones((16, 8), np.float16),
+            scale_a=ue8m0,
+        )
 
 
 def test_accuracy_ends_at_ctrl_c():

@@ -1,4 +1,5 @@
 """execute, cases, files, and what people ask of them."""
+
 from __future__ import annotations
 
 import pickle
@@ -39,8 +40,10 @@ def test_execute_works_in_place_and_in_sequence():
     places = bitmma.layout.fragment(WGMMA, "d")
     assert (again["d_regs"][places.thread, places.register] == two.view(np.uint32)).all()
     floats = {**case.state, "c_regs": case.state["c_regs"].view(np.float32)}
-    assert (bitmma.execute(WGMMA, None, floats)["d_regs"].view(np.uint32)[places.thread, places.register]
-            == one.view(np.uint32)).all()
+    assert (
+        bitmma.execute(WGMMA, None, floats)["d_regs"].view(np.uint32)[places.thread, places.register]
+        == one.view(np.uint32)
+    ).all()
 
 
 def test_an_error_leaves_the_state_as_it_was():
@@ -50,9 +53,13 @@ def test_an_error_leaves_the_state_as_it_was():
     with pytest.raises(bitmma.Error, match=r"outside|image|byte"):
         bitmma.execute(WGMMA, None, state)
     assert all((np.asarray(state[name]) == value).all() for name, value in before.items())
-    for wrong, field in (({"smem": np.zeros(16, np.uint8)}, ""), ({"nonsense": 1}, "state"),
-                         ({**state, "a_desc": -1}, "a_desc"), ({**state, "c_regs": np.zeros((2, 2), np.uint32)}, "c_regs"),
-                         ({**state, "c_regs": np.zeros((128, 4), np.uint16)}, "c_regs")):
+    for wrong, field in (
+        ({"smem": np.zeros(16, np.uint8)}, ""),
+        ({"nonsense": 1}, "state"),
+        ({**state, "a_desc": -1}, "a_desc"),
+        ({**state, "c_regs": np.zeros((2, 2), np.uint32)}, "c_regs"),
+        ({**state, "c_regs": np.zeros((128, 4), np.uint16)}, "c_regs"),
+    ):
         with pytest.raises(bitmma.Error) as error:
             bitmma.execute(WGMMA, None, wrong)
         assert field in error.value.violations[0].field
@@ -183,7 +190,10 @@ def test_files_are_what_their_names_say(tmp_path):
 
 def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path):
     random = np.random.default_rng(4)
-    a, b = random.standard_normal((2, 128, 64)).astype(np.float16), random.standard_normal((2, 64, 64)).astype(np.float16)
+    a, b = (
+        random.standard_normal((2, 128, 64)).astype(np.float16),
+        random.standard_normal((2, 64, 64)).astype(np.float16),
+    )
     d = np.stack([bitmma.gemm(x, y) for x, y in zip(a, b, strict=True)])
     path, other = tmp_path / "tile.npz", tmp_path / "wrong.npz"
     one = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
@@ -205,7 +215,11 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
     assert bitmma.testing.bits_equal(tile.computed_d(), d[1]) and bitmma.testing.bits_equal(tile.recorded_d(), d[1])
     assert tile.operands["a"].shape == (128, 64) and tile.state is None
     explained = bitmma.explain(tile, 70, 3)
-    assert len(explained["steps"]) == 4 and explained["steps"][3]["tile_row"] == 70 and "instruction 4 of 4" in str(explained)
+    assert (
+        len(explained["steps"]) == 4
+        and explained["steps"][3]["tile_row"] == 70
+        and "instruction 4 of 4" in str(explained)
+    )
     again = pickle.loads(pickle.dumps(tile))
     assert bitmma.testing.bits_equal(again.computed_d(), d[1])
     assert bitmma.testing.bits_equal(pickle.loads(pickle.dumps(file))[1].computed_d(), d[1])
@@ -218,9 +232,15 @@ def test_a_file_of_whole_tiles_is_read_verified_compared_and_diagnosed(tmp_path)
         bitmma.explain(tile, 128, 0)
 
 
-@pytest.mark.parametrize("one", ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16",
-                                 "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-                                 bitmma.tcgen05("f16", m=128, n=64)], ids=["wgmma", "mma_sync", "tcgen05"])
+@pytest.mark.parametrize(
+    "one",
+    [
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        bitmma.tcgen05("f16", m=128, n=64),
+    ],
+    ids=["wgmma", "mma_sync", "tcgen05"],
+)
 def test_a_whole_tile_is_diagnosed(one):
     """A, B and D of several instructions, with all of K and one D behind it."""
     random = np.random.default_rng(3)

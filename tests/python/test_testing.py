@@ -1,4 +1,5 @@
 """bitmma.testing: bits are equal or not, and the difference says where, how far, and what would do so."""
+
 from __future__ import annotations
 
 import copy
@@ -29,8 +30,19 @@ def floats(*words: int) -> np.ndarray:
 
 
 def test_equal_bits_are_equal_in_every_format():
-    for kind in (np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn, np.int8, np.int32,
-                 np.float64, ml_dtypes.float8_e8m0fnu, np.bool_, np.uint32):
+    for kind in (
+        np.float32,
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float4_e2m1fn,
+        np.int8,
+        np.int32,
+        np.float64,
+        ml_dtypes.float8_e8m0fnu,
+        np.bool_,
+        np.uint32,
+    ):
         array = np.arange(2).astype(kind)
         assert bits_equal(array, array.copy())
         assert not difference(array, array)
@@ -44,15 +56,27 @@ def test_equal_bits_are_equal_in_every_format():
 
 
 def test_zeros_and_nans_are_told_apart():
-    found = difference(floats(0x80000000, 0x7FC00001, 0x7F800000, 0x3F800000), floats(0, 0x7FC00000, 0x7FC00000, 0x3F800000))
+    found = difference(
+        floats(0x80000000, 0x7FC00001, 0x7F800000, 0x3F800000), floats(0, 0x7FC00000, 0x7FC00000, 0x3F800000)
+    )
     assert (found.differing, found.zero_signs, found.nan_payloads, found.specials) == (3, 1, 1, 1)
     assert found.worst is None and found.worst_ulp == 0 and found.first == (0,)
     said = message(floats(0x80000000), floats(0))
     assert "0x80000000" in said and "the sign of zero" in said
 
 
-@pytest.mark.parametrize("kind, digits", [(np.float32, 8), (np.float16, 4), (ml_dtypes.bfloat16, 4), (ml_dtypes.float8_e5m2, 2),
-                                          (np.float64, 16), (np.int32, 8), (ml_dtypes.float8_e4m3fn, 2)])
+@pytest.mark.parametrize(
+    "kind, digits",
+    [
+        (np.float32, 8),
+        (np.float16, 4),
+        (ml_dtypes.bfloat16, 4),
+        (ml_dtypes.float8_e5m2, 2),
+        (np.float64, 16),
+        (np.int32, 8),
+        (ml_dtypes.float8_e4m3fn, 2),
+    ],
+)
 def test_an_ulp_is_a_step_of_the_format_in_both_directions(kind, digits):
     word = np.dtype(f"u{np.dtype(kind).itemsize}")
     ones = np.full((4, 8), 5).astype(kind)
@@ -71,9 +95,16 @@ def test_across_zero_steps_are_counted_through_both_zeros():
     assert difference(floats(0x00000002), floats(0x80000001)).worst_ulp == 3
 
 
-@pytest.mark.parametrize("rows, words", [(range(8, 16), "rows 8..15,"), (range(1, 64, 4), "rows 1 of every 4,"),
-                                         ([r for r in range(64) if r % 16 >= 8], "rows 8..15 of every 16,"),
-                                         ([0, 3, 17], "rows 3 of 64, from 0 to 17,"), (range(64), "rows all,")])
+@pytest.mark.parametrize(
+    "rows, words",
+    [
+        (range(8, 16), "rows 8..15,"),
+        (range(1, 64, 4), "rows 1 of every 4,"),
+        ([r for r in range(64) if r % 16 >= 8], "rows 8..15 of every 16,"),
+        ([0, 3, 17], "rows 3 of 64, from 0 to 17,"),
+        (range(64), "rows all,"),
+    ],
+)
 def test_the_pattern_of_rows_is_said(rows, words):
     expected = np.ones((64, 8), np.float32)
     actual = expected.copy()
@@ -110,11 +141,22 @@ def _computed(case):
 
 
 def test_cases_and_files_are_pickled_and_copied(tmp_path):
-    for one in (WGMMA, MMA, bitmma.tcgen05("mxf4nvf4", m=128, n=8), bitmma.tmem_move("ld", num=4),
-                bitmma.instruction(WGMMA, imm_scale_a=-1, scale_d=0), bitmma.wgmma(n=8, sparse=True)):
+    for one in (
+        WGMMA,
+        MMA,
+        bitmma.tcgen05("mxf4nvf4", m=128, n=8),
+        bitmma.tmem_move("ld", num=4),
+        bitmma.instruction(WGMMA, imm_scale_a=-1, scale_d=0),
+        bitmma.wgmma(n=8, sparse=True),
+    ):
         file = bitmma.golden(one, cases=3, seed=5)
         for again in (pickle.loads(pickle.dumps(file)), copy.deepcopy(file)):
-            assert (again.metadata, again.instruction, again.target, len(again)) == (file.metadata, file.instruction, file.target, 3)
+            assert (again.metadata, again.instruction, again.target, len(again)) == (
+                file.metadata,
+                file.instruction,
+                file.target,
+                3,
+            )
             assert all(same_bits(again.tensors[name], array) for name, array in file.tensors.items())
         case = file[1]
         for again in (pickle.loads(pickle.dumps(case)), copy.deepcopy(case)):
@@ -144,9 +186,17 @@ def test_a_file_without_its_instruction_is_pickled_with_it(tmp_path):
 
 
 def test_reprs_of_instructions_give_the_instruction_back():
-    made = [bitmma.tcgen05("f16", m=64), bitmma.tcgen05("f16", m=128, n=128), bitmma.tcgen05("f16", m=128, a="bf16"),
-            bitmma.tcgen05("f16", negate_a=True), bitmma.instruction(WGMMA, imm_scale_a=-1), bitmma.instruction(WGMMA, scale_d=0),
-            bitmma.wgmma(n=8, a_source="registers"), bitmma.mma_sync(kind="mxf4nvf4", byte_id_a=0), *bitmma.all_instructions()]
+    made = [
+        bitmma.tcgen05("f16", m=64),
+        bitmma.tcgen05("f16", m=128, n=128),
+        bitmma.tcgen05("f16", m=128, a="bf16"),
+        bitmma.tcgen05("f16", negate_a=True),
+        bitmma.instruction(WGMMA, imm_scale_a=-1),
+        bitmma.instruction(WGMMA, scale_d=0),
+        bitmma.wgmma(n=8, a_source="registers"),
+        bitmma.mma_sync(kind="mxf4nvf4", byte_id_a=0),
+        *bitmma.all_instructions(),
+    ]
     for one in made:
         assert eval(repr(one), {"Instruction": bitmma.Instruction}) == one
     assert len({repr(one) for one in made}) == len(set(made))
@@ -156,7 +206,9 @@ def test_reprs_of_instructions_give_the_instruction_back():
 def test_names_are_those_that_users_import():
     for name in bitmma.__all__:
         one = getattr(bitmma, name)
-        assert name in ("datasets", "layers", "layout", "math", "operators", "testing") or one.__module__ == "bitmma", name
+        assert name in ("datasets", "layers", "layout", "math", "operators", "testing") or one.__module__ == "bitmma", (
+            name
+        )
     assert pickle.loads(pickle.dumps(bitmma.evidence(WGMMA))) == bitmma.evidence(WGMMA)
 
 
@@ -167,13 +219,19 @@ def test_a_folder_is_verified_as_its_files_are(tmp_path):
     found = bitmma.verify(tmp_path, threads=2)
     assert (found.cases, found.mismatches, found.first) == (5, 0, None)
     file = bitmma.golden(MMA, cases=1)
-    rows = [(name, dtype, shape, array ^ 1 if name == "d_regs" else array) for name, dtype, shape, array in file._value.tensors()
-            if name != "d"]
+    rows = [
+        (name, dtype, shape, array ^ 1 if name == "d_regs" else array)
+        for name, dtype, shape, array in file._value.tensors()
+        if name != "d"
+    ]
     bitmma._core.write_tensors(str(tmp_path / "inner" / "c.safetensors"), rows, file.metadata)
     found = bitmma.verify(tmp_path)
     assert found.cases == 6 and found.cases_with_mismatches == 1 and "c.safetensors" in found.first
-    for wrong in (lambda: bitmma.verify(tmp_path, first=1), lambda: bitmma.verify(tmp_path / "none"),
-                  lambda: bitmma.verify(DATA.parent / "python" / "binding")):
+    for wrong in (
+        lambda: bitmma.verify(tmp_path, first=1),
+        lambda: bitmma.verify(tmp_path / "none"),
+        lambda: bitmma.verify(DATA.parent / "python" / "binding"),
+    ):
         with pytest.raises(bitmma.Error):
             wrong()
 
@@ -210,8 +268,11 @@ def test_golden_ends_on_ctrl_c_and_takes_linear_time(request):
     import signal
     import threading
     import time
+
     # A shell starts background jobs with SIGINT ignored, and Python then keeps it so.
-    request.addfinalizer(functools.partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler)))
+    request.addfinalizer(
+        functools.partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+    )
     begun = time.monotonic()
     bitmma.golden("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", cases=20)
     timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
@@ -223,8 +284,13 @@ def test_golden_ends_on_ctrl_c_and_takes_linear_time(request):
 
 
 def test_notebooks_show_pictures_and_tables():
-    pictures = [bitmma.layout.smem(0x4000004000010000, 16, 16), bitmma.layout.fragment(MMA, "a"), bitmma.layout.tmem(128, 8),
-                bitmma.layout.scales(128, 4), bitmma.layout.cute("(8,16):(16,1)")]
+    pictures = [
+        bitmma.layout.smem(0x4000004000010000, 16, 16),
+        bitmma.layout.fragment(MMA, "a"),
+        bitmma.layout.tmem(128, 8),
+        bitmma.layout.scales(128, 4),
+        bitmma.layout.cute("(8,16):(16,1)"),
+    ]
     for one in pictures:
         assert one._repr_svg_().startswith("<svg") and pickle.loads(pickle.dumps(one))._repr_svg_() is None
     case = bitmma.golden(WGMMA, cases=1, distribution="normal")[0]
@@ -232,7 +298,9 @@ def test_notebooks_show_pictures_and_tables():
     assert said.count("<tr>") > 10 and "color:#c00" in said and "exact: " in said and "<script" not in said
     wrong = case._value.faulty_d([bitmma.fault_catalogue(case)[0].id])[1].view(np.float32)
     assert bitmma.fault_catalogue(case)[0].what in bitmma.diagnose(case, wrong)._repr_html_().replace("&#x27;", "'")
-    plan = bitmma.find_plans(np.ones((4, 64), np.float16), np.ones((64, 8), np.float16), np.full((4, 8), 64, np.float32))[0]
+    plan = bitmma.find_plans(
+        np.ones((4, 64), np.float16), np.ones((64, 8), np.float16), np.full((4, 8), 64, np.float32)
+    )[0]
     assert "<table>" in plan._repr_html_() and "instruction" in plan._repr_html_()
     assert repr(bitmma.codes(np.zeros((2, 3), np.uint8), "e4m3")) == "Codes(e4m3 [2, 3])"
     product = bitmma.read_product(next((DATA / "products").glob("*.safetensors")))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """For adapters that change their host: checks the private names that an adapter needs, replaces and restores them."""
+
 from __future__ import annotations
 
 import importlib

@@ -31,6 +31,7 @@ The adapter replaces private functions of JAX. `install` first checks each funct
 all differences. It also drops everything that JAX has compiled (jax.clear_caches()), because a compiled kernel keeps
 the functions with which it was traced. A kernel compiled ahead of time, by .lower().compile(), keeps them permanently.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -62,14 +63,22 @@ class _Settings(NamedTuple):
 # Arithmetic: arrays in, arrays out
 
 _formats = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-    "float4_e2m1fn": "e2m1", "int8": "s8", "uint8": "u8",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float4_e2m1fn": "e2m1",
+    "int8": "s8",
+    "uint8": "u8",
 }
 _accumulators = {"float32": "f32", "float16": "f16", "int32": "s32"}
 # Block scales: (type of A and B, of the scales) -> kind. The size of a block follows from it.
 _scaled_kinds = {
-    ("e4m3", "float8_e8m0fnu"): "mxf8f6f4", ("e5m2", "float8_e8m0fnu"): "mxf8f6f4",
-    ("e2m1", "float8_e8m0fnu"): "mxf4", ("e2m1", "float8_e4m3fn"): "mxf4nvf4",
+    ("e4m3", "float8_e8m0fnu"): "mxf8f6f4",
+    ("e5m2", "float8_e8m0fnu"): "mxf8f6f4",
+    ("e2m1", "float8_e8m0fnu"): "mxf4",
+    ("e2m1", "float8_e4m3fn"): "mxf4nvf4",
 }
 
 
@@ -91,17 +100,28 @@ def _legal(one: Instruction, settings: _Settings, m: int, k: int) -> Instruction
     return one
 
 
-def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, acc: np.ndarray | None,
-           scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
-           metadata: np.ndarray | None = None) -> np.ndarray:
+def _chain(
+    one: Instruction,
+    settings: _Settings,
+    a: np.ndarray,
+    b: np.ndarray,
+    acc: np.ndarray | None,
+    scale_a: np.ndarray | None = None,
+    scale_b: np.ndarray | None = None,
+    metadata: np.ndarray | None = None,
+) -> np.ndarray:
     """Chains the instruction over all of K: D of a step is C of the next; with `acc` None it starts without C.
 
     a [.., M, K], or a sparse A in stored form [.., M, K / 2], b [K, N], acc [.., M, N]; scale_a [M, K / block], scale_b
     [K / block, N], metadata [M, K / chunk].
     """
     if scale_a is None and metadata is None and one.d != "s32":  # plans cannot start s32 from C
-        plan = {"target": settings.target or ("sm_90a" if one.family == "wgmma" else "sm_100a"), "instruction": str(one),
-                "types": {"a": one.a, "b": one.b, "d": one.d}, "output": {"type": one.d}}
+        plan = {
+            "target": settings.target or ("sm_90a" if one.family == "wgmma" else "sm_100a"),
+            "instruction": str(one),
+            "types": {"a": one.a, "b": one.b, "d": one.d},
+            "output": {"type": one.d},
+        }
         if one.family == "wgmma":
             del plan["types"]  # its name says them
         return np.asarray(gemm(a, b, plan if acc is None else {**plan, "start": "c"}, c=acc, threads=settings.threads))
@@ -114,10 +134,17 @@ def _chain(one: Instruction, settings: _Settings, a: np.ndarray, b: np.ndarray, 
         return operand[..., i * size : (i + 1) * size]
 
     for i in range(steps):
-        acc = mma(one, step(a, i, "a"), b[i * one.k : (i + 1) * one.k], acc, target=settings.target,
-                  scale_a=None if scale_a is None else step(scale_a, i, "a_scale"),
-                  scale_b=None if scale_b is None else step(scale_b.T, i, "b_scale").T,
-                  metadata=None if metadata is None else step(metadata, i, "a_sparse_metadata"), threads=settings.threads)
+        acc = mma(
+            one,
+            step(a, i, "a"),
+            b[i * one.k : (i + 1) * one.k],
+            acc,
+            target=settings.target,
+            scale_a=None if scale_a is None else step(scale_a, i, "a_scale"),
+            scale_b=None if scale_b is None else step(scale_b.T, i, "b_scale").T,
+            metadata=None if metadata is None else step(metadata, i, "a_sparse_metadata"),
+            threads=settings.threads,
+        )
     assert acc is not None  # _legal refuses K = 0
     return acc
 
@@ -137,8 +164,12 @@ class _Tile(NamedTuple):
 
 
 def _wgmma_of(settings: _Settings, tile: _Tile) -> Instruction:
-    one = wgmma(tile.n, _named(_accumulators, tile.d, "accumulator"), _named(_formats, tile.a, "a"),
-                _named(_formats, tile.b, "b"))
+    one = wgmma(
+        tile.n,
+        _named(_accumulators, tile.d, "accumulator"),
+        _named(_formats, tile.a, "a"),
+        _named(_formats, tile.b, "b"),
+    )
     return _legal(one, settings, tile.m, tile.k)
 
 
@@ -152,14 +183,29 @@ def _tcgen05_of(settings: _Settings, tile: _Tile) -> Instruction:
         scales = np.dtype(tile.scale_a).name, np.dtype(tile.scale_b).name
         kind = _scaled_kinds.get((a, scales[0]), "")
         if not kind or scales[0] != scales[1]:
-            raise refuse("a_scale, b_scale", f"{scales[0]} and {scales[1]} of {a}",
-                         "float8_e8m0fnu of e4m3, e5m2 and e2m1; float8_e4m3fn of e2m1")
+            raise refuse(
+                "a_scale, b_scale",
+                f"{scales[0]} and {scales[1]} of {a}",
+                "float8_e8m0fnu of e4m3, e5m2 and e2m1; float8_e4m3fn of e2m1",
+            )
         scale_type = "ue4m3" if kind == "mxf4nvf4" else "ue8m0"
     if tile.sparse and (tile.m != 128 or tile.k % 128 or np.dtype(tile.a).itemsize > 2 or a == "e2m1"):
-        raise refuse("sparse A", f"{tile.m} x {tile.k} of {a}", "128 x a multiple of 128, of 16- or 8-bit types",
-                     source="plgpu.format_tcgen05_sparse_metadata")
-    one = tcgen05(kind, m=tile.m, n=tile.n, d=_named(_accumulators, tile.d, "accumulator"), a=a, b=b,
-                  sparse=tile.sparse, scale_type=scale_type)
+        raise refuse(
+            "sparse A",
+            f"{tile.m} x {tile.k} of {a}",
+            "128 x a multiple of 128, of 16- or 8-bit types",
+            source="plgpu.format_tcgen05_sparse_metadata",
+        )
+    one = tcgen05(
+        kind,
+        m=tile.m,
+        n=tile.n,
+        d=_named(_accumulators, tile.d, "accumulator"),
+        a=a,
+        b=b,
+        sparse=tile.sparse,
+        scale_type=scale_type,
+    )
     return _legal(one, settings, tile.m, tile.k)
 
 
@@ -176,9 +222,17 @@ def _wgmma_product(settings: _Settings, acc: np.ndarray, a: np.ndarray, b: np.nd
     return _chain(one, settings, a.reshape(blocks, one.m, k), b, acc.reshape(blocks, one.m, n)).reshape(m, n)
 
 
-def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, d: np.dtype, *,
-                     scale_a: np.ndarray | None = None, scale_b: np.ndarray | None = None,
-                     metadata: np.ndarray | None = None) -> np.ndarray:
+def _tcgen05_product(
+    settings: _Settings,
+    acc: np.ndarray | None,
+    a: np.ndarray,
+    b: np.ndarray,
+    d: np.dtype,
+    *,
+    scale_a: np.ndarray | None = None,
+    scale_b: np.ndarray | None = None,
+    metadata: np.ndarray | None = None,
+) -> np.ndarray:
     """acc [M, N] + a [M, K] b [K, N] by tcgen05.mma, or only the product; M is 64 or 128.
 
     scale_a [M, K / block], scale_b [N or more, K / block]; metadata [M, K / 2] of 2 bits, with a [M, K / 2].
@@ -189,9 +243,18 @@ def _tcgen05_product(settings: _Settings, acc: np.ndarray | None, a: np.ndarray,
     done = []
     for first, last in _parts(n):
         tile = _Tile(a.shape[0], last - first, b.shape[0], d, a.dtype, b.dtype, *types, metadata is not None)
-        done.append(_chain(_tcgen05_of(settings, tile), settings, a, b[:, first:last],
-                           None if acc is None else acc[:, first:last], scale_a,
-                           None if scale_b is None else scale_b[first:last].T, chunks))
+        done.append(
+            _chain(
+                _tcgen05_of(settings, tile),
+                settings,
+                a,
+                b[:, first:last],
+                None if acc is None else acc[:, first:last],
+                scale_a,
+                None if scale_b is None else scale_b[first:last].T,
+                chunks,
+            )
+        )
     return np.concatenate(done, axis=1)
 
 
@@ -232,39 +295,67 @@ _utilities = "jax._src.pallas.mosaic.interpret.utils"
 _needs: Needs = {  # of JAX 0.10.2
     _callbacks: {
         "_barrier_arrive": "token device_id grid_point_coords thread_id allocation_key_as_array source_info",
-        "_get_shared_memory": "", "_remove_noop_transforms": "transforms", "HostAllocationKey.from_array": "request",
-        "TOKEN_SHAPE_DTYPE": None},
+        "_get_shared_memory": "",
+        "_remove_noop_transforms": "transforms",
+        "HostAllocationKey.from_array": "request",
+        "TOKEN_SHAPE_DTYPE": None,
+    },
     _interpreter: {
-        "JaxprInterpreter.interpret": "self jaxpr token args", "_raise_if_unsupported_memory_space": "space",
-        "_get_barrier_allocation_key_from_inval": "inval transforms_treedef transforms_leaves", "_SENTINEL": None},
+        "JaxprInterpreter.interpret": "self jaxpr token args",
+        "_raise_if_unsupported_memory_space": "space",
+        "_get_barrier_allocation_key_from_inval": "inval transforms_treedef transforms_leaves",
+        "_SENTINEL": None,
+    },
     "jax._src.pallas.mosaic.interpret.shared_memory": {
         "SharedMemory.get_buffer_content": "self key rnge global_core_id increment_clock logging_info",
-        "SharedMemory.store_buffer_content": "self key rnge value global_core_id increment_clock logging_info"},
-    f"{_folder}.interpret.shared_memory": {
-        "GPUSharedMemory.get_global_thread_id": "self device_id local_thread_id"},
+        "SharedMemory.store_buffer_content": "self key rnge value global_core_id increment_clock logging_info",
+    },
+    f"{_folder}.interpret.shared_memory": {"GPUSharedMemory.get_global_thread_id": "self device_id local_thread_id"},
     _utilities: {
-        "to_range": "transforms", "JaxprEnv.__init__": "self vars values sentinel_for_floating_point_values",
-        "GPULoggingInfo.__init__": "self source_info device_id grid_point_coords thread_id"},
+        "to_range": "transforms",
+        "JaxprEnv.__init__": "self vars values sentinel_for_floating_point_values",
+        "GPULoggingInfo.__init__": "self source_info device_id grid_point_coords thread_id",
+    },
     "jax._src.callback": {"io_callback": "callback result_shape_dtypes args sharding ordered kwargs"},
     "jax._src.core": {"Jaxpr.replace": "self kwargs"},
     "jax._src.source_info_util": {"user_context": None},
     "jax._src.state.indexing": {"NDIndexer": None},
     "jax._src.state.types": {"TransposeTransform": None, "transform_type": "ts ty"},
     f"{_folder}.core": {"MemorySpace.TMEM": None},
-    f"{_folder}.primitives": dict.fromkeys((
-        "wgmma_ref_p", "wgmma_accumulator_store_p", "tcgen05_mma_p", "tcgen05_commit_arrive_p", "async_load_tmem_p",
-        "async_store_tmem_p", "wait_load_tmem_p", "commit_tmem_p", "async_copy_smem_to_tmem_p",
-        "async_copy_scales_to_tmem_p", "async_copy_sparse_metadata_to_tmem_p")),
+    f"{_folder}.primitives": dict.fromkeys(
+        (
+            "wgmma_ref_p",
+            "wgmma_accumulator_store_p",
+            "tcgen05_mma_p",
+            "tcgen05_commit_arrive_p",
+            "async_load_tmem_p",
+            "async_store_tmem_p",
+            "wait_load_tmem_p",
+            "commit_tmem_p",
+            "async_copy_smem_to_tmem_p",
+            "async_copy_scales_to_tmem_p",
+            "async_copy_sparse_metadata_to_tmem_p",
+        )
+    ),
 }
 
 
 @functools.cache
 def _jax() -> types.SimpleNamespace:
     """The modules of JAX that the adapter calls."""
-    modules = {"callbacks": _callbacks, "interpreter": _interpreter, "utilities": _utilities, "core": "jax._src.core",
-               "callback": "jax._src.callback", "source_info": "jax._src.source_info_util",
-               "indexing": "jax._src.state.indexing", "types": "jax._src.state.types", "tree": "jax.tree",
-               "primitives": f"{_folder}.primitives", "numpy": "jax.numpy"}
+    modules = {
+        "callbacks": _callbacks,
+        "interpreter": _interpreter,
+        "utilities": _utilities,
+        "core": "jax._src.core",
+        "callback": "jax._src.callback",
+        "source_info": "jax._src.source_info_util",
+        "indexing": "jax._src.state.indexing",
+        "types": "jax._src.state.types",
+        "tree": "jax.tree",
+        "primitives": f"{_folder}.primitives",
+        "numpy": "jax.numpy",
+    }
     return types.SimpleNamespace(**{name: importlib.import_module(module) for name, module in modules.items()})
 
 
@@ -274,7 +365,7 @@ def _check(version: str) -> None:
     if look_up(_interpreter, "JaxprInterpreter._interpret_tcgen05_mma_p"):
         wrong.append((f"{_interpreter}.JaxprInterpreter", "a tcgen05 of its own", "an interpreter without tcgen05"))
     if wrong:
-        fix = f"the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install \"jax=={_tested}\""
+        fix = f'the adapter needs the interpreter of JAX {_tested}, this is {version}: pip install "jax=={_tested}"'
         raise Error([refuse(*one, fix).violations[0] for one in wrong])
 
 
@@ -296,8 +387,11 @@ class _Thread:
         self.memory = _jax().callbacks._get_shared_memory()
         self.id = self.memory.get_global_thread_id(device, thread)
         self.logging = _jax().utilities.GPULoggingInfo(
-            device_id=device, thread_id=thread, source_info=source_info,
-            grid_point_coords=tuple(int(at) for at in grid_point_coords))
+            device_id=device,
+            thread_id=thread,
+            source_info=source_info,
+            grid_point_coords=tuple(int(at) for at in grid_point_coords),
+        )
 
     def _range(self, transforms: Sequence[Any]) -> tuple[slice | int, ...]:
         return _jax().utilities.to_range(_jax().tree.map(int, tuple(transforms)))
@@ -315,7 +409,7 @@ class _Thread:
                 raise refuse("reference", f"{self._range(first)}", "a slice inside the buffer")
         else:  # A of a wgmma in registers
             array = np.asarray(ref)[self._range(first)]
-        for transform in left[len(first):]:
+        for transform in left[len(first) :]:
             if isinstance(transform, _jax().types.TransposeTransform):
                 array = array.transpose(transform.permutation)
             elif isinstance(transform, slices):
@@ -371,9 +465,11 @@ class _Equations:
         if not any(eqn.primitive in self.rules for eqn in jaxpr.eqns):
             return self.interpret_others(interpreter, jaxpr, token, *args)
         skips = interpreter.interpret_params.skip_floating_point_ops
-        env = _jax().utilities.JaxprEnv(vars=jaxpr.constvars + jaxpr.invars, values=args,
-                                        sentinel_for_floating_point_values=_jax().interpreter._SENTINEL if skips
-                                        else None)
+        env = _jax().utilities.JaxprEnv(
+            vars=jaxpr.constvars + jaxpr.invars,
+            values=args,
+            sentinel_for_floating_point_values=_jax().interpreter._SENTINEL if skips else None,
+        )
         for known, eqns in itertools.groupby(jaxpr.eqns, lambda eqn: eqn.primitive in self.rules):
             if not known:
                 part = _part_of(jaxpr, list(eqns))
@@ -407,13 +503,27 @@ class _Equations:
         barriers, scales, metadata = ([rest.pop(0) for _ in range(count)] for count in counts)
         names = "acc", "a", "b", "barrier", "a_scale", "b_scale", "a_sparse_metadata"
         transforms = {name: _unflattened(params[f"{name}_transforms_tree"], rest) for name in names}
-        d_type, a_type, b_type = (_type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3], strict=True))
+        d_type, a_type, b_type = (
+            _type_of(var.aval, transforms[name]) for var, name in zip(eqn.invars[:3], names[:3], strict=True)
+        )
         first_scale = 4 + len(barriers)
         scale_types = [var.aval.dtype for var in eqn.invars[first_scale : first_scale + len(scales)]]
         scale_a, scale_b = scale_types or (None, None)
         for first, last in _parts(b_type.shape[1]):
-            _tcgen05_of(self.settings, _Tile(d_type.shape[0], last - first, b_type.shape[0], d_type.dtype, a_type.dtype,
-                                             b_type.dtype, scale_a, scale_b, params["sparse"]))
+            _tcgen05_of(
+                self.settings,
+                _Tile(
+                    d_type.shape[0],
+                    last - first,
+                    b_type.shape[0],
+                    d_type.dtype,
+                    a_type.dtype,
+                    b_type.dtype,
+                    scale_a,
+                    scale_b,
+                    params["sparse"],
+                ),
+            )
         settings, dtype = self.settings, np.dtype(d_type.dtype)
 
         def act(thread: _Thread, accumulate: Any, barriers: Any, acc: _Ref, **refs: _Ref) -> None:
@@ -427,8 +537,12 @@ class _Equations:
             refs |= {"scale_a": (scales[0], "a_scale"), "scale_b": (scales[1], "b_scale")}
         if metadata:
             refs["metadata"] = (metadata[0], "a_sparse_metadata")
-        return call(act, accumulate=accumulate, barriers=[_barrier_key(one, transforms["barrier"]) for one in barriers],
-                    **{name: (ref, transforms[of]) for name, (ref, of) in refs.items()}), []
+        return call(
+            act,
+            accumulate=accumulate,
+            barriers=[_barrier_key(one, transforms["barrier"]) for one in barriers],
+            **{name: (ref, transforms[of]) for name, (ref, of) in refs.items()},
+        ), []
 
     def commit_arrive(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         _refuse_collective("tcgen05_commit_arrive", eqn.params)
@@ -437,8 +551,9 @@ class _Equations:
         return call(_Thread.arrive, barriers=[key]), []
 
     def load(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
-        return call(_Thread.read, eqn.outvars[0].aval, ref=values[0],
-                    transforms=eqn.params["tree"].unflatten(values[1:]))
+        return call(
+            _Thread.read, eqn.outvars[0].aval, ref=values[0], transforms=eqn.params["tree"].unflatten(values[1:])
+        )
 
     def store(self, call: _Call, eqn: Any, values: list[Any]) -> Any:
         ref, value, *leaves = values
@@ -451,8 +566,9 @@ class _Equations:
     def copy(self, arranged: Callable[[np.ndarray], np.ndarray], call: _Call, eqn: Any, values: list[Any]) -> Any:
         _refuse_collective(eqn.primitive.name, eqn.params)
         smem, tmem, *leaves = values
-        source, destination = ((ref, _unflattened(eqn.params[f"{name}_tree"], leaves))
-                               for ref, name in ((smem, "smem"), (tmem, "tmem")))
+        source, destination = (
+            (ref, _unflattened(eqn.params[f"{name}_tree"], leaves)) for ref, name in ((smem, "smem"), (tmem, "tmem"))
+        )
 
         def act(thread: _Thread, source: _Ref, destination: _Ref) -> None:
             thread.write(*destination, arranged(thread.read(*source)))
@@ -482,9 +598,14 @@ class _Call(NamedTuple):
 
         token_type = _jax().callbacks.TOKEN_SHAPE_DTYPE
         return _jax().callback.io_callback(
-            callback, token_type if result is None else (token_type, result), token=self.token,
+            callback,
+            token_type if result is None else (token_type, result),
+            token=self.token,
             device_id=_jax().numpy.int32(self.interpreter.device_info.device_id),
-            grid_point_coords=self.interpreter.grid_point_coords, thread_id=self.interpreter.thread_id, **operands)
+            grid_point_coords=self.interpreter.grid_point_coords,
+            thread_id=self.interpreter.thread_id,
+            **operands,
+        )
 
 
 def _write(thread: _Thread, ref: Any, transforms: Any, value: Any) -> None:
@@ -507,7 +628,9 @@ def _part_of(jaxpr: Any, eqns: list[Any]) -> Any:
     defined: dict[Any, None] = {}
     read: dict[Any, None] = {}
     for eqn in eqns:
-        read.update((var, None) for var in eqn.invars if not isinstance(var, _jax().core.Literal) and var not in defined)
+        read.update(
+            (var, None) for var in eqn.invars if not isinstance(var, _jax().core.Literal) and var not in defined
+        )
         defined.update((var, None) for var in eqn.outvars)
     return jaxpr.replace(constvars=[], invars=list(read), outvars=list(defined), eqns=eqns, effects=set())
 
@@ -519,9 +642,13 @@ def _barrier_key(barrier: Any, transforms: Any) -> Any:
 
 def _refuse_collective(name: str, params: dict[str, Any]) -> None:
     if params["collective_axis"] is not None:
-        raise refuse(name, f"collective_axis {params['collective_axis']!r}", "None",
-                     f"the interpreter of JAX {_tested} has no barriers between the blocks of a cluster; rows of D do "
-                     "not depend on each other, so a kernel for one block has the same bits")
+        raise refuse(
+            name,
+            f"collective_axis {params['collective_axis']!r}",
+            "None",
+            f"the interpreter of JAX {_tested} has no barriers between the blocks of a cluster; rows of D do "
+            "not depend on each other, so a kernel for one block has the same bits",
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -547,8 +674,7 @@ def install(target: str | None = None, threads: int = 1) -> None:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise refuse(module, f"not installed ({error})", legal,
-                         f"pip install \"jax=={_tested}\" absl-py") from error
+            raise refuse(module, f"not installed ({error})", legal, f'pip install "jax=={_tested}" absl-py') from error
     import jax
 
     uninstall()
@@ -556,10 +682,16 @@ def install(target: str | None = None, threads: int = 1) -> None:
     interpreter, tmem = _jax().interpreter, look_up(f"{_folder}.core", "MemorySpace.TMEM")
     raise_if_unsupported = interpreter._raise_if_unsupported_memory_space
     equations = _Equations(_Settings(target, threads), interpreter.JaxprInterpreter.interpret)
-    _patches.set(interpreter, "_raise_if_unsupported_memory_space",
-                 lambda space: None if space == tmem else raise_if_unsupported(space))
-    _patches.set(interpreter.JaxprInterpreter, "interpret",
-                 lambda self, jaxpr, token, *args: equations.interpret(self, jaxpr, token, *args))
+    _patches.set(
+        interpreter,
+        "_raise_if_unsupported_memory_space",
+        lambda space: None if space == tmem else raise_if_unsupported(space),
+    )
+    _patches.set(
+        interpreter.JaxprInterpreter,
+        "interpret",
+        lambda self, jaxpr, token, *args: equations.interpret(self, jaxpr, token, *args),
+    )
     jax.clear_caches()
 
 

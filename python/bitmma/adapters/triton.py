@@ -9,14 +9,15 @@ This needs no GPU, and every bit is the GPU's; on sm_100a it depends on the evid
 autotuning among several configurations raise an error, and so does Triton's interpreter (TRITON_INTERPRET=1), which
 computes with NumPy.
 """
+
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
 import struct
-from typing import Any, NamedTuple
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,20 @@ __all__ = ["Compiled", "Launched", "use"]
 CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 100, "sm_120a": 120}
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Limit per block. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
-NUMBERS = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
-           "u64": "<Q", "fp32": "<f", "fp64": "<d"}
+NUMBERS = {
+    "i1": "<?",
+    "u1": "<?",
+    "i8": "<b",
+    "u8": "<B",
+    "i16": "<h",
+    "u16": "<H",
+    "i32": "<i",
+    "u32": "<I",
+    "i64": "<q",
+    "u64": "<Q",
+    "fp32": "<f",
+    "fp64": "<d",
+}
 """How Triton's launcher passes a number."""
 
 
@@ -63,8 +76,12 @@ class Compiled:
         unsure = [fusion for fusion in loaded.kernel.fusions if not fusion["sure"]]
         if unsure and self.strict:
             first = unsure[0]
-            raise refuse(loaded.kernel.name, f"{first['product']} and {first['sum']}", "a case that was read from SASS",
-                         "use strict=False to run it; the last bit may differ")
+            raise refuse(
+                loaded.kernel.name,
+                f"{first['product']} and {first['sum']}",
+                "a case that was read from SASS",
+                "use strict=False to run it; the last bit may differ",
+            )
         if unsure:
             self.unsure[loaded.kernel.name] = unsure
 
@@ -83,7 +100,7 @@ def memory_of(tensor: Any) -> np.ndarray:
         raise refuse("argument", f"a tensor on {device}", "one on the CPU", "use .cpu() to copy it")
     storage = tensor.untyped_storage()
     bytes_of = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
-    return np.ctypeslib.as_array(bytes_of)[tensor.storage_offset() * tensor.element_size():]
+    return np.ctypeslib.as_array(bytes_of)[tensor.storage_offset() * tensor.element_size() :]
 
 
 class Launcher:
@@ -95,8 +112,19 @@ class Launcher:
         if getattr(metadata, "num_ctas", 1) != 1:
             raise refuse("num_ctas", metadata.num_ctas, "1: clusters are not supported here")
 
-    def __call__(self, x: int, y: int, z: int, stream: Any, loaded: Loaded, packed: Any, launch_metadata: Any, enter: Any, leave: Any,
-                 *arguments: Any) -> None:
+    def __call__(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream: Any,
+        loaded: Loaded,
+        packed: Any,
+        launch_metadata: Any,
+        enter: Any,
+        leave: Any,
+        *arguments: Any,
+    ) -> None:
         used, kernel = self.config.active.used, loaded.kernel
         used.note(loaded)
         given: list[Any] = []
@@ -109,15 +137,19 @@ class Launcher:
             return
         for size in (self.metadata.global_scratch_size, self.metadata.profile_scratch_size):
             given.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
-        del given[len(kernel.parameters):]  # releases before 3.6 pass less scratch memory
-        count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](*given, threads=used.threads, checks=used.checks)
+        del given[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
+        count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](
+            *given, threads=used.threads, checks=used.checks
+        )
         used.launches.append(Launched(kernel.name, grid, count))
 
     def _given(self, value: Any, kind: Any, descriptors: Any) -> list[Any]:
         if kind == "constexpr":
             return []
         if isinstance(kind, tuple):
-            return [passed for part, of in zip(value, kind, strict=True) for passed in self._given(part, of, descriptors)]
+            return [
+                passed for part, of in zip(value, kind, strict=True) for passed in self._given(part, of, descriptors)
+            ]
         if kind.startswith("tensordesc"):
             return self._descriptor(value, next(descriptors))
         if kind.startswith("*"):
@@ -133,9 +165,17 @@ class Launcher:
             raise refuse("tensor descriptor", "padded fp4", "other types")
         if not value.base.is_contiguous() or list(value.base.shape) != list(value.shape):
             raise refuse("tensor descriptor", "of a part of a tensor", "one of a whole contiguous tensor")
-        box = bitmma.tensor_map(value.base, tuple(meta["block_size"]), swizzle=("none", "32", "64", "128")[meta["swizzle"]],
-                                fill="nan" if getattr(value, "padding", "zero") == "nan" else "zero")
-        return [box, *(struct.pack("<i", extent) for extent in value.shape), *(struct.pack("<q", stride) for stride in value.strides)]
+        box = bitmma.tensor_map(
+            value.base,
+            tuple(meta["block_size"]),
+            swizzle=("none", "32", "64", "128")[meta["swizzle"]],
+            fill="nan" if getattr(value, "padding", "zero") == "nan" else "zero",
+        )
+        return [
+            box,
+            *(struct.pack("<i", extent) for extent in value.shape),
+            *(struct.pack("<q", stride) for stride in value.strides),
+        ]
 
 
 class Driver:
@@ -167,14 +207,24 @@ class Driver:
 
     def get_active_torch_device(self) -> Any:
         import torch
+
         return torch.device("cpu")
 
     def get_benchmarker(self) -> Any:
-        raise refuse("triton.autotune", "several configurations", "one",
-                     "keep only the configuration that your GPU selects: Triton selects it by timing, and it affects the bits")
+        raise refuse(
+            "triton.autotune",
+            "several configurations",
+            "one",
+            "keep only the configuration that your GPU selects: Triton selects it by timing, and it affects the bits",
+        )
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        return {"max_shared_mem": SHARED_BYTES[self.capability], "max_num_regs": 65536, "multiprocessor_count": 132, "warpSize": 32}
+        return {
+            "max_shared_mem": SHARED_BYTES[self.capability],
+            "max_num_regs": 65536,
+            "multiprocessor_count": 132,
+            "warpSize": 32,
+        }
 
     # kernel_load_start_hook comes before load_binary, and knows where the PTX is.
     def will_load(self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str) -> None:
@@ -204,9 +254,13 @@ def use(target: str = "sm_90a", *, threads: int = 0, checks: bool = True, strict
     if target not in CAPABILITIES:
         raise refuse("target", target, ", ".join(CAPABILITIES))
     if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y"):
-        raise refuse("TRITON_INTERPRET", os.environ["TRITON_INTERPRET"], "0 or not set",
-                     "unset it before triton and the kernels are imported: the interpreter computes with NumPy, and has "
-                     "no GPU's bits; compiled kernels have them")
+        raise refuse(
+            "TRITON_INTERPRET",
+            os.environ["TRITON_INTERPRET"],
+            "0 or not set",
+            "unset it before triton and the kernels are imported: the interpreter computes with NumPy, and has "
+            "no GPU's bits; compiled kernels have them",
+        )
     try:
         from triton import knobs
         from triton.backends.compiler import GPUTarget

@@ -1,4 +1,5 @@
 """Makes the files beside it, with NumPy 2.4."""
+
 import numpy as np
 
 rng = np.random.default_rng(7)

@@ -1,4 +1,5 @@
 """Small Pallas kernels for one block, run by the Mosaic GPU interpreter."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -28,8 +29,14 @@ def smem(shape: Sequence[int], dtype: Any) -> Any:
     return plgpu.SMEM(tuple(shape), dtype)
 
 
-def run(body: Callable[..., None], out: jax.ShapeDtypeStruct, scratch: Sequence[Any], *operands: Any,
-        params: InterpretGPUParams = InterpretGPUParams(), **mesh: Any) -> Any:
+def run(
+    body: Callable[..., None],
+    out: jax.ShapeDtypeStruct,
+    scratch: Sequence[Any],
+    *operands: Any,
+    params: InterpretGPUParams = InterpretGPUParams(),
+    **mesh: Any,
+) -> Any:
     """D, waited for; under jax.jit what is traced."""
     kernel = plgpu.kernel(body, out_type=out, scratch_types=list(scratch), interpret=params, **mesh)
     d = kernel(*(jnp.asarray(operand) for operand in operands))
@@ -52,9 +59,18 @@ def turned(ref: Any, transposed: bool) -> Any:
     return plgpu.transpose_ref(ref, (1, 0)) if transposed else ref
 
 
-def wgmma(a: Array, b: Array, acc: Any = np.float32, *, block_k: int = 0, a_turned: bool = False,
-          b_turned: bool = False, a_in_registers: bool = False, halves: bool = False,
-          start: Array | None = None) -> Array:
+def wgmma(
+    a: Array,
+    b: Array,
+    acc: Any = np.float32,
+    *,
+    block_k: int = 0,
+    a_turned: bool = False,
+    b_turned: bool = False,
+    a_in_registers: bool = False,
+    halves: bool = False,
+    start: Array | None = None,
+) -> Array:
     """start + a b, or a b: a loop over blocks of K, one wgmma a block. a [M, K], b [K, N], start [M, N]."""
     (m, k), n = a.shape, b.shape[1]
     block = block_k or k
@@ -91,9 +107,20 @@ def wgmma(a: Array, b: Array, acc: Any = np.float32, *, block_k: int = 0, a_turn
     return run(body, jax.ShapeDtypeStruct((m, n), acc), scratch, a.T if a_turned else a, b.T if b_turned else b, first)
 
 
-def tcgen05(a: Array, b: Array, acc: Any = np.float32, *, block_k: int = 0, a_turned: bool = False,
-            b_turned: bool = False, a_in_tmem: bool = False, a_copied: bool = False, start: Array | None = None,
-            commit: bool = False, params: InterpretGPUParams = InterpretGPUParams()) -> Array:
+def tcgen05(
+    a: Array,
+    b: Array,
+    acc: Any = np.float32,
+    *,
+    block_k: int = 0,
+    a_turned: bool = False,
+    b_turned: bool = False,
+    a_in_tmem: bool = False,
+    a_copied: bool = False,
+    start: Array | None = None,
+    commit: bool = False,
+    params: InterpretGPUParams = InterpretGPUParams(),
+) -> Array:
     """start + a b, or a b with accumulate False in the first block of K, one tcgen05_mma a block."""
     (m, k), n = a.shape, b.shape[1]
     block = block_k or k
@@ -119,8 +146,9 @@ def tcgen05(a: Array, b: Array, acc: Any = np.float32, *, block_k: int = 0, a_tu
                 plgpu.commit_tmem()
                 left = a_tmem
             accumulate = True if start is not None else i > 0
-            plgpu.tcgen05_mma(d_tmem, left, turned(b_smem, b_turned), None if commit else mma_barrier,
-                              accumulate=accumulate)
+            plgpu.tcgen05_mma(
+                d_tmem, left, turned(b_smem, b_turned), None if commit else mma_barrier, accumulate=accumulate
+            )
             if commit:
                 plgpu.tcgen05_commit_arrive(mma_barrier)
             plgpu.barrier_wait(mma_barrier)
@@ -133,11 +161,25 @@ def tcgen05(a: Array, b: Array, acc: Any = np.float32, *, block_k: int = 0, a_tu
 
     # Something has to be there also where A is not in Tensor Memory.
     a_tmem = plgpu.TMEM((m, block), a.dtype, packed=True) if a_in_tmem else plgpu.TMEM((m, 64), np.float32)
-    scratch = [smem(a_shape, a.dtype), smem(b_shape, b.dtype), plgpu.SMEM((m, n), acc), a_tmem,
-               plgpu.TMEM((m, n), acc, packed=False), plgpu.Barrier(), plgpu.Barrier(orders_tensor_core=True)]
+    scratch = [
+        smem(a_shape, a.dtype),
+        smem(b_shape, b.dtype),
+        plgpu.SMEM((m, n), acc),
+        a_tmem,
+        plgpu.TMEM((m, n), acc, packed=False),
+        plgpu.Barrier(),
+        plgpu.Barrier(orders_tensor_core=True),
+    ]
     first = np.zeros((m, n), acc) if start is None else start
-    return run(body, jax.ShapeDtypeStruct((m, n), acc), scratch, a.T if a_turned else a, b.T if b_turned else b, first,
-               params=params)
+    return run(
+        body,
+        jax.ShapeDtypeStruct((m, n), acc),
+        scratch,
+        a.T if a_turned else a,
+        b.T if b_turned else b,
+        first,
+        params=params,
+    )
 
 
 def collective_tcgen05(a: Array, b: Array) -> Array:
@@ -147,8 +189,12 @@ def collective_tcgen05(a: Array, b: Array) -> Array:
     def body(a_gmem, b_gmem, d_gmem, a_smem, b_smem, d_tmem, mma_barrier):
         plgpu.tcgen05_mma(d_tmem, a_smem, b_smem, mma_barrier, accumulate=False, collective_axis="x")
 
-    scratch = [smem((m, k), a.dtype), smem((k, n), b.dtype), plgpu.TMEM((m, 2 * n), np.float32, collective=True),
-               plgpu.Barrier(orders_tensor_core=True)]
+    scratch = [
+        smem((m, k), a.dtype),
+        smem((k, n), b.dtype),
+        plgpu.TMEM((m, 2 * n), np.float32, collective=True),
+        plgpu.Barrier(orders_tensor_core=True),
+    ]
     return run(body, jax.ShapeDtypeStruct((m, n), np.float32), scratch, a, b, cluster=(2,), cluster_names=("x",))
 
 
@@ -168,25 +214,48 @@ def scaled_tcgen05(a: Array, b: Array, scale_a: Array, scale_b: Array) -> Array:
     blocks, padded = scale_a.shape[1], -(-n // 128) * 128
     laid_a, laid_b = arranged_scales(scale_a), arranged_scales(scale_b)
 
-    def body(a_gmem, b_gmem, sa_gmem, sb_gmem, d_gmem, a_smem, b_smem, sa_smem, sb_smem, d_smem, d_tmem, sa_tmem,
-             sb_tmem, barrier, mma_barrier):
+    def body(
+        a_gmem,
+        b_gmem,
+        sa_gmem,
+        sb_gmem,
+        d_gmem,
+        a_smem,
+        b_smem,
+        sa_smem,
+        sb_smem,
+        d_smem,
+        d_tmem,
+        sa_tmem,
+        sb_tmem,
+        barrier,
+        mma_barrier,
+    ):
         load(a_gmem, a_smem, barrier)
         load(b_gmem, b_smem, barrier)
         load(sa_gmem, sa_smem, barrier)
         load(sb_gmem, sb_smem, barrier)
         plgpu.async_copy_scales_to_tmem(sa_smem, sa_tmem)
         plgpu.async_copy_scales_to_tmem(sb_smem, sb_tmem)
-        plgpu.tcgen05_mma(d_tmem, a_smem, turned(b_smem, True), mma_barrier, a_scale=sa_tmem, b_scale=sb_tmem,
-                          accumulate=False)
+        plgpu.tcgen05_mma(
+            d_tmem, a_smem, turned(b_smem, True), mma_barrier, a_scale=sa_tmem, b_scale=sb_tmem, accumulate=False
+        )
         plgpu.barrier_wait(mma_barrier)
         store(plgpu.async_load_tmem(d_tmem), d_smem, d_gmem)
 
     layout = plgpu.TMEMLayout.SCALES_LAYOUT
-    scratch = [smem((m, k), a.dtype), smem((n, k), b.dtype), plgpu.SMEM(laid_a.shape, laid_a.dtype),
-               plgpu.SMEM(laid_b.shape, laid_b.dtype), plgpu.SMEM((m, n), np.float32), plgpu.TMEM((m, n), np.float32),
-               plgpu.TMEM((m, blocks), scale_a.dtype, layout=layout),
-               plgpu.TMEM((padded, blocks), scale_b.dtype, layout=layout), plgpu.Barrier(),
-               plgpu.Barrier(orders_tensor_core=True)]
+    scratch = [
+        smem((m, k), a.dtype),
+        smem((n, k), b.dtype),
+        plgpu.SMEM(laid_a.shape, laid_a.dtype),
+        plgpu.SMEM(laid_b.shape, laid_b.dtype),
+        plgpu.SMEM((m, n), np.float32),
+        plgpu.TMEM((m, n), np.float32),
+        plgpu.TMEM((m, blocks), scale_a.dtype, layout=layout),
+        plgpu.TMEM((padded, blocks), scale_b.dtype, layout=layout),
+        plgpu.Barrier(),
+        plgpu.Barrier(orders_tensor_core=True),
+    ]
     out = jax.ShapeDtypeStruct((m, n), np.float32)
     return run(body, out, scratch, a, np.ascontiguousarray(b.T), laid_a, laid_b)
 
@@ -197,8 +266,20 @@ def sparse_tcgen05(a: Array, b: Array, pairs: Array) -> Array:
     laid_out_as = a.dtype if a.dtype.itemsize <= 2 else np.dtype(np.float16)
     metadata = plgpu.format_tcgen05_sparse_metadata(jnp.asarray(pairs.astype(ml_dtypes.uint2)), laid_out_as)
 
-    def body(a_gmem, b_gmem, metadata_gmem, d_gmem, a_smem, b_smem, metadata_smem, d_smem, d_tmem, metadata_tmem,
-             barrier, mma_barrier):
+    def body(
+        a_gmem,
+        b_gmem,
+        metadata_gmem,
+        d_gmem,
+        a_smem,
+        b_smem,
+        metadata_smem,
+        d_smem,
+        d_tmem,
+        metadata_tmem,
+        barrier,
+        mma_barrier,
+    ):
         load(a_gmem, a_smem, barrier)
         load(b_gmem, b_smem, barrier)
         load(metadata_gmem, metadata_smem, barrier)
@@ -208,10 +289,16 @@ def sparse_tcgen05(a: Array, b: Array, pairs: Array) -> Array:
         store(plgpu.async_load_tmem(d_tmem), d_smem, d_gmem)
 
     layout = plgpu.TMEMLayout.SPARSE_METADATA_LAYOUT
-    scratch = [smem((m, stored), a.dtype), smem((k, n), b.dtype), plgpu.SMEM(metadata.shape, metadata.dtype),
-               plgpu.SMEM((m, n), np.float32), plgpu.TMEM((m, n), np.float32),
-               plgpu.TMEM((m, k // 2), ml_dtypes.uint2, layout=layout), plgpu.Barrier(),
-               plgpu.Barrier(orders_tensor_core=True)]
+    scratch = [
+        smem((m, stored), a.dtype),
+        smem((k, n), b.dtype),
+        plgpu.SMEM(metadata.shape, metadata.dtype),
+        plgpu.SMEM((m, n), np.float32),
+        plgpu.TMEM((m, n), np.float32),
+        plgpu.TMEM((m, k // 2), ml_dtypes.uint2, layout=layout),
+        plgpu.Barrier(),
+        plgpu.Barrier(orders_tensor_core=True),
+    ]
     return run(body, jax.ShapeDtypeStruct((m, n), np.float32), scratch, a, b, metadata)
 
 
@@ -234,7 +321,20 @@ def two_warpgroups(a: Array, b: Array) -> Array:
         value = pl.run_scoped(multiply, plgpu.ACC((m, n), np.float32))
         store(value, d_smem.at[wg], d_gmem.at[pl.ds(wg * m, m), columns])
 
-    scratch = [smem((2, m, k), a.dtype), smem((2, k, n), b.dtype), plgpu.SMEM((2, m, n), np.float32),
-               plgpu.Barrier(num_barriers=2)]
-    return run(body, jax.ShapeDtypeStruct((rows, 2 * n), np.float32), scratch, a, b, grid=(2,), grid_names=("n",),
-               num_threads=2, thread_name="wg")
+    scratch = [
+        smem((2, m, k), a.dtype),
+        smem((2, k, n), b.dtype),
+        plgpu.SMEM((2, m, n), np.float32),
+        plgpu.Barrier(num_barriers=2),
+    ]
+    return run(
+        body,
+        jax.ShapeDtypeStruct((rows, 2 * n), np.float32),
+        scratch,
+        a,
+        b,
+        grid=(2,),
+        grid_names=("n",),
+        num_threads=2,
+        thread_name="wg",
+    )

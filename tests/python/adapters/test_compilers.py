@@ -1,4 +1,5 @@
 """The examples of docs/kernels run: kernels of several compilers, where their wheels are installed."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -11,7 +12,12 @@ import pytest
 
 from conftest import ROOT
 
-EXAMPLES = {"from_nvrtc": "cuda.bindings.nvrtc", "from_numba": "numba.cuda", "from_cute_dsl": "cutlass.cute", "from_tilelang": "tilelang"}
+EXAMPLES = {
+    "from_nvrtc": "cuda.bindings.nvrtc",
+    "from_numba": "numba.cuda",
+    "from_cute_dsl": "cutlass.cute",
+    "from_tilelang": "tilelang",
+}
 
 
 def is_installed(module: str) -> bool:
@@ -31,5 +37,10 @@ def test_the_example_runs(name, tmp_path):
         pytest.skip(f"NOT checked: {EXAMPLES[name]} is not installed")
     if name == "from_tilelang" and not shutil.which("nvcc"):
         pytest.skip("NOT checked: there is no nvcc")
-    subprocess.run([sys.executable, ROOT / "docs" / "kernels" / f"{name}.py"], check=True, timeout=600, cwd=tmp_path,
-                   env=os.environ | {"PYTHONPATH": str(ROOT / "python")})
+    subprocess.run(
+        [sys.executable, ROOT / "docs" / "kernels" / f"{name}.py"],
+        check=True,
+        timeout=600,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+    )

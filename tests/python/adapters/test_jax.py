@@ -1,4 +1,5 @@
 """bitmma.adapters.jax: Pallas' Mosaic GPU interpreter has the bits of tensor cores."""
+
 from __future__ import annotations
 
 import io
@@ -18,8 +19,11 @@ import bitmma
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 jax = pytest.importorskip("jax", reason="JAX is not installed: the adapter for its interpreter is not tested")
-pytest.importorskip("jax.experimental.pallas.mosaic_gpu", reason="Pallas' Mosaic GPU cannot be imported (absl-py?)",
-                    exc_type=ImportError)
+pytest.importorskip(
+    "jax.experimental.pallas.mosaic_gpu",
+    reason="Pallas' Mosaic GPU cannot be imported (absl-py?)",
+    exc_type=ImportError,
+)
 
 from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, jaxpr_interpret  # noqa: E402
 from jax._src.pallas.mosaic_gpu.interpret.params import InterpretGPUParams  # noqa: E402
@@ -108,8 +112,17 @@ def test_wgmma_of_other_shapes(with_bitmma, m, n, k):
     require_same(kernels.wgmma(a, b), bitmma.gemm(a, b, plan(bf16)))
 
 
-@pytest.mark.parametrize("how", [{"a_turned": True}, {"b_turned": True}, {"a_turned": True, "b_turned": True},
-                                 {"a_in_registers": True, "b_turned": True}, {"halves": True}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"a_turned": True},
+        {"b_turned": True},
+        {"a_turned": True, "b_turned": True},
+        {"a_in_registers": True, "b_turned": True},
+        {"halves": True},
+    ],
+    ids=str,
+)
 def test_wgmma_reads_transposes_and_registers(with_bitmma, how):
     a, b = values((64, 128), f16), values((128, 64), f16, 1)
     require_same(kernels.wgmma(a, b, block_k=64, **how), bitmma.gemm(a, b, plan(f16)))
@@ -173,9 +186,19 @@ def recorded(name: str) -> Recorded:
     return Recorded(a, b.T, tensors["d"], tensors["rows"], tensors["cols"])
 
 
-@pytest.mark.parametrize("name, block_k", [
-    ("h100/1269", 64), ("h100/1271", 64), ("h100/1273", 64), ("h100/1275", 128), ("h100/1277", 64), ("h100/1208", 64),
-    ("h100/1188", 1024)], ids=["bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "f16 accumulators"])
+@pytest.mark.parametrize(
+    "name, block_k",
+    [
+        ("h100/1269", 64),
+        ("h100/1271", 64),
+        ("h100/1273", 64),
+        ("h100/1275", 128),
+        ("h100/1277", 64),
+        ("h100/1208", 64),
+        ("h100/1188", 1024),
+    ],
+    ids=["bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "f16 accumulators"],
+)
 def test_an_h100_gave_these_bits(with_bitmma, name, block_k):
     """Products of Triton and cuBLAS that are one chain over K. Rows and columns know nothing of each other."""
     product = recorded(f"{name}.safetensors")
@@ -198,8 +221,11 @@ def test_the_interpreter_alone_misses_what_an_h100_gave():
 # tcgen05
 
 
-@pytest.mark.parametrize("dtype, acc", [(f16, f32), (bf16, f32), (f32, f32), (e4m3, f32), (e5m2, f32), (s8, s32)],
-                         ids=lambda one: np.dtype(one).name)
+@pytest.mark.parametrize(
+    "dtype, acc",
+    [(f16, f32), (bf16, f32), (f32, f32), (e4m3, f32), (e5m2, f32), (s8, s32)],
+    ids=lambda one: np.dtype(one).name,
+)
 def test_tcgen05_is_one_chain_over_k(with_bitmma, dtype, acc):
     a, b = values((128, 256), dtype), values((256, 64), dtype, 1)
     wanted = bitmma.gemm(a, b, "flat", target="sm_100a", output=names[acc])
@@ -212,8 +238,17 @@ def test_tcgen05_with_f16_accumulators(with_bitmma):
     require_same(kernels.tcgen05(a, b, f16, block_k=64), bitmma.gemm(a, b, plan(f16, "f16")))
 
 
-@pytest.mark.parametrize("how", [{"a_turned": True}, {"b_turned": True}, {"a_in_tmem": True, "block_k": 64},
-                                 {"a_in_tmem": True, "a_copied": True}, {"commit": True, "block_k": 64}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"a_turned": True},
+        {"b_turned": True},
+        {"a_in_tmem": True, "block_k": 64},
+        {"a_in_tmem": True, "a_copied": True},
+        {"commit": True, "block_k": 64},
+    ],
+    ids=str,
+)
 def test_tcgen05_reads_transposes_and_tensor_memory(with_bitmma, how):
     a, b = values((128, 128), f16), values((128, 64), f16, 1)
     require_same(kernels.tcgen05(a, b, **how), bitmma.gemm(a, b, "flat", target="sm_100a"))
@@ -233,9 +268,11 @@ def test_tcgen05_begins_from_tensor_memory_or_does_not_read_it(with_bitmma):
     assert np.isfinite(kernels.tcgen05(a, b)).all()
 
 
-@pytest.mark.parametrize("dtype, scale, block", [
-    (e4m3, ue8m0, 32), (e5m2, ue8m0, 32), (e2m1, ue8m0, 32), (e2m1, e4m3, 16)],
-    ids=["mxf8f6f4 e4m3", "mxf8f6f4 e5m2", "mxf4", "mxf4nvf4"])
+@pytest.mark.parametrize(
+    "dtype, scale, block",
+    [(e4m3, ue8m0, 32), (e5m2, ue8m0, 32), (e2m1, ue8m0, 32), (e2m1, e4m3, 16)],
+    ids=["mxf8f6f4 e4m3", "mxf8f6f4 e5m2", "mxf4", "mxf4nvf4"],
+)
 def test_block_scales(with_bitmma, dtype, scale, block):
     a, b = values((128, 256), dtype), values((256, 96), dtype, 1)
     rng = np.random.default_rng(3)
@@ -278,13 +315,16 @@ def test_with_races_detected_and_with_arithmetic_skipped(with_bitmma):
 # What is refused
 
 
-@pytest.mark.parametrize("kernel, m, n, k, said", [
-    (kernels.wgmma, 16, 64, 64, "M = 16: must be a multiple of 64"),
-    (kernels.wgmma, 64, 12, 64, "n = 12: must be 8..256 in steps of 8"),
-    (kernels.wgmma, 64, 64, 8, "K = 8: must be a multiple of 16"),
-    (kernels.tcgen05, 128, 12, 64, "n = 12: must be 8..256 in steps of 8"),
-    (kernels.tcgen05, 128, 64, 24, "K = 24: must be a multiple of 16"),
-])
+@pytest.mark.parametrize(
+    "kernel, m, n, k, said",
+    [
+        (kernels.wgmma, 16, 64, 64, "M = 16: must be a multiple of 64"),
+        (kernels.wgmma, 64, 12, 64, "n = 12: must be 8..256 in steps of 8"),
+        (kernels.wgmma, 64, 64, 8, "K = 8: must be a multiple of 16"),
+        (kernels.tcgen05, 128, 12, 64, "n = 12: must be 8..256 in steps of 8"),
+        (kernels.tcgen05, 128, 64, 24, "K = 24: must be a multiple of 16"),
+    ],
+)
 def test_illegal_tiles_are_refused_when_the_kernel_is_traced(with_bitmma, kernel, m, n, k, said):
     with pytest.raises(bitmma.Error) as error:
         kernel(values((m, k), f16), values((k, n), f16, 1))

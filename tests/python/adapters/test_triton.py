@@ -1,4 +1,5 @@
 """bitmma.adapters.triton: kernels that Triton compiles for a GPU run here, with the GPU's bits."""
+
 import hashlib
 import json
 import tarfile
@@ -9,11 +10,12 @@ import pytest
 
 triton = pytest.importorskip("triton", reason="Triton is not installed: pip install triton==3.9.0")
 
+import triton.language as tl  # noqa: E402
+
 import bitmma  # noqa: E402
 import bitmma.adapters.triton as adapter  # noqa: E402
 import triton_cases  # noqa: E402
 import triton_kernels  # noqa: E402
-import triton.language as tl  # noqa: E402
 from triton_arrays import Array  # noqa: E402
 
 RECORDED = Path(__file__).parents[3] / "data" / "triton" / "dots.tar.xz"
@@ -31,7 +33,11 @@ def product(a, b, d, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.
     rows, cols, ks = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
     total = tl.zeros((BM, BN), tl.float32)
     for at in range(0, K, BK):
-        total = tl.dot(tl.load(a + rows[:, None] * K + (at + ks)[None, :]), tl.load(b + (at + ks)[:, None] * N + cols[None, :]), total)
+        total = tl.dot(
+            tl.load(a + rows[:, None] * K + (at + ks)[None, :]),
+            tl.load(b + (at + ks)[:, None] * N + cols[None, :]),
+            total,
+        )
     tl.store(d + rows[:, None] * N + cols[None, :], total)
 
 
@@ -41,7 +47,9 @@ def launched(case: dict, **options) -> np.ndarray:
     arguments = {name: Array(np.ascontiguousarray(array)) for name, array in arrays.items()}
     kernel = getattr(triton_kernels, case["kernel"] + "_kernel")
     with adapter.use("sm_90a") as used:
-        kernel[grid](**arguments, **constants, num_warps=case["warps"], enable_fp_fusion=case.get("fusion", True), **options)
+        kernel[grid](
+            **arguments, **constants, num_warps=case["warps"], enable_fp_fusion=case.get("fusion", True), **options
+        )
     assert len(used.launches) == 1 and not used.unsure
     return arguments["d"].storage.array
 
@@ -76,7 +84,11 @@ def test_a_product_and_a_sum_are_one_fma(target):
         with adapter.use(target, threads=threads) as used:
             scaled_sum[(triton.cdiv(1000, 256),)](Array(x), Array(y), Array(out), 1000, 0.3, BLOCK=256)
         assert (out.view(np.uint32) == exact.view(np.uint32)).all()
-        assert used.launches[0].name == "scaled_sum" and used.launches[0].grid == (4, 1, 1) and used.launches[0].instructions > 0
+        assert (
+            used.launches[0].name == "scaled_sum"
+            and used.launches[0].grid == (4, 1, 1)
+            and used.launches[0].instructions > 0
+        )
         assert ".entry scaled_sum" in used.ptx["scaled_sum"]
 
 
@@ -93,6 +105,7 @@ def test_a_product_by_tensor_memory_is_the_chain_of_its_instructions():
 
 def test_tritons_driver_comes_back():
     from triton.runtime.driver import driver
+
     before = driver._active
     with pytest.raises(KeyError), adapter.use():  # noqa: PT012 - what is tested is the end of the block
         assert driver._active is not before
@@ -107,7 +120,10 @@ def test_what_is_refused():
         tuned[(4,)](*ones, 8, 0.5)
     with pytest.raises(bitmma.Error, match="num_ctas = 2"), adapter.use():
         scaled_sum[(1,)](*ones, 8, 0.5, BLOCK=256, num_ctas=2)
-    with pytest.raises(bitmma.Error, match="target = sm_75: must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a"), adapter.use("sm_75"):
+    with (
+        pytest.raises(bitmma.Error, match="target = sm_75: must be sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a"),
+        adapter.use("sm_75"),
+    ):
         pass
 
 

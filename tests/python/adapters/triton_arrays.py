@@ -1,7 +1,9 @@
 """A NumPy array as Triton wants its arguments, so that tests need no torch."""
+
 from __future__ import annotations
 
 import numpy as np
+
 
 class Storage:
     """The memory behind arrays; on a CPU the host's copy is the device's."""

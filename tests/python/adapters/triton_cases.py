@@ -2,6 +2,7 @@
 
 Operands come from bitmma's generator (Philox4x32-10; lab/record_common.py), so a recording holds D alone.
 """
+
 import hashlib
 import importlib.util
 import json
@@ -11,15 +12,32 @@ import ml_dtypes
 import numpy as np
 
 TYPES = {
-    "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64), "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "s32": np.dtype(np.int32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "s8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "s32": np.dtype(np.int32),
 }
-POINTERS = {"f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64", "e4m3": "*fp8e4nv", "e5m2": "*fp8e5",
-            "s8": "*i8", "u8": "*u8", "s32": "*i32"}
+POINTERS = {
+    "f16": "*fp16",
+    "bf16": "*bf16",
+    "f32": "*fp32",
+    "f64": "*fp64",
+    "e4m3": "*fp8e4nv",
+    "e5m2": "*fp8e5",
+    "s8": "*i8",
+    "u8": "*u8",
+    "s32": "*i32",
+}
 GENERATOR = "philox4x32-10/triangle"
 # The file alone: the recorder runs where bitmma is not built.
-_spec = importlib.util.spec_from_file_location("_philox", Path(__file__).resolve().parents[3] / "python" / "bitmma" / "_philox.py")
+_spec = importlib.util.spec_from_file_location(
+    "_philox", Path(__file__).resolve().parents[3] / "python" / "bitmma" / "_philox.py"
+)
 _philox = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_philox)
 
@@ -60,8 +78,10 @@ def values(stream: int, seed: int, shape: tuple, kind: str, distribution: str) -
         else:
             one = raw.type(1)
             sign = raw.type(1 << (8 * dtype.itemsize - 1))
-            chosen = np.array([top, top | sign, top | one, 0, sign, one, sign | raw.type((1 << mantissa) - 1),
-                               raw.type(top - one)], raw)
+            chosen = np.array(
+                [top, top | sign, top | one, 0, sign, one, sign | raw.type((1 << mantissa) - 1), raw.type(top - one)],
+                raw,
+            )
         at = np.arange(count)
         row = at // shape[-1]
         special = (row % 5 == 0) & (w % np.uint64(16) == 3)
@@ -99,11 +119,17 @@ def cases() -> list[dict]:
     floats = ["f16", "bf16", "f32", "e4m3", "e5m2"]
     # wgmma and mma.sync by block and warps, of every type.
     for a in floats:
-        for m, n, k, block, warps in [(64, 64, 64, (64, 64, 64), 4), (128, 128, 256, (128, 128, 64), 8),
-                                      (64, 32, 192, (64, 16, 32), 4), (128, 64, 128, (128, 64, 32), 4),
-                                      (32, 64, 128, (32, 64, 64), 4), (16, 32, 128, (16, 16, 32), 4),
-                                      (64, 64, 64, (64, 64, 32), 2), (32, 32, 96, (16, 32, 32), 1),
-                                      (64, 8, 64, (64, 8, 32), 4)]:
+        for m, n, k, block, warps in [
+            (64, 64, 64, (64, 64, 64), 4),
+            (128, 128, 256, (128, 128, 64), 8),
+            (64, 32, 192, (64, 16, 32), 4),
+            (128, 64, 128, (128, 64, 32), 4),
+            (32, 64, 128, (32, 64, 64), 4),
+            (16, 32, 128, (16, 16, 32), 4),
+            (64, 64, 64, (64, 64, 32), 2),
+            (32, 32, 96, (16, 32, 32), 1),
+            (64, 8, 64, (64, 8, 32), 4),
+        ]:
             add(a, m, n, k, block, warps=warps)
         for distribution in ["bits", "specials"]:
             for m, n, k, block, warps in [(64, 64, 128, (64, 64, 64), 4), (32, 64, 128, (32, 64, 64), 4)]:
@@ -166,61 +192,156 @@ def cases() -> list[dict]:
     for a in ["e4m3", "f16"]:
         for fusion in [True, False]:
             for block in [(64, 64, 64), (32, 64, 64)]:
-                found.append(launch("scaled", a=a, b=a, c=None, d="f32", m=64, n=64, k=256, block=list(block),
-                                    fusion=fusion))
+                found.append(
+                    launch("scaled", a=a, b=a, c=None, d="f32", m=64, n=64, k=256, block=list(block), fusion=fusion)
+                )
     # What follows a dot.
     for form in ["dot + c", "dot s + c", "c - dot s", "dot s - c", "c - dot", "dot used twice", "dot + dot"]:
         for a in ["f16", "e4m3"]:
             for fusion in [True, False]:
-                found.append(launch("epilogue", a=a, b=a, c="f32", d="f32", m=64, n=64, k=128, block=[64, 64, 64],
-                                    fusion=fusion, form=form))
+                found.append(
+                    launch(
+                        "epilogue",
+                        a=a,
+                        b=a,
+                        c="f32",
+                        d="f32",
+                        m=64,
+                        n=64,
+                        k=128,
+                        block=[64, 64, 64],
+                        fusion=fusion,
+                        form=form,
+                    )
+                )
     # dot_scaled.
-    scaled = [("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e4m3", "e5m2"), ("e2m1", "e2m1"), ("e2m1", "e4m3"),
-              ("e2m1", "bf16"), ("e4m3", "f16"), ("bf16", "e2m1"), ("f16", "e5m2")]
+    scaled = [
+        ("e4m3", "e4m3"),
+        ("e5m2", "e4m3"),
+        ("e4m3", "e5m2"),
+        ("e2m1", "e2m1"),
+        ("e2m1", "e4m3"),
+        ("e2m1", "bf16"),
+        ("e4m3", "f16"),
+        ("bf16", "e2m1"),
+        ("f16", "e5m2"),
+    ]
     for a, b in scaled:
         plain = ("f16", "bf16")
-        fields = {"a": a, "b": b, "c": "f32", "d": "f32", "m": 64, "n": 64, "k": 256, "fast_math": False,
-                  "a_scaled": a not in plain, "b_scaled": b not in plain}
+        fields = {
+            "a": a,
+            "b": b,
+            "c": "f32",
+            "d": "f32",
+            "m": 64,
+            "n": 64,
+            "k": 256,
+            "fast_math": False,
+            "a_scaled": a not in plain,
+            "b_scaled": b not in plain,
+        }
         for distribution in ["triangle", "specials"]:
             found.append(launch("block_scaled", **fields, block=[64, 64, 128], distribution=distribution))
         found.append(launch("block_scaled", **fields, block=[32, 64, 64], distribution="bits"))
     for fast_math in [False, True]:
         for a_scaled, b_scaled in [(True, False), (False, True)]:
-            found.append(launch("block_scaled", a="e4m3", b="e4m3", c="f32", d="f32", m=64, n=64, k=256,
-                                block=[64, 64, 128], fast_math=fast_math, a_scaled=a_scaled, b_scaled=b_scaled,
-                                distribution="specials"))
+            found.append(
+                launch(
+                    "block_scaled",
+                    a="e4m3",
+                    b="e4m3",
+                    c="f32",
+                    d="f32",
+                    m=64,
+                    n=64,
+                    k=256,
+                    block=[64, 64, 128],
+                    fast_math=fast_math,
+                    a_scaled=a_scaled,
+                    b_scaled=b_scaled,
+                    distribution="specials",
+                )
+            )
     for block in [(32, 64, 64), (64, 32, 64)]:
         for a_scaled, b_scaled in [(True, True), (True, False), (False, True)]:
-            found.append(launch("block_scaled", a="e4m3", b="e4m3", c="f32", d="f32", m=64, n=64, k=128,
-                                block=list(block), fast_math=False, a_scaled=a_scaled, b_scaled=b_scaled))
+            found.append(
+                launch(
+                    "block_scaled",
+                    a="e4m3",
+                    b="e4m3",
+                    c="f32",
+                    d="f32",
+                    m=64,
+                    n=64,
+                    k=128,
+                    block=list(block),
+                    fast_math=False,
+                    a_scaled=a_scaled,
+                    b_scaled=b_scaled,
+                )
+            )
     # Two dots, the second of the first's rounded result.
     for a in ["f16", "bf16"]:
         for m in [64, 32]:
             found.append(launch("two_dots", a=a, b=a, c=None, d="f32", m=m, n=128, k=64, heads=64, block=[m, 64, 64]))
     # Operands widened in the kernel.
-    casts = [("s8", "s8", "fp16"), ("s8", "f16", "fp16"), ("e5m2", "e5m2", "fp16"), ("e4m3", "f16", "fp16"),
-             ("s8", "bf16", "bf16"), ("s8", "f16", "fp16 by fp32"), ("f32", "f32", "fp16"),
-             ("s8", "f16", "fp16 and scaled"), ("f16", "s8", "fp16 and scaled"), ("f16", "f16", "fp32"),
-             ("s8", "f32", "fp32"), ("bf16", "f32", "fp32")]
+    casts = [
+        ("s8", "s8", "fp16"),
+        ("s8", "f16", "fp16"),
+        ("e5m2", "e5m2", "fp16"),
+        ("e4m3", "f16", "fp16"),
+        ("s8", "bf16", "bf16"),
+        ("s8", "f16", "fp16 by fp32"),
+        ("f32", "f32", "fp16"),
+        ("s8", "f16", "fp16 and scaled"),
+        ("f16", "s8", "fp16 and scaled"),
+        ("f16", "f16", "fp32"),
+        ("s8", "f32", "fp32"),
+        ("bf16", "f32", "fp32"),
+    ]
     for a, b, to in casts:
         for block in [(64, 64, 64), (32, 64, 64)]:
             found.append(launch("cast", a=a, b=b, c="f32", d="f32", m=64, n=64, k=128, block=list(block), to=to))
     # More of what follows a dot.
     for form in ["named dot + c", "dot from zeros + c", "c c + dot s", "dot s - c c", "dot s + dot s"]:
         for a in ["f16", "e4m3"]:
-            found.append(launch("epilogue", a=a, b=a, c="f32", d="f32", m=64, n=64, k=128, block=[64, 64, 64],
-                                fusion=True, form=form))
+            found.append(
+                launch(
+                    "epilogue",
+                    a=a,
+                    b=a,
+                    c="f32",
+                    d="f32",
+                    m=64,
+                    n=64,
+                    k=128,
+                    block=[64, 64, 64],
+                    fusion=True,
+                    form=form,
+                )
+            )
     # More of dot_scaled: added, the scale 2^-127, e4m3 scales of 16, K of one instruction.
     more = {"c": "f32", "d": "f32", "m": 64, "n": 64, "fast_math": False, "a_scaled": True, "b_scaled": True}
     for block in [[64, 64, 64], [32, 64, 64]]:
         for a, b in [("e4m3", "e4m3"), ("e2m1", "e2m1")]:
             found.append(launch("block_scaled", a=a, b=b, k=256, block=block, added=True, **more))
         for a, b in [("e4m3", "e4m3"), ("e5m2", "e2m1"), ("e4m3", "f16")]:
-            found.append(launch("block_scaled", a=a, b=b, k=64, block=block, distribution="tiny", from_zero=True,
-                                **{**more, "b_scaled": b != "f16"}))
+            found.append(
+                launch(
+                    "block_scaled",
+                    a=a,
+                    b=b,
+                    k=64,
+                    block=block,
+                    distribution="tiny",
+                    from_zero=True,
+                    **{**more, "b_scaled": b != "f16"},
+                )
+            )
         found.append(launch("block_scaled", a="e2m1", b="e2m1", k=256, block=block, size=16, **more))
-        found.append(launch("block_scaled", a="e2m1", b="bf16", k=256, block=block, size=16,
-                            **{**more, "b_scaled": False}))
+        found.append(
+            launch("block_scaled", a="e2m1", b="bf16", k=256, block=block, size=16, **{**more, "b_scaled": False})
+        )
     found.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[64, 64, 32], **more))
     found.append(launch("block_scaled", a="e4m3", b="e4m3", k=64, block=[32, 32, 32], **more))
     found.append(launch("block_scaled", a="e2m1", b="e2m1", k=64, block=[32, 32, 32], **more))
@@ -251,8 +372,12 @@ def arguments(case: dict) -> tuple[dict, dict, tuple, dict]:
 
     a, b = operand(0, batch * m, k, case["a"]), operand(1, batch * n, k, case["b"])
     d = np.zeros((batch * m, n), TYPES[case["d"]])
-    kinds = {"a": "u8" if case["a"] == "e2m1" else case["a"], "b": "u8" if case["b"] == "e2m1" else case["b"],
-             "c": case["c"], "d": case["d"]}
+    kinds = {
+        "a": "u8" if case["a"] == "e2m1" else case["a"],
+        "b": "u8" if case["b"] == "e2m1" else case["b"],
+        "c": case["c"],
+        "d": case["d"],
+    }
     kernel = case["kernel"]
     if kernel != "batched":
         bm, bn, bk = case["block"]
@@ -275,20 +400,32 @@ def arguments(case: dict) -> tuple[dict, dict, tuple, dict]:
         constants = {"B": batch, "M": m, "N": n, "K": k, "PRECISION": case["precision"]}
         return {"a": a, "b": b, "c": c, "d": d}, constants, (1, 1, 1), kinds
     if kernel == "scaled":
-        scale = lambda stream, shape: ((words(stream, seed, shape[0] * shape[1]) & np.uint64(0x7FFFFF)).astype(
-            np.float32) * np.float32(2.0**-24) + np.float32(0.25)).reshape(shape)
+        scale = lambda stream, shape: (
+            (words(stream, seed, shape[0] * shape[1]) & np.uint64(0x7FFFFF)).astype(np.float32) * np.float32(2.0**-24)
+            + np.float32(0.25)
+        ).reshape(shape)
         arrays = {"a": a, "b": b, "sa": scale(4, (m, k // bk)), "sb": scale(5, (k // bk, n)), "d": d}
         return arrays, blocks, grid, {**kinds, "sa": "f32", "sb": "f32"}
     if kernel == "block_scaled":
         triton_name = {"f16": "fp16"}
-        constants = {**blocks, "A_FORMAT": triton_name.get(case["a"], case["a"]),
-                     "B_FORMAT": triton_name.get(case["b"], case["b"]), "A_SCALED": case["a_scaled"],
-                     "B_SCALED": case["b_scaled"], "FAST_MATH": case["fast_math"], "SIZE": case.get("size", 32),
-                     "ADDED": case.get("added", False)}
+        constants = {
+            **blocks,
+            "A_FORMAT": triton_name.get(case["a"], case["a"]),
+            "B_FORMAT": triton_name.get(case["b"], case["b"]),
+            "A_SCALED": case["a_scaled"],
+            "B_SCALED": case["b_scaled"],
+            "FAST_MATH": case["fast_math"],
+            "SIZE": case.get("size", 32),
+            "ADDED": case.get("added", False),
+        }
         c = np.zeros_like(c) if case.get("from_zero") else c
         if case.get("size") == 16:  # positive e4m3
-            scales = [np.abs(values(stream, seed, (rows, k // 16), "e4m3", "triangle").astype(np.float32)).astype(
-                TYPES["e4m3"]) for stream, rows in ((4, m), (5, n))]
+            scales = [
+                np.abs(values(stream, seed, (rows, k // 16), "e4m3", "triangle").astype(np.float32)).astype(
+                    TYPES["e4m3"]
+                )
+                for stream, rows in ((4, m), (5, n))
+            ]
         else:
             scales = [e8m0(stream, seed, (rows, k // 32), distribution) for stream, rows in ((4, m), (5, n))]
         arrays = {"a": a, "b": b, "sa": scales[0], "sb": scales[1], "c": c, "d": d}
@@ -297,5 +434,9 @@ def arguments(case: dict) -> tuple[dict, dict, tuple, dict]:
     v = values(2, seed, (n, case["heads"]), case["b"], distribution)
     d = np.zeros((m, case["heads"]), TYPES[case["d"]])
     constants = {"M": m, "N": n, "K": k, "H": case["heads"], "BN": bn}
-    return {"q": a, "k": b, "v": v, "d": d}, constants, (1, 1, 1), {"q": case["a"], "k": case["b"], "v": case["b"],
-                                                                    "d": case["d"]}
+    return (
+        {"q": a, "k": b, "v": v, "d": d},
+        constants,
+        (1, 1, 1),
+        {"q": case["a"], "k": case["b"], "v": case["b"], "d": case["d"]},
+    )

@@ -2,13 +2,27 @@
 
 Everything but the pointers is a constexpr, so that a compiled kernel has no other arguments.
 """
+
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def chain_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                 BK: tl.constexpr, PRECISION: tl.constexpr, IMPRECISE: tl.constexpr, FROM_C: tl.constexpr):
+def chain_kernel(
+    a,
+    b,
+    c,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    PRECISION: tl.constexpr,
+    IMPRECISE: tl.constexpr,
+    FROM_C: tl.constexpr,
+):
     """d[m, n] = c[m, n] + a[m, k] b[n, k]: the accumulator goes through tl.dot. C has its type."""
     rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
     ks = tl.arange(0, BK)
@@ -20,14 +34,28 @@ def chain_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, 
     for at in range(0, K, BK):
         x = tl.load(a + rows[:, None] * K + (at + ks)[None, :], mask=(at + ks)[None, :] < K, other=0.0)
         y = tl.load(b + cols[None, :] * K + (at + ks)[:, None], mask=(at + ks)[:, None] < K, other=0.0)
-        total = tl.dot(x, y, total, input_precision=PRECISION, max_num_imprecise_acc=IMPRECISE,
-                       out_dtype=c.dtype.element_ty)
+        total = tl.dot(
+            x, y, total, input_precision=PRECISION, max_num_imprecise_acc=IMPRECISE, out_dtype=c.dtype.element_ty
+        )
     tl.store(d + places, total.to(d.dtype.element_ty))
 
 
 @triton.jit
-def added_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                 BK: tl.constexpr, PRECISION: tl.constexpr, IMPRECISE: tl.constexpr, FROM_C: tl.constexpr):
+def added_kernel(
+    a,
+    b,
+    c,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    PRECISION: tl.constexpr,
+    IMPRECISE: tl.constexpr,
+    FROM_C: tl.constexpr,
+):
     """The same with `total += tl.dot(x, y)`: the compiler may make one dot of both, or round twice."""
     rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
     ks = tl.arange(0, BK)
@@ -39,14 +67,24 @@ def added_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, 
     for at in range(0, K, BK):
         x = tl.load(a + rows[:, None] * K + (at + ks)[None, :])
         y = tl.load(b + cols[None, :] * K + (at + ks)[:, None])
-        total += tl.dot(x, y, input_precision=PRECISION, max_num_imprecise_acc=IMPRECISE,
-                        out_dtype=c.dtype.element_ty)
+        total += tl.dot(x, y, input_precision=PRECISION, max_num_imprecise_acc=IMPRECISE, out_dtype=c.dtype.element_ty)
     tl.store(d + places, total.to(d.dtype.element_ty))
 
 
 @triton.jit
-def scaled_kernel(a, b, sa, sb, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
-                  BN: tl.constexpr, BK: tl.constexpr):
+def scaled_kernel(
+    a,
+    b,
+    sa,
+    sb,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
     """Block scales outside of the dot, as DeepSeek's kernels have them: sa [M, K / BK], sb [K / BK, N]."""
     rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
     ks = tl.arange(0, BK)
@@ -61,8 +99,9 @@ def scaled_kernel(a, b, sa, sb, d, M: tl.constexpr, N: tl.constexpr, K: tl.const
 
 
 @triton.jit
-def batched_kernel(a, b, c, d, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
-                   PRECISION: tl.constexpr):
+def batched_kernel(
+    a, b, c, d, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr
+):
     """d[b, m, n] = c[b, m, n] + a[b, m, k] b[b, n, k], one tl.dot of three dimensions."""
     batch, rows, cols, ks = tl.arange(0, B), tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     x = tl.load(a + batch[:, None, None] * M * K + rows[None, :, None] * K + ks[None, None, :])
@@ -72,10 +111,27 @@ def batched_kernel(a, b, c, d, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr
 
 
 @triton.jit
-def block_scaled_kernel(a, b, sa, sb, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
-                        BN: tl.constexpr, BK: tl.constexpr, A_FORMAT: tl.constexpr, B_FORMAT: tl.constexpr,
-                        A_SCALED: tl.constexpr, B_SCALED: tl.constexpr, FAST_MATH: tl.constexpr, SIZE: tl.constexpr,
-                        ADDED: tl.constexpr):
+def block_scaled_kernel(
+    a,
+    b,
+    sa,
+    sb,
+    c,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    A_FORMAT: tl.constexpr,
+    B_FORMAT: tl.constexpr,
+    A_SCALED: tl.constexpr,
+    B_SCALED: tl.constexpr,
+    FAST_MATH: tl.constexpr,
+    SIZE: tl.constexpr,
+    ADDED: tl.constexpr,
+):
     """tl.dot_scaled with scales per SIZE of K: sa [M, K / SIZE], sb [N, K / SIZE]. Two e2m1 lie in a byte along K."""
     A_PACK: tl.constexpr = 2 if A_FORMAT == "e2m1" else 1
     B_PACK: tl.constexpr = 2 if B_FORMAT == "e2m1" else 1
@@ -116,8 +172,19 @@ def two_dots_kernel(q, k, v, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexp
 
 
 @triton.jit
-def epilogue_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                    BK: tl.constexpr, FORM: tl.constexpr):
+def epilogue_kernel(
+    a,
+    b,
+    c,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    FORM: tl.constexpr,
+):
     """What follows a dot, in f32. Half of K is one dot, where a form has two."""
     rows, cols, ks = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     places = rows[:, None] * N + cols[None, :]
@@ -157,8 +224,19 @@ def epilogue_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexp
 
 
 @triton.jit
-def cast_kernel(a, b, c, d, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                BK: tl.constexpr, TO: tl.constexpr):
+def cast_kernel(
+    a,
+    b,
+    c,
+    d,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    TO: tl.constexpr,
+):
     """Operands that are stored narrower, as quantised weights are: mma.sync takes their K in another order."""
     rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
     ks = tl.arange(0, BK)
