@@ -8,6 +8,7 @@ The kernel of the row tl.exp is bits_of_tl_exp_triton(first, results): results[i
 for the word *first + i, in blocks of 128 threads. Of two operands, (a, b, results): for a[i] and b[i]. Triton adds
 parameters of its own behind these, pointers that may be null.
 """
+
 import importlib.util
 import os
 import sys
@@ -17,13 +18,21 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 BLOCK = 128
-EXPRESSIONS = {name: f"{name}(x)" for name in (
-    "tl.exp tl.exp2 tl.log tl.log2 tl.sin tl.cos tl.erf tl.sqrt tl.sqrt_rn tl.rsqrt tl.sigmoid libdevice.exp "
-    "libdevice.exp10 libdevice.expm1 libdevice.log10 libdevice.log1p libdevice.tanh libdevice.fast_expf "
-    "libdevice.fast_logf").split()}
+EXPRESSIONS = {
+    name: f"{name}(x)"
+    for name in (
+        "tl.exp tl.exp2 tl.log tl.log2 tl.sin tl.cos tl.erf tl.sqrt tl.sqrt_rn tl.rsqrt tl.sigmoid libdevice.exp "
+        "libdevice.exp10 libdevice.expm1 libdevice.log10 libdevice.log1p libdevice.tanh libdevice.fast_expf "
+        "libdevice.fast_logf"
+    ).split()
+}
 EXPRESSIONS |= {"silu": "x * tl.sigmoid(x)", "reciprocal": "1.0 / x"}
-EXPRESSIONS_OF_TWO = {"division": "x / y", "tl.div_rn": "tl.div_rn(x, y)", "libdevice.pow": "libdevice.pow(x, y)",
-                      "libdevice.fast_powf": "libdevice.fast_powf(x, y)"}
+EXPRESSIONS_OF_TWO = {
+    "division": "x / y",
+    "tl.div_rn": "tl.div_rn(x, y)",
+    "libdevice.pow": "libdevice.pow(x, y)",
+    "libdevice.fast_powf": "libdevice.fast_powf(x, y)",
+}
 
 
 def entry(name):

@@ -8,6 +8,7 @@
 Prints how many calls agree, by kind of call, and each that does not. Exit code 1 if a recorded shape has another
 kernel.
 """
+
 import argparse
 import json
 import pathlib
@@ -33,7 +34,12 @@ def arguments_of(call, gpu):
     if call["a"] != call["b"] or switch not in (None, "no tf32") or call.get("batch", 1) > 1:
         return None
     dtype = "f32" if call["a"] == "tf32" else call["a"]
-    found = {"dtype": dtype, "gpu": gpu, "layout": call.get("layout", "nt"), "allow_tf32": dtype == "f32" and switch is None}
+    found = {
+        "dtype": dtype,
+        "gpu": gpu,
+        "layout": call.get("layout", "nt"),
+        "allow_tf32": dtype == "f32" and switch is None,
+    }
     if call["api"] == "scaled_mm":
         scales = {"one": "tensor", "tensor": "tensor", "row": "rows"}.get(call["scales"])
         if kind[1:] != ("e4m3", "bf16") or scales is None or call.get("bias"):
@@ -50,7 +56,9 @@ def is_class(recorded, choice):
     """True if the recorded names, which may be cut, are those of the choice."""
     names, chosen = recorded.split(" + "), choice.split(" + ")
     return len(names) == len(chosen) and all(
-        class_of(name) == one or (len(name) >= MOST_LETTERS and one.startswith(class_of(name))) for name, one in zip(names, chosen, strict=True))
+        class_of(name) == one or (len(name) >= MOST_LETTERS and one.startswith(class_of(name)))
+        for name, one in zip(names, chosen, strict=True)
+    )
 
 
 def metadata_of(path):
@@ -59,7 +67,7 @@ def metadata_of(path):
 
 def choice_for(metadata, nearest=False):
     """(the call, its choice or why it is left out)."""
-    call = json.loads(metadata["call"][metadata["call"].index("{"):])
+    call = json.loads(metadata["call"][metadata["call"].index("{") :])
     given = arguments_of(call, next(gpu for gpu in ("H100", "H200") if gpu in metadata["gpu"]))
     if given is None:
         return call, "another kind of call"
@@ -76,7 +84,9 @@ def has_bits(path, choice):
     product = bitmma.read_product(path)
     operands = {name: value for name, value in product.operands().items() if name not in ("alpha", "beta")}
     try:
-        plan = _core.chosen_plan(LIBRARY, choice.kernel, choice.slices, choice.output, _operands(product.a, product.b, **operands))
+        plan = _core.chosen_plan(
+            LIBRARY, choice.kernel, choice.slices, choice.output, _operands(product.a, product.b, **operands)
+        )
     except bitmma.Error as error:
         return None, str(error)
     d = product.gemm(plan)
@@ -116,8 +126,10 @@ def main():
             tally["bits the same in spite of it"] += 1
         if choice.exact and (is_other or not found["bits"]):
             wrong += is_other
-            print(f"{path}: {call}\n  recorded {metadata_of(path)['kernel'][:200]}\n  chosen   {choice.kernel[:200]}, "
-                  f"{choice.slices} slices\n  {why[:200]}")
+            print(
+                f"{path}: {call}\n  recorded {metadata_of(path)['kernel'][:200]}\n  chosen   {choice.kernel[:200]}, "
+                f"{choice.slices} slices\n  {why[:200]}"
+            )
     for name, tally in counts.items():
         print(f"{name}: " + ", ".join(f"{what} {count}" for what, count in sorted(tally.items())))
     print("left out: " + ", ".join(f"{what} {count}" for what, count in left_out.items()))

@@ -7,6 +7,7 @@
 Prints what differs and a table. Needs the bitmma package, ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and
 BITMMA_NVDISASM. Exits with 1 where the SASS contradicts a rule that bitmma calls sure.
 """
+
 import collections
 import os
 import re
@@ -68,7 +69,10 @@ def main(paths):
                 table["modules not compiled"] += 1
                 continue
             for entry in re.findall(r"\.entry\s+([\w$]+)", ptx):
-                rules = {(one["product_line"], one["sum_line"]): one for one in bitmma.kernel(ptx, entry, target="sm_90a").fusions}
+                rules = {
+                    (one["product_line"], one["sum_line"]): one
+                    for one in bitmma.kernel(ptx, entry, target="sm_90a").fusions
+                }
                 table["kernels"] += 1
                 for one in bitmma.kernel(ptx, entry, target="sm_90a", sass=sass).fusions:
                     lines = one["product_line"], one["sum_line"]

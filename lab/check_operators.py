@@ -8,6 +8,7 @@
 
 Needs the bitmma package, NumPy and ml_dtypes. Exit code 1: an output differs.
 """
+
 import argparse
 import collections
 import json
@@ -31,7 +32,7 @@ def element_words(stream, seed, first, count):
     """Words [first, first + count) of a stream, of record_common.py's generator."""
     begin, end = first // 4, (first + count + 3) // 4
     words = np.stack(philox(np.arange(begin, end, dtype=np.uint64), stream, seed), 1).reshape(-1)
-    return words[first - 4 * begin:first - 4 * begin + count].astype(np.uint32)
+    return words[first - 4 * begin : first - 4 * begin + count].astype(np.uint32)
 
 
 def values(stream, seed, first, count, dtype, gain):
@@ -61,10 +62,14 @@ def attention(call, seed, tensors, kernels):
         out, lse, at = np.empty((queries, heads, d), q.dtype), np.empty((heads, queries), np.float32), 0
         for length in call["lengths"]:
             part = slice(at, at + length)
-            one = operators.attention(q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True)
+            one = operators.attention(
+                q[:, part], k[:, part], v[:, part], is_causal=call["causal"], splits=1, return_lse=True
+            )
             out[part], lse[:, part], at = np.swapaxes(one[0], 0, 1), one[1], at + length
         return {"out": out, "lse": lse}
-    if call["api"] == "cudnn" and ("knob_35" in names or "lean_reduction" in names):  # its bits differ from call to call
+    if call["api"] == "cudnn" and (
+        "knob_35" in names or "lean_reduction" in names
+    ):  # its bits differ from call to call
         return None
     batch = call["batch"]
     q = whole_tensor(call, 0, [batch, heads, queries, d], seed)
@@ -89,7 +94,11 @@ def rows_of(call, stream, seed, rows, shape=None):
     for i, row in enumerate(rows):
         first = int(row) * shape[-1]
         if call.get("input") in ("bits", "all"):
-            word = element_words(stream, seed, first, shape[-1]) if call["input"] == "bits" else np.arange(first, first + shape[-1])
+            word = (
+                element_words(stream, seed, first, shape[-1])
+                if call["input"] == "bits"
+                else np.arange(first, first + shape[-1])
+            )
             bits = np.uint32 if dtype == np.float32 else np.uint16
             made[i] = (word & np.iinfo(bits).max).astype(bits).view(dtype)
         else:
@@ -108,7 +117,7 @@ def make_special(x, row):
     elif kind in (1, 2):
         x[row % len(x)] = np.inf if kind == 1 else np.nan
     elif kind == 3:
-        x[:len(x) // 2] = -np.inf
+        x[: len(x) // 2] = -np.inf
 
 
 def row_operator(call, seed, tensors):
@@ -117,12 +126,20 @@ def row_operator(call, seed, tensors):
     if op in ("softmax", "log_softmax"):
         return {"out": getattr(operators, op)(rows_of(call, X, seed, rows), rows=rows, whole=shape[0], **to)}
     if op in ("layer_norm", "rms_norm"):
-        weight, bias = (rows_of({**call, "special": False}, s, seed, [0], [1, shape[1]])[0] if s in AFFINE[call["affine"]] else None
-                        for s in (WEIGHT, BIAS))
+        weight, bias = (
+            rows_of({**call, "special": False}, s, seed, [0], [1, shape[1]])[0] if s in AFFINE[call["affine"]] else None
+            for s in (WEIGHT, BIAS)
+        )
         x = rows_of(call, X, seed, rows)
         if op == "rms_norm":
             return {"out": operators.rms_norm(x, weight, eps=call["eps"])}
-        return dict(zip(("out", "mean", "rstd"), operators.layer_norm(x, weight, bias, eps=call["eps"], return_moments=True), strict=True))
+        return dict(
+            zip(
+                ("out", "mean", "rstd"),
+                operators.layer_norm(x, weight, bias, eps=call["eps"], return_moments=True),
+                strict=True,
+            )
+        )
     if op in ("sum", "mean", "amax", "argmax", "mean_f32"):
         x = rows_of(call, X, seed, range(shape[0]))
         if op == "mean_f32":
@@ -130,7 +147,9 @@ def row_operator(call, seed, tensors):
         return {"out": getattr(operators, op)(x, dim=call.get("dim", -1), threads=0, **to)[None]}
     if op == "cross_entropy":
         target = (element_words(OTHER, seed, 0, shape[0]) % shape[1]).astype(np.int64)
-        loss = operators.cross_entropy(rows_of(call, X, seed, range(shape[0])), target, reduction=call["reduction"], threads=0)
+        loss = operators.cross_entropy(
+            rows_of(call, X, seed, range(shape[0])), target, reduction=call["reduction"], threads=0
+        )
         return {"out": loss.reshape(1, -1)}
     if op in operators.elementwise_functions():
         other = rows_of(call, OTHER, seed, rows) if op in ("add", "sub", "mul", "div") else None
@@ -140,34 +159,61 @@ def row_operator(call, seed, tensors):
 
 def llama(call, seed, tensors, kernels):
     """{step: rows}: every layer from its input on, as the recording computed it."""
-    hidden, heads, kv, d, inter, tokens, cached = (call[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached"))
+    hidden, heads, kv, d, inter, tokens, cached = (
+        call[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached")
+    )
     gain = 2.0**-5 if hidden <= 1024 else 2.0**-6
     kernels = {one["step"]: one["kernels"] for one in kernels}
     found = {"x0": whole_tensor(call, X, [tokens, hidden], seed, 1.0)}
     for i in range(call["layers"]):
         s = 16 * (i + 1)
-        shapes = {"q": (1, heads * d, hidden), "k": (2, kv * d, hidden), "v": (3, kv * d, hidden), "o": (4, hidden, heads * d),
-                  "gate": (6, inter, hidden), "up": (7, inter, hidden), "down": (8, hidden, inter)}
+        shapes = {
+            "q": (1, heads * d, hidden),
+            "k": (2, kv * d, hidden),
+            "v": (3, kv * d, hidden),
+            "o": (4, hidden, heads * d),
+            "gate": (6, inter, hidden),
+            "up": (7, inter, hidden),
+            "down": (8, hidden, inter),
+        }
         weights = {name: whole_tensor(call, s + n, shape, seed, gain) for name, (n, *shape) in shapes.items()}
-        weights |= {"norm": whole_tensor(call, s, [hidden], seed, 0.25), "norm2": whole_tensor(call, s + 5, [hidden], seed, 0.25)}
+        weights |= {
+            "norm": whole_tensor(call, s, [hidden], seed, 0.25),
+            "norm2": whole_tensor(call, s + 5, [hidden], seed, 0.25),
+        }
         options = {"heads": heads, "kv_heads": kv, "position": cached, "threads": 0}
         if cached:
             options["cache"] = tuple(whole_tensor(call, s + n, [kv, cached, d], seed, 1.0) for n in (10, 11))
-        names = {name: " + ".join(one for one in kernels[f"{i}.{name}"] if "nvjet" in one or "splitK" in one) for name in shapes}
+        names = {
+            name: " + ".join(one for one in kernels[f"{i}.{name}"] if "nvjet" in one or "splitK" in one)
+            for name in shapes
+        }
         plans = {name: {"kernel": kernel} for name, kernel in names.items() if "splitK" not in kernel}
         steps = bitmma.layers.llama(found[f"x{i}"], weights, plans=plans, **options)
         for name in (name for name in shapes if name not in plans):  # the count is not in the kernel's name
             inputs = {"q": "norm", "k": "norm", "v": "norm", "gate": "norm2", "up": "norm2", "down": "product"}
-            source = steps[inputs[name]] if name in inputs else np.ascontiguousarray(steps["attention"].swapaxes(0, 1)).reshape(tokens, -1)
+            source = (
+                steps[inputs[name]]
+                if name in inputs
+                else np.ascontiguousarray(steps["attention"].swapaxes(0, 1)).reshape(tokens, -1)
+            )
             at = f"{i}.{name}"
             recorded = tensors[at].view(ml_dtypes.bfloat16)
-            plans[name] = bitmma.find_plans(source[tensors[at + ".rows"]], weights[name].T, recorded, kernel=names[name])[0]
+            plans[name] = bitmma.find_plans(
+                source[tensors[at + ".rows"]], weights[name].T, recorded, kernel=names[name]
+            )[0]
             steps = bitmma.layers.llama(found[f"x{i}"], weights, plans=plans, **options)
         found |= {f"{i}.{name}": step for name, step in steps.items() if name != "out"}
         found[f"x{i + 1}"] = steps["out"]
     last = f"x{call['layers']}"
     found["final"] = bitmma.layers.llama_norm(found[last], whole_tensor(call, 1, [hidden], seed, 0.25), threads=0)
-    found["logits"] = bitmma.gemm(found["final"], whole_tensor(call, 2, [1000, hidden], seed, gain).T, kernel=kernels["logits"][-1], output="bf16", threads=0)
+    found["logits"] = bitmma.gemm(
+        found["final"],
+        whole_tensor(call, 2, [1000, hidden], seed, gain).T,
+        kernel=kernels["logits"][-1],
+        output="bf16",
+        threads=0,
+    )
     found["token"] = operators.argmax(found["logits"], -1)[None]
     return {name: one.reshape(-1, one.shape[-1])[tensors[name + ".rows"]] for name, one in found.items()}
 
@@ -187,7 +233,11 @@ def computed(call, seed, tensors, kernels):
 def kernel_of(about):
     """The first kernel's name without its types."""
     names = json.loads(about["kernel"])
-    return names[0].replace("void ", "").split("<")[0].split("(")[0].split("::")[-1] if names and isinstance(names[0], str) else ""
+    return (
+        names[0].replace("void ", "").split("<")[0].split("(")[0].split("::")[-1]
+        if names and isinstance(names[0], str)
+        else ""
+    )
 
 
 def main():

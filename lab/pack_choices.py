@@ -7,6 +7,7 @@
 Kernels that differ in nothing that decides the bits get one name, with `*` for what is left out: tiles, stages,
 clusters and raster of nvjet, tiles of CUTLASS 2 and of xmma. Needs c++filt. data/choices/README.md explains the table.
 """
+
 import argparse
 import json
 import lzma
@@ -55,7 +56,9 @@ def class_of(name):
 def class_names(names):
     """Of the mangled names of a call's kernels, joined by " + "."""
     single = sorted({one for name in names for one in name.split(" + ")})
-    demangled = subprocess.run(["c++filt"], input="\n".join(single), text=True, capture_output=True, check=True).stdout.split("\n")
+    demangled = subprocess.run(
+        ["c++filt"], input="\n".join(single), text=True, capture_output=True, check=True
+    ).stdout.split("\n")
     known = {one: class_of(full) for one, full in zip(single, demangled, strict=False)}
     return [" + ".join(known[one] for one in name.split(" + ")) for name in names]
 
@@ -96,7 +99,9 @@ def main():
     lines = ["# Which kernel cuBLAS takes. Made by lab/pack_choices.py; data/choices/README.md explains it."]
     for one in recordings:
         about = one["about"]
-        lines.append(f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls")
+        lines.append(
+            f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls"
+        )
     lines += ["pairs", " ".join(f"{n},{k}" for n, k in pairs), "names", *names, "kernels"]
     lines.append(digits(value for name, slices in kernels for value in (names.index(name), slices)))
     lines.append("runs")
@@ -114,8 +119,10 @@ def main():
     text = "\n".join(lines) + "\n"
     with open(options.output, "w") as file:
         file.write(text)
-    print(f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, "
-          f"{len(kernels)} with slices, {len(lists)} lists of runs")
+    print(
+        f"{options.output}: {len(text)} bytes, {len(pairs)} pairs (N, K), {len(names)} names, "
+        f"{len(kernels)} with slices, {len(lists)} lists of runs"
+    )
     return 0
 
 

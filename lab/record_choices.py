@@ -12,6 +12,7 @@ whose nodes name the kernels, and a parameter of the kernel that adds the slices
 Of each pair (N, K) M takes all values up to 256, multiples of 16 up to 2048 and of 64 up to 16384; where two neighbours
 differ, the values between them are bisected. A file holds the values of M where the choice changes.
 """
+
 import argparse
 import itertools
 import json
@@ -47,17 +48,41 @@ OTHERS = [(1536, 7168), (24576, 1536), (576, 7168), (32768, 512), (7168, 16384),
           (18432, 7168), (7168, 18432), (256, 7168), (129280, 7168), (8, 4096), (128, 2048), (128, 4096),
           (32, 2880)]  # fmt: skip
 GRID = [64, 128, 256, 512, 1000, 1024, 1536, 2048, 3072, 4096, 8192]
-ODD = [(129, 264), (500, 1000), (1000, 777), (333, 512), (1001, 1024), (50, 100), (100, 300), (2050, 2050), (4097, 4096), (10, 784)]
+ODD = [
+    (129, 264),
+    (500, 1000),
+    (1000, 777),
+    (333, 512),
+    (1001, 1024),
+    (50, 100),
+    (100, 300),
+    (2050, 2050),
+    (4097, 4096),
+    (10, 784),
+]
 
 
 def pairs():
     found = set(OTHERS) | set(itertools.product(GRID, GRID)) | set(ODD)
     for hidden, inter, q, kv, vocabulary in MODELS.values():
-        found |= {(q, hidden), (kv, hidden), (q + 2 * kv, hidden), (hidden, q), (inter, hidden), (2 * inter, hidden), (hidden, inter)}
+        found |= {
+            (q, hidden),
+            (kv, hidden),
+            (q + 2 * kv, hidden),
+            (hidden, q),
+            (inter, hidden),
+            (2 * inter, hidden),
+            (hidden, inter),
+        }
         found |= {(vocabulary, hidden)} if vocabulary else set()
         for shards in (2, 4, 8):  # tensor parallel
             if inter % (64 * shards) == 0 and q % (64 * shards) == 0 and hidden >= 4096:
-                found |= {(q // shards, hidden), (hidden, q // shards), (inter // shards, hidden), (hidden, inter // shards)}
+                found |= {
+                    (q // shards, hidden),
+                    (hidden, q // shards),
+                    (inter // shards, hidden),
+                    (hidden, inter // shards),
+                }
     return sorted(found)
 
 
@@ -72,7 +97,11 @@ KINDS = {
     "e4m3 rows fast": ("float8_e4m3fn", "bfloat16", "rows fast", False),
     "e4m3 rows": ("float8_e4m3fn", "bfloat16", "rows slow", False),
 }  # fmt: skip
-LAYOUTS = {"nn": ("bf16", "f16", "f32", "tf32"), "tn": ("bf16", "f32"), "tt": ("bf16", "f32")}  # beside nt, of all kinds
+LAYOUTS = {
+    "nn": ("bf16", "f16", "f32", "tf32"),
+    "tn": ("bf16", "f32"),
+    "tt": ("bf16", "f32"),
+}  # beside nt, of all kinds
 
 
 def tasks(only):
@@ -120,8 +149,12 @@ class Recorder:
         if api == "addmm":
             return lambda: torch.addmm(self.tensor(to, 1, n)[0], a, b, out=d)
         rows = api.startswith("rows")
-        scale_a, scale_b = (self.scales[:m].view(m, 1), self.scales[:n].view(1, n)) if rows else (self.scale, self.scale)
-        return lambda: torch._scaled_mm(a, b, scale_a=scale_a, scale_b=scale_b, out_dtype=d.dtype, use_fast_accum=api.endswith("fast"), out=d)
+        scale_a, scale_b = (
+            (self.scales[:m].view(m, 1), self.scales[:n].view(1, n)) if rows else (self.scale, self.scale)
+        )
+        return lambda: torch._scaled_mm(
+            a, b, scale_a=scale_a, scale_b=scale_b, out_dtype=d.dtype, use_fast_accum=api.endswith("fast"), out=d
+        )
 
     def most_m(self, kind, n, k):
         """The largest M whose operands the memory holds; 0: it does not hold B."""
@@ -150,7 +183,9 @@ class Recorder:
         most = self.most_m(kind, n, k)
         # With M contiguous the last bits of M decide too: only multiples of 8 are recorded.
         taken = [*range(1, 257), *range(272, 2048, 16), *range(2048, 16385, 64)]
-        values = {m: self.choice(kind, layout, m, n, k) for m in taken if m <= most and (layout[0] == "n" or m % 8 == 0)}
+        values = {
+            m: self.choice(kind, layout, m, n, k) for m in taken if m <= most and (layout[0] == "n" or m % 8 == 0)
+        }
         known = sorted(values)
         for low, high in itertools.pairwise(known):
             while layout[0] == "n" and high - low > 1 and values[low] != values[high]:
@@ -194,6 +229,7 @@ def main():
         return 0 if options.list else 2
 
     import torch
+
     from record_common import about_this_machine
 
     context = multiprocessing.get_context("spawn")
@@ -201,7 +237,9 @@ def main():
     for task in [*work, *[None] * options.processes]:
         queue.put(task)
     end = time.time() + options.seconds
-    workers = [context.Process(target=worker, args=(queue, results, end), daemon=True) for _ in range(options.processes)]
+    workers = [
+        context.Process(target=worker, args=(queue, results, end), daemon=True) for _ in range(options.processes)
+    ]
     for one in workers:
         one.start()
     names, found, running, begun, calls = {}, {}, len(workers), time.time(), 0
@@ -212,11 +250,23 @@ def main():
             continue
         task, runs, count, most = made
         calls += count
-        found["|".join(map(str, task))] = {"most": most, "runs": [[m, names.setdefault(tuple(one), len(names))] for m, one in runs]}
+        found["|".join(map(str, task))] = {
+            "most": most,
+            "runs": [[m, names.setdefault(tuple(one), len(names))] for m, one in runs],
+        }
         if sys.stderr.isatty() or len(found) % 200 == 0:
-            print(f"\r{len(found)} of {len(work)}, {calls} calls, {time.time() - begun:.0f} s", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{len(found)} of {len(work)}, {calls} calls, {time.time() - begun:.0f} s",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
     print(file=sys.stderr)
-    about = {**about_this_machine("cuda"), "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count, "calls": calls}
+    about = {
+        **about_this_machine("cuda"),
+        "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count,
+        "calls": calls,
+    }
     text = json.dumps({"about": about, "kernels": list(names), "choices": found}, separators=(",", ":"))
     with lzma.open(options.output, "wt") as file:
         file.write(text)

@@ -5,6 +5,7 @@ Operands come from a counter-based generator (Philox4x32-10) that bitmma has as 
 instead of them. Element i of a stream is word i mod 4 of block i / 4: low half - high half, times 2^-14, rounded to f32
 and then to the type. s8 is the top byte; f64 the whole signed word times 2^-29.
 """
+
 import datetime
 import importlib.util
 import json
@@ -86,8 +87,14 @@ def captured(run, stream):
 # ---------------------------------------------------------------------------------------------------------------------
 # What is written
 
-DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64", torch.int8: "I8",
-          torch.int32: "I32"}
+DTYPES = {
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float64: "F64",
+    torch.int8: "I8",
+    torch.int32: "I32",
+}
 for _name, _dtype in (("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2")):
     if hasattr(torch, _name):
         DTYPES[getattr(torch, _name)] = _dtype
@@ -117,6 +124,7 @@ def about_this_machine(device):
         about["driver"] = os.popen("nvidia-smi --query-gpu=driver_version --format=csv,noheader").read().split("\n")[0]
         try:
             import ctypes
+
             for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
                 try:
                     version = ctypes.CDLL(name).cublasLtGetVersion
@@ -129,6 +137,7 @@ def about_this_machine(device):
             pass
     try:
         import triton
+
         about["library"] += f", Triton {triton.__version__}"
     except ImportError:
         pass

@@ -8,6 +8,7 @@
 A line of fusions.txt is an output of a kernel as SASS has it: "k7 0 (fma (neg x1) x2 (add x3 x4))", x1 the first word
 that the kernel loads. Needs ptxas and nvdisasm: of CUDA, or BITMMA_PTXAS and BITMMA_NVDISASM (Triton's wheel has one).
 """
+
 import os
 import random
 import re
@@ -59,8 +60,10 @@ def random_body(rng):
     values, at, lines, used = list(range(1, INPUTS + 1)), 10, [], set()
     seen = set()
     for _ in range(rng.randint(3, 16)):
+
         def pick():
             return rng.choice(values[-5:]) if rng.random() < 0.6 else rng.choice(values)
+
         word = rng.choice(["mul", "mul", "add", "sub", "add", "mul.rn", "add.rn", "fma.rn"])
         sources = [pick() for _ in range(3 if word == "fma.rn" else 2)]
         # ptxas may find that two equal products are one: that is another question.
@@ -79,8 +82,10 @@ def kernel(name, body, outputs):
     loads = "".join(f"ld.global.f32 %f{i},[%rd1+{4 * i}];\n" for i in range(1, INPUTS + 1))
     stores = "".join(f"st.global.f32 [%rd1+{128 + 4 * k}],%f{reg};\n" for k, reg in enumerate(outputs))
     body = body.replace("; ", ";\n")
-    return (f".visible .entry {name}(.param .u64 p)\n{{\n.reg .f32 %f<40>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n"
-            f"ld.param.u64 %rd1,[p];\ncvta.to.global.u64 %rd1,%rd1;\n{loads}{body}\n{stores}ret;\n}}\n")
+    return (
+        f".visible .entry {name}(.param .u64 p)\n{{\n.reg .f32 %f<40>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n"
+        f"ld.param.u64 %rd1,[p];\ncvta.to.global.u64 %rd1,%rd1;\n{loads}{body}\n{stores}ret;\n}}\n"
+    )
 
 
 def sass(path):
@@ -128,8 +133,11 @@ def outputs_of(instructions):
 
 def described(path):
     kernels = sass(path)
-    return "".join(f"{name} {place} {text}\n" for name in sorted(kernels, key=lambda name: int(name[1:]))
-                   for place, text in sorted(outputs_of(kernels[name]).items()))
+    return "".join(
+        f"{name} {place} {text}\n"
+        for name in sorted(kernels, key=lambda name: int(name[1:]))
+        for place, text in sorted(outputs_of(kernels[name]).items())
+    )
 
 
 def main():

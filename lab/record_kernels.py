@@ -10,6 +10,7 @@
 
 `make` needs ptxas (BITMMA_PTXAS), NumPy and ml_dtypes; `compare` the bitmma package.
 """
+
 import glob
 import hashlib
 import json
@@ -24,12 +25,40 @@ import numpy as np
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "kernels")
 # Types of arrays, and their numbers in the driver's CUtensorMapDataType.
-TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u32": np.uint32,
-         "u8": np.uint8, "u16": np.uint16, "u64": np.uint64}
+TYPES = {
+    "fp64": np.float64,
+    "fp32": np.float32,
+    "fp16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "s32": np.int32,
+    "u32": np.uint32,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u64": np.uint64,
+}
 DRIVER_TYPES = {"u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "fp16": 6, "fp32": 7, "fp64": 8, "bf16": 9}
 # The kernels of data/kernels/reduce.cu.
-REDUCTIONS = {"add_f16", "add_bf16", "add_f32", "add_f64", "add_u32", "add_u64", "min_f16", "max_f16", "min_bf16", "max_bf16", "min_s32",
-              "max_s32", "min_s64", "max_u64", "inc_u32", "dec_u32", "and_b32", "or_b64", "xor_b32"}
+REDUCTIONS = {
+    "add_f16",
+    "add_bf16",
+    "add_f32",
+    "add_f64",
+    "add_u32",
+    "add_u64",
+    "min_f16",
+    "max_f16",
+    "min_bf16",
+    "max_bf16",
+    "min_s32",
+    "max_s32",
+    "min_s64",
+    "max_u64",
+    "inc_u32",
+    "dec_u32",
+    "and_b32",
+    "or_b64",
+    "xor_b32",
+}
 SWIZZLES = {"none": 0, "32": 1, "64": 2, "128": 3}
 
 
@@ -57,7 +86,15 @@ def cuda_launches():
     for how in ("normal", "wide", "peaked"):
         yield n, "reduce", (4, 1, 1), (256, 1, 1), 0, [f"{f}[50000]", f"{f}[4]", 50000], how
         yield n, "softmax", (16, 1, 1), (128, 1, 1), 0, [f"{f}[16,1000]", f"{f}[16,1000]", 1000], how
-        yield n, "layer_norm", (16, 1, 1), (128, 1, 1), 0, [f"{f}[16,1000]", f"{f}[1000]", f"{f}[1000]", f"{f}[16,1000]", 1000, 1e-5], how
+        yield (
+            n,
+            "layer_norm",
+            (16, 1, 1),
+            (128, 1, 1),
+            0,
+            [f"{f}[16,1000]", f"{f}[1000]", f"{f}[1000]", f"{f}[16,1000]", 1000, 1e-5],
+            how,
+        )
         yield n, "matmul", (8, 4, 1), (32, 1, 1), 0, ["fp16[64,256]", "fp16[64,256]", f"{f}[64,64]", 64, 256], how
     yield n, "scan", (8, 1, 1), (512, 1, 1), 2048, ["s32[4096]", "s32[4096]"], "normal"
     yield n, "transpose", (7, 5, 1), (32, 8, 1), 0, [f"{f}[150,200]", f"{f}[200,150]", 150, 200], "normal"
@@ -77,7 +114,15 @@ DRAWN = [(module, kernel) for module in range(24) for kernel in range(25)]
 def drawn_launches():
     numbers = ["fp32[64]", "fp32[64]", "s32[64]", "fp32[64]", "s32[64]"]
     for i, (module, kernel) in enumerate(DRAWN):
-        yield f"drawn drawn_{module}", f"d{kernel}", (1, 1, 1), (64, 1, 1), 0, numbers, ("normal", "wide", "peaked")[i % 3]
+        yield (
+            f"drawn drawn_{module}",
+            f"d{kernel}",
+            (1, 1, 1),
+            (64, 1, 1),
+            0,
+            numbers,
+            ("normal", "wide", "peaked")[i % 3],
+        )
 
 
 def bulk_launches():
@@ -101,12 +146,30 @@ def cluster_launches():
 
 def reduce_launches():
     for operation in ("add", "min", "max", "inc", "dec", "and", "or", "xor"):
-        for kind, name in (("fp16", "f16"), ("bf16", "bf16"), ("fp32", "f32"), ("fp64", "f64"), ("u32", "u32"), ("s32", "s32"), ("u64", "u64"),
-                           ("u64", "s64"), ("u32", "b32"), ("u64", "b64")):
+        for kind, name in (
+            ("fp16", "f16"),
+            ("bf16", "bf16"),
+            ("fp32", "f32"),
+            ("fp64", "f64"),
+            ("u32", "u32"),
+            ("s32", "s32"),
+            ("u64", "u64"),
+            ("u64", "s64"),
+            ("u32", "b32"),
+            ("u64", "b64"),
+        ):
             if f"{operation}_{name}" in REDUCTIONS:
                 values = f"{kind}[{64 * 512 // np.dtype(TYPES[kind]).itemsize}]"
                 for how in ("bits", "tiny"):
-                    yield "module reduce", f"reduce_{operation}_{name}", (64, 1, 1), (128, 1, 1), 0, [values, values], how
+                    yield (
+                        "module reduce",
+                        f"reduce_{operation}_{name}",
+                        (64, 1, 1),
+                        (128, 1, 1),
+                        0,
+                        [values, values],
+                        how,
+                    )
 
 
 def tma_launches():
@@ -116,7 +179,9 @@ def tma_launches():
         rank, kind = int(rng.integers(1, 6)), str(rng.choice(list(DRIVER_TYPES)))
         size = np.dtype(TYPES[kind]).itemsize
         swizzle = str(rng.choice(list(SWIZZLES)))
-        row = 16 * int(rng.integers(1, 1 + (16 if swizzle == "none" else int(swizzle) // 16)))  # bytes of the innermost dimension
+        row = 16 * int(
+            rng.integers(1, 1 + (16 if swizzle == "none" else int(swizzle) // 16))
+        )  # bytes of the innermost dimension
         box, sizes = [min(row // size, 256)], [16 // size * int(rng.integers(1, 20))]
         strides = [1] + [int(rng.choice([1, 1, 1, 2, 3, 8])) for _ in range(rank - 1)]
         for _ in range(1, rank):
@@ -130,14 +195,26 @@ def tma_launches():
         rows = int(np.prod([-(-one // stride) for one, stride in zip(box[1:], strides[1:], strict=True)]))
         moved, shared = rows * size * box[0], rows * (size * box[0] if swizzle == "none" else int(swizzle))
         shared += -shared % 1024
-        tensor = {"map": f"{kind}[{','.join(map(str, sizes[::-1]))}]", "box": box[::-1], "swizzle": swizzle,
-                  "element_strides": strides[::-1], "fill": fill}
+        tensor = {
+            "map": f"{kind}[{','.join(map(str, sizes[::-1]))}]",
+            "box": box[::-1],
+            "swizzle": swizzle,
+            "element_strides": strides[::-1],
+            "fill": fill,
+        }
         loads = bool(rng.integers(0, 2))
         if not loads:
             at = [max(0, one) for one in at]
         counts = [moved, shared] if loads else [shared]
-        yield ("module tma", f"{'load' if loads else 'store'}_{rank}", (1, 1, 1), (64, 1, 1), 1024 + shared,
-               [tensor, at, f"u8[{shared}]", *counts], "bits")
+        yield (
+            "module tma",
+            f"{'load' if loads else 'store'}_{rank}",
+            (1, 1, 1),
+            (64, 1, 1),
+            1024 + shared,
+            [tensor, at, f"u8[{shared}]", *counts],
+            "bits",
+        )
 
 
 def triton_launches(folder):
@@ -167,7 +244,9 @@ def operands_of(number, entry, arguments, how):
             if entry == "histogram" and i == 1:
                 operands[-1][:] = 0
         else:
-            operands.append(np.float32(argument).view(np.uint32) if isinstance(argument, float) else np.uint32(argument))
+            operands.append(
+                np.float32(argument).view(np.uint32) if isinstance(argument, float) else np.uint32(argument)
+            )
     return operands
 
 
@@ -179,7 +258,9 @@ def run(kernel, grid, block, shared, operands, arguments, extra):
     for one, argument in zip(operands, arguments, strict=True):
         if isinstance(argument, dict):
             fields = {key: value for key, value in argument.items() if key not in ("map", "box")}
-            one = bitmma.tensor_map(one, tuple(argument["box"]), **{**fields, "element_strides": tuple(fields.get("element_strides", ()))})
+            one = bitmma.tensor_map(
+                one, tuple(argument["box"]), **{**fields, "element_strides": tuple(fields.get("element_strides", ()))}
+            )
         given.append(one.tobytes() if isinstance(one, np.uint32) else one)
     kernel[tuple(grid), tuple(block), shared](*given, *[None] * extra, threads=0)
 
@@ -192,9 +273,16 @@ def digest_of_all(operands):
 def map_line(file, argument, operand):
     """A tensor map's line for lab/launch_kernels.cpp: cuTensorMapEncodeTiled's arguments, innermost first."""
     rank = operand.ndim
-    numbers = [DRIVER_TYPES[argument["map"].split("[")[0]], rank, *operand.shape[::-1], *operand.strides[-2::-1], *argument["box"][::-1],
-               *argument.get("element_strides", [1] * rank)[::-1], SWIZZLES[argument.get("swizzle", "none")],
-               int(argument.get("fill") == "nan")]
+    numbers = [
+        DRIVER_TYPES[argument["map"].split("[")[0]],
+        rank,
+        *operand.shape[::-1],
+        *operand.strides[-2::-1],
+        *argument["box"][::-1],
+        *argument.get("element_strides", [1] * rank)[::-1],
+        SWIZZLES[argument.get("swizzle", "none")],
+        int(argument.get("fill") == "nan"),
+    ]
     return " ".join(["map", file, *map(str, numbers)])
 
 
@@ -212,7 +300,9 @@ def make(folder, triton):
     for source in ptx_files:
         ptx = os.path.join(folder, os.path.basename(source))
         shutil.copy(source, ptx)
-        subprocess.run([os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", ptx[:-3] + "cubin", ptx], check=True)
+        subprocess.run(
+            [os.environ.get("BITMMA_PTXAS", "ptxas"), "-arch=sm_90a", "-o", ptx[:-3] + "cubin", ptx], check=True
+        )
     jobs, rows, last = [], [], None
     for number, (module, entry, grid, block, shared, arguments, how) in all_launches(triton):
         source, name = module.split()
@@ -235,10 +325,24 @@ def make(folder, triton):
                 files.append(f"{number}_{i}.bin")
                 operand.tofile(os.path.join(folder, files[-1]))
                 argument = arguments[i]
-                jobs.append(map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}")
+                jobs.append(
+                    map_line(files[-1], argument, operand) if isinstance(argument, dict) else f"memory {files[-1]}"
+                )
         jobs += ["value 0 8"] * extra + ["run"]
-        rows.append({"number": number, "module": name, "entry": entry, "grid": grid, "block": block, "shared": shared,
-                     "arguments": arguments, "files": files, "extra": extra, "how": how})
+        rows.append(
+            {
+                "number": number,
+                "module": name,
+                "entry": entry,
+                "grid": grid,
+                "block": block,
+                "shared": shared,
+                "arguments": arguments,
+                "files": files,
+                "extra": extra,
+                "how": how,
+            }
+        )
     with open(os.path.join(folder, "jobs.txt"), "w") as out:
         out.write("\n".join(jobs) + "\n")
     with open(os.path.join(folder, "launches.json"), "w") as out:
@@ -286,9 +390,13 @@ def digests(folder, gpu):
         out.write("module,entry,inputs,operands before,operands after\n")
         for row in read_launches(folder):
             before = operands_of(row["number"], row["entry"], row["arguments"], row["how"])
-            after = [np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8) if file else operand
-                     for operand, file in zip(before, row["files"], strict=True)]
-            out.write(",".join([row["module"], row["entry"], row["how"], digest_of_all(before), digest_of_all(after)]) + "\n")
+            after = [
+                np.fromfile(os.path.join(folder, f"{file}.gpu"), np.uint8) if file else operand
+                for operand, file in zip(before, row["files"], strict=True)
+            ]
+            out.write(
+                ",".join([row["module"], row["entry"], row["how"], digest_of_all(before), digest_of_all(after)]) + "\n"
+            )
 
 
 def main():

@@ -10,6 +10,7 @@ Needs PyTorch and a GPU. Weights come from the generator of record_common.py, so
   record_layers.py -o captured --only tiny     those whose names begin so
   record_layers.py --list                      the names
 """
+
 import argparse
 import contextlib
 import os
@@ -17,8 +18,9 @@ import sys
 
 import torch
 import torch.nn.functional as F
-from record_common import GENERATOR, capture, values
 from torch import nn
+
+from record_common import GENERATOR, capture, values
 
 
 class Norm(nn.Module):
@@ -77,7 +79,9 @@ class Attention(nn.Module):
 
     def forward(self, x, rotary, cache):
         batch, tokens = x.shape[:2]
-        q, k, v = (one(x).view(batch, tokens, -1, self.size).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            one(x).view(batch, tokens, -1, self.size).transpose(1, 2) for one in (self.q_proj, self.k_proj, self.v_proj)
+        )
         q, k = (one * rotary[0] + self.rotated(one) * rotary[1] for one in (q, k))
         if cache is not None:
             k, v = (torch.cat((old, new), 2) for old, new in zip(cache, (k, v), strict=True))
@@ -162,8 +166,12 @@ def layer(path, shape, batch, tokens, cached, device, rows, gain=2.0**-6, **more
     x = values(0, 92000, 0, batch * tokens * shape[0], torch.bfloat16, device).reshape(batch, tokens, shape[0])
     cache = None
     if cached:
-        cache = tuple(values(0, 92001 + i, 0, batch * shape[3] * cached * shape[4], torch.bfloat16, device).reshape(batch, shape[3], cached, shape[4])
-                      for i in range(2))
+        cache = tuple(
+            values(0, 92001 + i, 0, batch * shape[3] * cached * shape[4], torch.bfloat16, device).reshape(
+                batch, shape[3], cached, shape[4]
+            )
+            for i in range(2)
+        )
     turns = rotary(rates(shape[4]).to(device), cached, tokens, torch.bfloat16)
     module(x, turns, cache)
     with capture.Capture(path, model=module, rows=rows, whole=1 << 14, sources=sources):
@@ -188,7 +196,9 @@ def generation(path, shape, prompt, count, device, gain, **more):
 
 CAPTURES = {
     "tiny_llama": lambda path, device: generation(path, TINY, 40, 4, device, 2.0**-5),
-    "tiny_experts": lambda path, device: generation(path, (256, 512, 4, 2, 64), 24, 2, device, 2.0**-4, experts=8, top=2),
+    "tiny_experts": lambda path, device: generation(
+        path, (256, 512, 4, 2, 64), 24, 2, device, 2.0**-4, experts=8, top=2
+    ),
     "tiny_llama_default": lambda path, device: generation(path, TINY, 40, 4, device, 2.0**-5),
     "experts_layer": lambda path, device: layer(path, (2048, 768, 32, 4, 128), 1, 96, 0, device, 8, experts=64, top=8),
     "llama_8b_prefill": lambda path, device: layer(path, LLAMA_8B, 1, 128, 0, device, 8),

@@ -9,6 +9,7 @@ The arguments of a function are those between which the quadratic changes, one f
 ex2 and tanh the same with the sign, for rcp, rsqrt, sqrt and lg2 with other exponents, for sin and cos those beside
 quarters of a turn, with both signs.
 """
+
 import sys
 
 BINADES = {  # exponents of 2 whose arguments are walked; -: those of negative arguments as well
@@ -26,8 +27,9 @@ OTHER_EXPONENTS = {"rcp.approx.f32": (-126, -40, 60, 126), "rsqrt.approx.f32": (
 
 
 def make():
-    import bitmma
     import numpy as np
+
+    import bitmma
 
     for function, (signs, first, end) in BINADES.items():
         words = set()
@@ -54,7 +56,9 @@ def make():
             words.update((word, last))
             walk(word, last, quadratic(word), quadratic(last))
         for exponent in OTHER_EXPONENTS.get(function, ()):
-            words.update(exponent + 127 << 23 | word & 0x7FFFFF for word in list(words) if word & 0x1FFFF in (0, 0x1FFFF))
+            words.update(
+                exponent + 127 << 23 | word & 0x7FFFFF for word in list(words) if word & 0x1FFFF in (0, 0x1FFFF)
+            )
         if function.startswith(("sin", "cos")):  # the quadratic is the same on both sides of a quarter of a turn
             for quarter in range(1, 5):
                 near = int(np.float32(quarter * np.pi / 2).view(np.uint32))

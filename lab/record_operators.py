@@ -14,6 +14,7 @@ then rounded to the type. Inputs of the kind "bits" are the low bits of word i, 
 words 0, 1, 2, ... A file holds sampled rows of each output, where `rows` counts in the output as a matrix of its last
 dimension.
 """
+
 import argparse
 import functools
 import json
@@ -24,6 +25,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+
 from record_common import GENERATOR, about_this_machine, element_words, kernels_of, values, write_safetensors
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -43,8 +45,42 @@ UNARY = {"exp": torch.exp, "exp2": torch.exp2, "log": torch.log, "log2": torch.l
          "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": torch.relu, "softplus": F.softplus,
          "log1p": torch.log1p, "expm1": torch.expm1, "square": torch.square}  # fmt: skip
 BINARY = {"add": torch.add, "mul": torch.mul, "sub": torch.sub, "div": torch.div}
-SPREADS = [(1, 1000003), (1, 4194304), (3, 1048577), (2, 300000), (7, 128256), (33, 50257), (333, 100), (2048, 129), (5, 8193)]
-COLUMNS = [1, 5, 32, 33, 100, 128, 200, 512, 777, 1000, 1024, 1025, 1536, 2048, 3000, 4096, 5120, 8192, 8193, 11008, 32000, 50257, 128256]
+SPREADS = [
+    (1, 1000003),
+    (1, 4194304),
+    (3, 1048577),
+    (2, 300000),
+    (7, 128256),
+    (33, 50257),
+    (333, 100),
+    (2048, 129),
+    (5, 8193),
+]
+COLUMNS = [
+    1,
+    5,
+    32,
+    33,
+    100,
+    128,
+    200,
+    512,
+    777,
+    1000,
+    1024,
+    1025,
+    1536,
+    2048,
+    3000,
+    4096,
+    5120,
+    8192,
+    8193,
+    11008,
+    32000,
+    50257,
+    128256,
+]
 
 
 def elementwise():
@@ -117,7 +153,19 @@ def losses():
 
 
 def attends(api, dtype, batch, heads, queries, keys, d, causal=False, gain=1.0, **more):
-    return call("attention", dtype, api=api, batch=batch, heads=heads, queries=queries, keys=keys, d=d, causal=causal, gain=gain, **more)
+    return call(
+        "attention",
+        dtype,
+        api=api,
+        batch=batch,
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        d=d,
+        causal=causal,
+        gain=gain,
+        **more,
+    )
 
 
 def attention():
@@ -126,7 +174,18 @@ def attention():
             for causal in (False, True):
                 yield attends("flash", dtype, 4, 16, 333, 333, d, causal)
                 yield attends("flash", dtype, 2, 4, 200, 1000, d, causal, gain=2.0)
-    for queries, keys in ((1, 1), (1, 64), (1, 300), (1, 1000), (1, 4096), (7, 2000), (64, 64), (100, 5000), (512, 128), (1024, 1024)):
+    for queries, keys in (
+        (1, 1),
+        (1, 64),
+        (1, 300),
+        (1, 1000),
+        (1, 4096),
+        (7, 2000),
+        (64, 64),
+        (100, 5000),
+        (512, 128),
+        (1024, 1024),
+    ):
         for d, causal in ((64, False), (128, False), (128, True), (256, True)):
             yield attends("flash", "bf16", 1, 8, queries, keys, d, causal)
     for window in ((0, 0), (100, 0), (64, 64), (-1, 30)):
@@ -134,7 +193,9 @@ def attention():
             yield attends("flash_window", "bf16", 8, 32, queries, keys, d, window=list(window))
     for lengths in ([300, 1, 77, 512], [64, 64, 64], [1000, 200]):
         for d, causal in ((64, True), (128, False), (128, True)):
-            yield attends("flash_varlen", "bf16", len(lengths), 16, sum(lengths), sum(lengths), d, causal, lengths=lengths)
+            yield attends(
+                "flash_varlen", "bf16", len(lengths), 16, sum(lengths), sum(lengths), d, causal, lengths=lengths
+            )
     for api in ("efficient", "cudnn"):
         for d in (32, 64, 96, 128):
             for dtype in ("bf16", "f16", "f32") if api == "efficient" else ("bf16", "f16"):
@@ -167,9 +228,31 @@ def cudnn():
 
 def layers():
     for tokens, cached in ((64, 0), (333, 0), (1, 64), (1, 500)):
-        yield call("llama", "bf16", hidden=512, heads=8, kv_heads=2, d=64, intermediate=1408, tokens=tokens, cached=cached, layers=2)
+        yield call(
+            "llama",
+            "bf16",
+            hidden=512,
+            heads=8,
+            kv_heads=2,
+            d=64,
+            intermediate=1408,
+            tokens=tokens,
+            cached=cached,
+            layers=2,
+        )
     for tokens, cached in ((128, 0), (1, 200)):
-        yield call("llama", "bf16", hidden=2048, heads=32, kv_heads=8, d=64, intermediate=8192, tokens=tokens, cached=cached, layers=1)
+        yield call(
+            "llama",
+            "bf16",
+            hidden=2048,
+            heads=32,
+            kv_heads=8,
+            d=64,
+            intermediate=8192,
+            tokens=tokens,
+            cached=cached,
+            layers=1,
+        )
 
 
 def drawn(count, seed):
@@ -177,14 +260,37 @@ def drawn(count, seed):
     chosen = random.Random(seed)
     extent = lambda most: chosen.randint(1, int(2 ** chosen.uniform(0, most)))
     for _ in range(count):
-        family = chosen.choice(["softmax", "softmax", "norms", "norms", "reductions", "reductions", "losses", "attention", "attention", "attention"])
+        family = chosen.choice(
+            [
+                "softmax",
+                "softmax",
+                "norms",
+                "norms",
+                "reductions",
+                "reductions",
+                "losses",
+                "attention",
+                "attention",
+                "attention",
+            ]
+        )
         dtype, shape = chosen.choice(list(TYPES)), [extent(9), extent(16)]
         if family == "softmax":
-            yield call(chosen.choice(["softmax", "log_softmax"]), dtype, to=chosen.choice([dtype, "f32"]), shape=shape,
-                       gain=chosen.choice([0.5, 1.0, 4.0]))
+            yield call(
+                chosen.choice(["softmax", "log_softmax"]),
+                dtype,
+                to=chosen.choice([dtype, "f32"]),
+                shape=shape,
+                gain=chosen.choice([0.5, 1.0, 4.0]),
+            )
         elif family == "norms":
-            yield call(chosen.choice(["layer_norm", "rms_norm"]), dtype, shape=[extent(7), chosen.choice([extent(13), 4 * extent(11), 64 * extent(7)])],
-                       affine=chosen.random() < 0.8, eps=chosen.choice([1e-5, 1e-6]))
+            yield call(
+                chosen.choice(["layer_norm", "rms_norm"]),
+                dtype,
+                shape=[extent(7), chosen.choice([extent(13), 4 * extent(11), 64 * extent(7)])],
+                affine=chosen.random() < 0.8,
+                eps=chosen.choice([1e-5, 1e-6]),
+            )
         elif family == "reductions":
             yield call(chosen.choice(["sum", "mean", "amax", "argmax", "mean_f32"]), dtype, shape=shape, gain=1.1)
         elif family == "losses":
@@ -194,8 +300,17 @@ def drawn(count, seed):
             queries, keys = extent(11), extent(12)
             if chosen.random() < 0.4:
                 queries = keys
-            yield attends("flash", dtype, extent(3), extent(5), queries, keys, 8 * chosen.randint(1, 32), chosen.random() < 0.5,
-                          gain=chosen.choice([0.5, 1.0, 2.0]))
+            yield attends(
+                "flash",
+                dtype,
+                extent(3),
+                extent(5),
+                queries,
+                keys,
+                8 * chosen.randint(1, 32),
+                chosen.random() < 0.5,
+                gain=chosen.choice([0.5, 1.0, 2.0]),
+            )
 
 
 FAMILIES = {"elementwise": elementwise, "softmax": softmax, "norms": norms, "reductions": reductions, "losses": losses,
@@ -211,7 +326,9 @@ def tensor(c, stream, shape, seed, device, gain=None, dtype=None):
     for one in shape:
         count *= one
     if c.get("input") in ("bits", "all") and stream in (X, OTHER):
-        words = torch.arange(count, device=device) if c["input"] == "all" else element_words(stream, seed, 0, count, device)
+        words = (
+            torch.arange(count, device=device) if c["input"] == "all" else element_words(stream, seed, 0, count, device)
+        )
         integers, bits = (torch.int32, 32) if dtype == torch.float32 else (torch.int16, 16)
         words = words & ((1 << bits) - 1)
         words = words - ((words >> (bits - 1)) << bits)
@@ -242,7 +359,9 @@ def run_attention(c, seed, device):
         q, k, v = (tensor(c, s, [c["queries"], heads, d], seed, device) for s in range(3))
         ends = torch.tensor([0, *torch.tensor(c["lengths"]).cumsum(0).tolist()], dtype=torch.int32, device=device)
         longest = max(c["lengths"])
-        run = lambda: torch.ops.aten._flash_attention_forward(q, k, v, ends, ends, longest, longest, 0.0, causal, False)[:2]
+        run = lambda: torch.ops.aten._flash_attention_forward(
+            q, k, v, ends, ends, longest, longest, 0.0, causal, False
+        )[:2]
         return run, ("out", "lse")
     q = tensor(c, 0, [batch, heads, c["queries"], d], seed, device)
     k, v = (tensor(c, s, [batch, c.get("kv_heads", heads), c["keys"], d], seed, device) for s in (1, 2))
@@ -253,15 +372,32 @@ def run_attention(c, seed, device):
         left, right = (None if one < 0 else one for one in c["window"])
 
         def run():
-            out, lse = torch.ops.aten._flash_attention_forward(q, k, v, None, None, c["queries"], c["keys"], 0.0, causal, False,
-                                                               window_size_left=left, window_size_right=right)[:2]
+            out, lse = torch.ops.aten._flash_attention_forward(
+                q,
+                k,
+                v,
+                None,
+                None,
+                c["queries"],
+                c["keys"],
+                0.0,
+                causal,
+                False,
+                window_size_left=left,
+                window_size_right=right,
+            )[:2]
             return out.transpose(1, 2), lse
 
         return run, ("out", "lse")
     if api == "efficient":
-        return lambda: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal)[:2], ("out", "lse")
+        return lambda: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal)[:2], (
+            "out",
+            "lse",
+        )
     scale = c.get("scale")
-    return lambda: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, scale=scale)[:2], ("out", "lse")
+    return lambda: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, scale=scale)[
+        :2
+    ], ("out", "lse")
 
 
 def runner(c, seed, device):
@@ -302,9 +438,13 @@ def rotate(x):
 
 def llama_steps(c, seed, device):
     """(name, function of the tensors so far) for every operator; a model of transformers, written out."""
-    hidden, heads, kv, d, inter, tokens, cached = (c[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached"))
+    hidden, heads, kv, d, inter, tokens, cached = (
+        c[key] for key in ("hidden", "heads", "kv_heads", "d", "intermediate", "tokens", "cached")
+    )
     # Kept: what is profiled is a step, not what makes its weights.
-    small = functools.cache(lambda stream, *shape: tensor(c, stream, shape, seed, device, gain=2.0**-5 if hidden <= 1024 else 2.0**-6))
+    small = functools.cache(
+        lambda stream, *shape: tensor(c, stream, shape, seed, device, gain=2.0**-5 if hidden <= 1024 else 2.0**-6)
+    )
     weight = functools.cache(lambda stream: tensor(c, stream, [hidden], seed, device, gain=0.25))
     cache = functools.cache(lambda stream: tensor(c, stream, [1, kv, cached, d], seed, device, gain=1.0))
     position = torch.arange(cached, cached + tokens, dtype=torch.float64)
@@ -341,7 +481,12 @@ def llama_steps(c, seed, device):
                 return F.scaled_dot_product_attention(t[at + "q_turned"], k, v, is_causal=tokens > 1, enable_gqa=True)
 
         yield at + "attention", attend
-        yield at + "o", lambda t, s=s, at=at: F.linear(t[at + "attention"].transpose(1, 2).reshape(1, tokens, heads * d), small(s + 4, hidden, heads * d))
+        yield (
+            at + "o",
+            lambda t, s=s, at=at: F.linear(
+                t[at + "attention"].transpose(1, 2).reshape(1, tokens, heads * d), small(s + 4, hidden, heads * d)
+            ),
+        )
         yield at + "mid", lambda t, i=i, at=at: t[f"x{i}"] + t[at + "o"]
         yield from norm(at + "norm2", at + "mid", s + 5)
         yield at + "gate", lambda t, s=s, at=at: F.linear(t[at + "norm2"], small(s + 6, inter, hidden))
@@ -435,7 +580,9 @@ def main():
     with open(os.path.join(options.out, "index.json"), "w") as file:
         json.dump(index, file, indent=1)
     recorded = sum("file" in entry for entry in index["calls"])
-    print(f"{recorded} calls recorded, {len(index['calls']) - recorded} refused by PyTorch, {time.time() - begin:.0f} s")
+    print(
+        f"{recorded} calls recorded, {len(index['calls']) - recorded} refused by PyTorch, {time.time() - begin:.0f} s"
+    )
     return 0
 
 

@@ -17,6 +17,7 @@ Inputs come from the generator of record_common.py. A file therefore holds only 
 the seed. Element (row, k) of A [M, K] is number row * K + k of stream 0, element (col, k) of B [N, K] number col * K +
 k of stream 1, C [M, N] is stream 2, bias [N] is stream 3. In a batch the rows of all products count through.
 """
+
 import argparse
 import itertools
 import json
@@ -27,6 +28,7 @@ import sys
 import time
 
 import torch
+
 from record_choices import pairs
 from record_common import GENERATOR, about_this_machine, captured, element_words, kernels_of, values, write_safetensors
 
@@ -51,9 +53,30 @@ OUTPUTS = {**TYPES, "f32": torch.float32, "s32": torch.int32}
 # (N, K) of layers: GPT-2, Llama 3 8B and 70B, Qwen2.5 7B, Gemma 2 9B, Mixtral, DeepSeek-V3; and a few deep or narrow
 # ones.
 LAYERS = [
-    (2304, 768), (768, 3072), (3072, 1024), (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (10240, 8192),
-    (8192, 8192), (8192, 28672), (4608, 3584), (3584, 18944), (14336, 3584), (3584, 14336), (1536, 7168), (7168, 2048),
-    (24576, 1536), (7168, 16384), (2112, 7168), (256, 11528), (512, 20480), (128, 65536), (64, 4096), (8, 4096),
+    (2304, 768),
+    (768, 3072),
+    (3072, 1024),
+    (6144, 4096),
+    (4096, 4096),
+    (28672, 4096),
+    (4096, 14336),
+    (10240, 8192),
+    (8192, 8192),
+    (8192, 28672),
+    (4608, 3584),
+    (3584, 18944),
+    (14336, 3584),
+    (3584, 14336),
+    (1536, 7168),
+    (7168, 2048),
+    (24576, 1536),
+    (7168, 16384),
+    (2112, 7168),
+    (256, 11528),
+    (512, 20480),
+    (128, 65536),
+    (64, 4096),
+    (8, 4096),
 ]
 ROWS = [1, 2, 8, 16, 17, 64, 100, 128, 256, 512, 1024, 2048, 4096, 8192]
 
@@ -93,15 +116,30 @@ def layouts():
 
 def batches():
     for (batch, m, n, k), (a, d) in itertools.product(
-        [(32, 128, 128, 64), (16, 512, 64, 512), (8, 1, 4096, 128), (64, 77, 64, 77), (4, 1024, 1024, 1024),
-         (12, 197, 197, 64), (3, 100, 60, 2000), (2, 64, 128, 8192)],
+        [
+            (32, 128, 128, 64),
+            (16, 512, 64, 512),
+            (8, 1, 4096, 128),
+            (64, 77, 64, 77),
+            (4, 1024, 1024, 1024),
+            (12, 197, 197, 64),
+            (3, 100, 60, 2000),
+            (2, 64, 128, 8192),
+        ],
         [("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16", "f16"), ("tf32", "f32")],
     ):
         yield call("bmm", m, n, k, a, d=d, batch=batch)
 
 
 def epilogues():
-    shapes = [(128, 256, 4096), (16, 4096, 4096), (1000, 1000, 1000), (2048, 768, 3072), (512, 512, 11528), (64, 64, 64)]
+    shapes = [
+        (128, 256, 4096),
+        (16, 4096, 4096),
+        (1000, 1000, 1000),
+        (2048, 768, 3072),
+        (512, 512, 11528),
+        (64, 64, 64),
+    ]
     for (m, n, k), (a, d) in itertools.product(shapes, [("bf16", "bf16"), ("f16", "f16"), ("tf32", "f32")]):
         yield call("linear", m, n, k, a, d=d, bias=True)
         yield call("linear_relu", m, n, k, a, d=d, bias=True)
@@ -114,8 +152,22 @@ def epilogues():
 
 def scaled():
     chosen = random.Random(3)
-    for n, k in [(256, 256), (4096, 4096), (28672, 4096), (4096, 14336), (8192, 8192), (7168, 2048), (2112, 7168),
-                 (576, 7168), (512, 11536), (256, 144), (128, 2576), (64, 16384), (24576, 1536), (3584, 18944)]:
+    for n, k in [
+        (256, 256),
+        (4096, 4096),
+        (28672, 4096),
+        (4096, 14336),
+        (8192, 8192),
+        (7168, 2048),
+        (2112, 7168),
+        (576, 7168),
+        (512, 11536),
+        (256, 144),
+        (128, 2576),
+        (64, 16384),
+        (24576, 1536),
+        (3584, 18944),
+    ]:
         for m in [1, 16, 32, 64, 128, 256, 1024, 4096]:
             for d, fast in itertools.product(["f32", "bf16"], [True, False]):
                 if n % 16 or m * n * k > 2e12 or chosen.random() > 0.62:
@@ -138,7 +190,8 @@ def scaled():
 
 def switches():
     for (m, n, k), a in itertools.product(
-        [(1, 4096, 4096), (16, 4096, 14336), (300, 500, 1000), (128, 512, 11528), (256, 256, 4096), (77, 129, 264)], ["bf16", "f16"]
+        [(1, 4096, 4096), (16, 4096, 14336), (300, 500, 1000), (128, 512, 11528), (256, 256, 4096), (77, 129, 264)],
+        ["bf16", "f16"],
     ):
         yield call("mm", m, n, k, a, switch="no reduced precision reduction")
         if a == "f16":
@@ -150,19 +203,31 @@ def switches():
 def others():
     for m, n, k in [(32, 64, 128), (128, 256, 4096), (17, 32, 64), (1024, 4096, 4096), (64, 1000, 1024), (256, 8, 136)]:
         yield call("int_mm", m, n, k, "s8", d="s32")
-    for m, n, k in [(8, 8, 4), (64, 64, 64), (128, 256, 1000), (33, 65, 777), (512, 512, 512), (1024, 1024, 4096),
-                    (1, 100, 1000), (256, 16, 8192)]:
+    for m, n, k in [
+        (8, 8, 4),
+        (64, 64, 64),
+        (128, 256, 1000),
+        (33, 65, 777),
+        (512, 512, 512),
+        (1024, 1024, 4096),
+        (1, 100, 1000),
+        (256, 16, 8192),
+    ]:
         yield call("mm", m, n, k, "f64", d="f64")
     for n in [256, 512, 1000, 2048, 3000, 4096, 5120, 6000, 8192]:  # segment-K and waves of tiles
         for k in [512, 2048, 4096]:
             yield call("mm", 512, n, k, "tf32", d="f32")
-    for (m, n), k in itertools.product([(64, 256), (16, 512), (128, 512), (256, 256)], [11528, 11592, 8200, 23080, 4104]):
+    for (m, n), k in itertools.product(
+        [(64, 256), (16, 512), (128, 512), (256, 256)], [11528, 11592, 8200, 23080, 4104]
+    ):
         yield call("mm", m, n, k, "bf16", d="f32")  # tails of split-K
 
 
 def triton_kernels():
     shapes = [(128, 256, 512), (256, 128, 1024), (64, 192, 2080), (512, 512, 4096)]
-    for (m, n, k), a, block in itertools.product(shapes, ["bf16", "f16", "tf32", "e4m3", "e5m2"], [(64, 64, 64), (128, 128, 128)]):
+    for (m, n, k), a, block in itertools.product(
+        shapes, ["bf16", "f16", "tf32", "e4m3", "e5m2"], [(64, 64, 64), (128, 128, 128)]
+    ):
         if a == "tf32" and block[2] == 128:
             block = (128, 64, 32)
         yield call("triton", m, n, k, a, d="f32", block=block)
@@ -190,7 +255,16 @@ def drawn(count, seed):
         a, d = chosen.choice([("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16", "f16"), ("tf32", "f32")])
         if kind == "scaled":
             scales = chosen.choice(["one", "tensor", "row"])
-            yield call("scaled_mm", m, n, k, "e4m3", d=chosen.choice(["f32", "bf16"]), fast=chosen.random() < 0.5, scales=scales)
+            yield call(
+                "scaled_mm",
+                m,
+                n,
+                k,
+                "e4m3",
+                d=chosen.choice(["f32", "bf16"]),
+                fast=chosen.random() < 0.5,
+                scales=scales,
+            )
         elif kind == "bias":
             yield call(chosen.choice(["linear", "linear_relu"]), m, n, k, a, d="f32" if a == "tf32" else a, bias=True)
         elif kind == "bmm":
@@ -209,7 +283,11 @@ def drawn_of_models(count, seed):
         api, a, d = chosen.choice(kinds)
         step, is_known = 16 if a == "e4m3" else 1, chosen.random() < 0.9
         while True:
-            n, k = chosen.choice(known) if is_known else (8 * step * int(2 ** chosen.uniform(0, 11 if a != "e4m3" else 7)) for _ in range(2))
+            n, k = (
+                chosen.choice(known)
+                if is_known
+                else (8 * step * int(2 ** chosen.uniform(0, 11 if a != "e4m3" else 7)) for _ in range(2))
+            )
             if n % step == k % step == 0:
                 break
         m = int(2 ** chosen.uniform(0, 14))
@@ -225,8 +303,15 @@ def drawn_of_models(count, seed):
 
 
 FAMILIES = {
-    "layers": layers, "odd": odd, "layouts": layouts, "batches": batches, "epilogues": epilogues, "scaled": scaled,
-    "switches": switches, "others": others, "triton": triton_kernels,
+    "layers": layers,
+    "odd": odd,
+    "layouts": layouts,
+    "batches": batches,
+    "epilogues": epilogues,
+    "scaled": scaled,
+    "switches": switches,
+    "others": others,
+    "triton": triton_kernels,
 }
 
 
@@ -369,8 +454,9 @@ def import_triton():
 
 
 def triton_product(c, a, b, sa, sb):
-    return TRITON.product(a, b, OUTPUTS[c["d"]], c["block"], split=c.get("split", 1), scale_a=sa, scale_b=sb,
-                          imprecise=c.get("imprecise"))
+    return TRITON.product(
+        a, b, OUTPUTS[c["d"]], c["block"], split=c.get("split", 1), scale_a=sa, scale_b=sb, imprecise=c.get("imprecise")
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -380,9 +466,12 @@ def triton_product(c, a, b, sa, sb):
 def set_switch(switch):
     """Sets the switches of PyTorch's libraries that this release supports."""
     reduced = switch != "no reduced precision reduction"
-    for name, value in (("allow_tf32", switch != "no tf32"), ("allow_bf16_reduced_precision_reduction", reduced),
-                        ("allow_fp16_reduced_precision_reduction", reduced),
-                        ("allow_fp16_accumulation", switch == "f16 accumulation")):
+    for name, value in (
+        ("allow_tf32", switch != "no tf32"),
+        ("allow_bf16_reduced_precision_reduction", reduced),
+        ("allow_fp16_reduced_precision_reduction", reduced),
+        ("allow_fp16_accumulation", switch == "f16 accumulation"),
+    ):
         try:
             setattr(torch.backends.cuda.matmul, name, value)
         except (AssertionError, AttributeError):
@@ -427,8 +516,18 @@ def record(c, number, inputs, folder, about, with_slices=False):
     text = json.dumps(c)
     # cuBLAS's names of templates are long; their first 400 characters say what matters.
     kernel = " + ".join(re.sub(r"\s+", " ", name)[:400] for name in kernels)
-    metadata = {"generator": GENERATOR, "seed": seed, "m": c["m"], "n": c["n"], "k": c["k"], "a_type": c["a"],
-                "b_type": c["b"], "call": text, "kernel": kernel, **about}
+    metadata = {
+        "generator": GENERATOR,
+        "seed": seed,
+        "m": c["m"],
+        "n": c["n"],
+        "k": c["k"],
+        "a_type": c["a"],
+        "b_type": c["b"],
+        "call": text,
+        "kernel": kernel,
+        **about,
+    }
     if batch > 1:
         metadata["batch"] = which
     if slices is not None:
@@ -453,7 +552,13 @@ def record(c, number, inputs, folder, about, with_slices=False):
             tensors["scale_b"] = t[:, cols] if t.shape[1] == c["n"] and c["n"] > 1 else t
     file = f"{number:04d}.safetensors"
     write_safetensors(os.path.join(folder, file), tensors, metadata)
-    return {"file": file, "call": c, "kernels": kernels, "deterministic": same, **({"slices": slices} if with_slices else {})}
+    return {
+        "file": file,
+        "call": c,
+        "kernels": kernels,
+        "deterministic": same,
+        **({"slices": slices} if with_slices else {}),
+    }
 
 
 def main():
@@ -463,7 +568,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="the families")
     parser.add_argument("--part", default="0/1", help="I/N: record every N-th call, starting with the I-th")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="record N calls with random shapes instead")
-    parser.add_argument("--random-models", type=int, default=0, metavar="N", help="record N calls of layers with random M instead")
+    parser.add_argument(
+        "--random-models", type=int, default=0, metavar="N", help="record N calls of layers with random M instead"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the random shapes")
     parser.add_argument("--seconds", type=float, default=3600, help="stop after this many seconds")
     parser.add_argument("--device", default="cuda", help="cuda, or cpu to test the script")
@@ -487,7 +594,9 @@ def main():
         calls = [(10000 + i, "random", c) for i, c in enumerate(drawn(options.random, options.seed))]
         names = ["random"]
     if options.random_models:
-        calls = [(20000 + i, "random models", c) for i, c in enumerate(drawn_of_models(options.random_models, options.seed))]
+        calls = [
+            (20000 + i, "random models", c) for i, c in enumerate(drawn_of_models(options.random_models, options.seed))
+        ]
         names = ["random models"]
     calls = [one for one in calls if one[1] in names and one[0] % parts == which]
     os.makedirs(options.out, exist_ok=True)

@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: MIT
 """Triton kernels whose products record_products.py records: one chain, promoted, scaled by blocks of 128, split."""
+
 import torch
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def product_kernel(a, b, out, sa, sb, m, n, k, slice_k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-                   SCALES: tl.constexpr, IMPRECISE: tl.constexpr):
+def product_kernel(
+    a,
+    b,
+    out,
+    sa,
+    sb,
+    m,
+    n,
+    k,
+    slice_k,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    SCALES: tl.constexpr,
+    IMPRECISE: tl.constexpr,
+):
     """out[slice, m, n] = a[m, k] b[n, k] over one slice of K. SCALES: 0 none, 1 of B per column, 2 of B per 128
     columns."""
     row, col, piece = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -48,8 +63,9 @@ def product(a, b, out_dtype, block, split=1, scale_a=None, scale_b=None, impreci
         scales = 1 if scale_b.shape[1] == n else 2
     out = torch.empty((split, m, n), dtype=torch.float32 if split > 1 else out_dtype, device=a.device)
     grid = (triton.cdiv(m, bm), triton.cdiv(n, bn), split)
-    product_kernel[grid](a, b, out, scale_a, scale_b, m, n, k, slice_k, BM=bm, BN=bn, BK=bk, SCALES=scales,
-                         IMPRECISE=imprecise or 0)
+    product_kernel[grid](
+        a, b, out, scale_a, scale_b, m, n, k, slice_k, BM=bm, BN=bn, BK=bk, SCALES=scales, IMPRECISE=imprecise or 0
+    )
     total = out[0]
     for piece in range(1, split):
         total = total + out[piece]

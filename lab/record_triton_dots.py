@@ -11,6 +11,7 @@ Kernels and cases are those of tests/python/adapters/triton_kernels.py and trito
 same source and run its PTX. A run is OUT/VERSION.npz, with D of each case, and OUT/VERSION.json: instructions by case,
 as the PTX has them, the GPU, its driver and versions.
 """
+
 import argparse
 import collections
 import hashlib
@@ -53,14 +54,20 @@ def compile_all(folder: str, capability: int) -> None:
         attributes = {(at,): [["tt.divisibility", 16]] for at, key in enumerate(function.arg_names) if key in arrays}
         source = ASTSource(function, {key: types[key] for key in function.arg_names}, constants, attributes)
         try:
-            kernel = triton.compile(source, target=GPUTarget("cuda", capability, 32),
-                                    options={"num_warps": case["warps"], "enable_fp_fusion": case.get("fusion", True)})
+            kernel = triton.compile(
+                source,
+                target=GPUTarget("cuda", capability, 32),
+                options={"num_warps": case["warps"], "enable_fp_fusion": case.get("fusion", True)},
+            )
         except Exception as error:  # noqa: BLE001 - e4m3 on sm_80
             print(name, repr(error)[-120:])
             continue
         found[name] = np.frombuffer(kernel.asm["cubin"], np.uint8)
-        about["cases"][name] = {"function": kernel.metadata.name, "shared": kernel.metadata.shared,
-                                "instructions": instructions(kernel.asm["ptx"])}
+        about["cases"][name] = {
+            "function": kernel.metadata.name,
+            "shared": kernel.metadata.shared,
+            "instructions": instructions(kernel.asm["ptx"]),
+        }
     os.makedirs(folder, exist_ok=True)
     np.savez_compressed(os.path.join(folder, "kernels.npz"), about=json.dumps(about), **found)
     print(len(found), "kernels of Triton", about["triton"])
@@ -70,9 +77,17 @@ def run_all(out: str, kernels: str | None) -> None:
     import torch
     import triton
 
-    types = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
-             "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "s8": torch.int8, "u8": torch.uint8,
-             "s32": torch.int32}
+    types = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "f32": torch.float32,
+        "f64": torch.float64,
+        "e4m3": torch.float8_e4m3fn,
+        "e5m2": torch.float8_e5m2,
+        "s8": torch.int8,
+        "u8": torch.uint8,
+        "s32": torch.int32,
+    }
     compiled = np.load(kernels) if kernels else None
     about = json.loads(str(compiled["about"])) if kernels else {"triton": triton.__version__, "cases": {}}
     about["gpu"] = torch.cuda.get_device_name()
@@ -81,16 +96,20 @@ def run_all(out: str, kernels: str | None) -> None:
     for case in triton_cases.cases():
         name = triton_cases.name_of(case)
         arrays, constants, grid, kinds = triton_cases.arguments(case)
-        tensors = {key: torch.from_numpy(np.ascontiguousarray(array).view(np.uint8)).cuda().view(types[kinds[key]])
-                   for key, array in arrays.items()}
+        tensors = {
+            key: torch.from_numpy(np.ascontiguousarray(array).view(np.uint8)).cuda().view(types[kinds[key]])
+            for key, array in arrays.items()
+        }
         try:
             if compiled is None:
-                kernel = kernel_of(case)[grid](**tensors, **constants, num_warps=case["warps"],
-                                               enable_fp_fusion=case.get("fusion", True))
+                kernel = kernel_of(case)[grid](
+                    **tensors, **constants, num_warps=case["warps"], enable_fp_fusion=case.get("fusion", True)
+                )
                 about["cases"][name] = {"instructions": instructions(kernel.asm["ptx"])}
             else:
-                launch_cubin(compiled[name].tobytes(), about["cases"][name], grid, case["warps"],
-                             list(tensors.values()))
+                launch_cubin(
+                    compiled[name].tobytes(), about["cases"][name], grid, case["warps"], list(tensors.values())
+                )
             torch.cuda.synchronize()
         except Exception as error:  # noqa: BLE001 - one kernel that does not compile keeps the others
             refused[name] = repr(error)[-400:]
@@ -134,8 +153,14 @@ def pack(file: str, runs: list[str]) -> None:
                 continue
             row = index["cases"].setdefault(name, {"case": case, "runs": []})
             size = triton_cases.TYPES[case["d"]].itemsize
-            row["runs"].append({"run": len(index["runs"]) - 1, "sha256": hashlib.sha256(d[name].tobytes()).hexdigest(),
-                                "outputs": d[name].size // size, "instructions": sorted(about["cases"][name]["instructions"])})
+            row["runs"].append(
+                {
+                    "run": len(index["runs"]) - 1,
+                    "sha256": hashlib.sha256(d[name].tobytes()).hexdigest(),
+                    "outputs": d[name].size // size,
+                    "instructions": sorted(about["cases"][name]["instructions"]),
+                }
+            )
     data = json.dumps(index).encode()
     entry = tarfile.TarInfo("index.json")
     entry.size = len(data)

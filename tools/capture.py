@@ -28,6 +28,7 @@ their PTX, from the first call on:
 
 What it does not see: the inside of custom operators (they are recorded by name), and other processes.
 """
+
 import ctypes
 import hashlib
 import json
@@ -104,7 +105,9 @@ class Kernels:
 
     def readable(self, name):
         status = ctypes.c_int(1)
-        made = self.demangle and name.startswith("_Z") and self.demangle(name.encode(), None, None, ctypes.byref(status))
+        made = (
+            self.demangle and name.startswith("_Z") and self.demangle(name.encode(), None, None, ctypes.byref(status))
+        )
         return ctypes.string_at(made).decode() if made and status.value == 0 else name
 
     def of(self, call):
@@ -118,10 +121,18 @@ class Kernels:
 
 
 def machine():
-    about = {"torch": torch.__version__, "cuda": torch.version.cuda, "allow_tf32": torch.backends.cuda.matmul.allow_tf32}
+    about = {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "allow_tf32": torch.backends.cuda.matmul.allow_tf32,
+    }
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        about |= {"gpu": properties.name, "sm": f"{properties.major}{properties.minor}", "multiprocessors": properties.multi_processor_count}
+        about |= {
+            "gpu": properties.name,
+            "sm": f"{properties.major}{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+        }
         try:
             version = ctypes.CDLL(f"libcublasLt.so.{str(torch.version.cuda).split('.')[0]}").cublasLtGetVersion
             version.restype = ctypes.c_size_t
@@ -160,21 +171,31 @@ class Capture(TorchDispatchMode):
         about, tensor = self.tensors[number], tensor.detach()
         about.pop("sampled", None)
         if not whole and tensor.numel() * tensor.element_size() > self.whole:
-            order = sorted(range(tensor.dim()), key=lambda one: -tensor.stride(one)) if 0 not in tensor.stride() else range(tensor.dim())
+            order = (
+                sorted(range(tensor.dim()), key=lambda one: -tensor.stride(one))
+                if 0 not in tensor.stride()
+                else range(tensor.dim())
+            )
             in_memory, count, leading = tensor.permute(*order), 1, 0
             while count < self.rows and leading < tensor.dim() - 1:
                 count *= in_memory.shape[leading]
                 leading += 1
             if count > self.rows:
-                rows = sorted([*random.Random(f"{self.seed}:{count}").sample(range(count - 1), self.rows - 1), count - 1])
+                rows = sorted(
+                    [*random.Random(f"{self.seed}:{count}").sample(range(count - 1), self.rows - 1), count - 1]
+                )
                 about["sampled"] = {"order": list(order), "leading": leading, "rows": rows}
                 tensor = in_memory.reshape(count, -1)[torch.tensor(rows, device=tensor.device)]
         self.stored[number] = (DTYPES[tensor.dtype], list(tensor.shape), bytes_of(tensor))
 
     def add(self, tensor, role, store=True, whole=True):
         number = str(len(self.tensors))
-        self.tensors[number] = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "strides": list(tensor.stride()),
-                                "role": role}
+        self.tensors[number] = {
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "strides": list(tensor.stride()),
+            "role": role,
+        }
         tensor._bitmma_number = (self, number, len(self.operators))
         if role == "weight":
             name, data = self.names[id(tensor)], bytes_of(tensor)
@@ -231,7 +252,10 @@ class Capture(TorchDispatchMode):
         schema = func._schema
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         is_random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func.name()
-        given = [self.written(one) for one in args], {name: self.written(one) for name, one in kwargs.items() if name != "out"}
+        given = (
+            [self.written(one) for one in args],
+            {name: self.written(one) for name, one in kwargs.items() if name != "out"},
+        )
         launched = None
         if self.kernels is not None and not is_view and not is_random:
             launched = self.kernels.of(lambda: func(*args, **kwargs))
@@ -242,7 +266,14 @@ class Capture(TorchDispatchMode):
         if launched is not None:
             about["kernels"] = launched[0]
             # Some kernels of f32 add their slices themselves: the third extent of the grid.
-            own = max([kernel["grid"][2] for kernel in launched[0] if "cutlass" in kernel["name"] or "xmma" in kernel["name"]], default=1)
+            own = max(
+                [
+                    kernel["grid"][2]
+                    for kernel in launched[0]
+                    if "cutlass" in kernel["name"] or "xmma" in kernel["name"]
+                ],
+                default=1,
+            )
             slices = launched[1] or (own if func.name().startswith(("aten::mm", "aten::addmm")) and own > 1 else None)
             if slices:
                 about["slices"] = slices
@@ -251,7 +282,7 @@ class Capture(TorchDispatchMode):
                 self.store(written["tensor"], one, whole=True)
         result = func(*args, **kwargs)
         self.operators.append(about)
-        values = [*args, *(kwargs.get(argument.name) for argument in schema.arguments[len(args):])]
+        values = [*args, *(kwargs.get(argument.name) for argument in schema.arguments[len(args) :])]
         for argument, value in zip(schema.arguments, values, strict=True):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 for one in value if isinstance(value, (list, tuple)) else [value]:
@@ -260,7 +291,11 @@ class Capture(TorchDispatchMode):
         outputs = result if isinstance(result, (list, tuple)) else [result]
         for one in outputs:
             is_tensor = isinstance(one, torch.Tensor)
-            about["outputs"].append(self.add(one, "value", store=not is_view, whole=is_random) if is_tensor and one.dtype in DTYPES else None)
+            about["outputs"].append(
+                self.add(one, "value", store=not is_view, whole=is_random)
+                if is_tensor and one.dtype in DTYPES
+                else None
+            )
         return result
 
     # The files -------------------------------------------------------------------------------------------------------
@@ -287,6 +322,12 @@ class Capture(TorchDispatchMode):
             file.write(struct.pack("<Q", len(text)) + text)
             for _, _, data in self.stored.values():
                 file.write(data)
-        graph = {"format": FORMAT, "machine": machine() | ({"compiled": True} if self.compiled else {}), "seed": self.seed, "tensors": self.tensors, "operators": self.operators}
+        graph = {
+            "format": FORMAT,
+            "machine": machine() | ({"compiled": True} if self.compiled else {}),
+            "seed": self.seed,
+            "tensors": self.tensors,
+            "operators": self.operators,
+        }
         with open(os.path.join(self.path, "graph.json"), "w") as file:
             json.dump(graph, file, separators=(",", ":"))

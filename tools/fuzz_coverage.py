@@ -1,4 +1,5 @@
 """Reads the output of `llvm-cov export -summary-only` and prints the covered lines per folder of the project."""
+
 import collections
 import json
 import pathlib

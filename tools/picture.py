@@ -5,6 +5,7 @@
 The H100's bits are the recorded ones, data/products/nvjet_fast_e4m3_k2560.safetensors: 8 x 16 outputs of an fp8 product
 with K = 2560, by cuBLAS. Below: how many outputs of `bitmma.gemm` equal those of the H100.
 """
+
 from __future__ import annotations
 
 import pathlib
@@ -34,8 +35,10 @@ def _panel(left: int, title: str, below: str, values: np.ndarray) -> list[str]:
     out = [f'<text x="{left}" y="28" class="title">{title}</text>']
     for row in range(rows):
         for col in range(cols):
-            out.append(f'<rect x="{left + col * _cell}" y="{_top + row * _cell}" width="{_cell - 1}" height="{_cell - 1}" '
-                       f'fill="{_colour(float(values[row, col]), most)}"/>')
+            out.append(
+                f'<rect x="{left + col * _cell}" y="{_top + row * _cell}" width="{_cell - 1}" height="{_cell - 1}" '
+                f'fill="{_colour(float(values[row, col]), most)}"/>'
+            )
     out.append(f'<text x="{left}" y="{_top + rows * _cell + 20}">{below}</text>')
     return out
 
@@ -60,8 +63,10 @@ def picture() -> str:
         *_panel(16, "NumPy, float32", f"-{most:.0f} (blue) to {most:.0f} (orange)", numpy),
         *_panel(16 + step, "NVIDIA H100, cuBLAS fp8", "the same colours", h100),
         *_panel(16 + 2 * step, "H100 minus NumPy", f"-{spread:.2f} to {spread:.2f}", difference),
-        (f'<text x="16" y="{height - 14}" class="title">{differ} of {of} outputs of NumPy differ from the H100. '
-         f"bitmma gives the H100's bits in {same} of {of}.</text>"),
+        (
+            f'<text x="16" y="{height - 14}" class="title">{differ} of {of} outputs of NumPy differ from the H100. '
+            f"bitmma gives the H100's bits in {same} of {of}.</text>"
+        ),
         "</svg>",
     ]
     return "\n".join(out) + "\n"

@@ -1,5 +1,6 @@
 """Converts the package's docstrings to Markdown: aligned names become a table; examples and indented lines stay
 unchanged. Attributes of a class become one table below its docstring."""
+
 from __future__ import annotations
 
 import ast
@@ -57,8 +58,10 @@ def markdown_of(text: str) -> str:
                 end += 1
             out += _literal(lines[here:end], "pycon")
         elif line.startswith("    "):
-            while end < len(lines) and (lines[end].startswith("    ") or
-                                        (not lines[end].strip() and "".join(lines[end + 1:end + 2]).startswith("    "))):
+            while end < len(lines) and (
+                lines[end].startswith("    ")
+                or (not lines[end].strip() and "".join(lines[end + 1 : end + 2]).startswith("    "))
+            ):
                 end += 1
             out += _literal(lines[here:end], "python" if _is_python(lines[here:end]) else "text")
         elif _entry.match(line):
@@ -93,7 +96,9 @@ class Readable(griffe.Extension):
         waiting: list[griffe.Object] = [pkg]
         while waiting:
             here = waiting.pop()
-            said = _with_attributes(here) if here.is_class else markdown_of(here.docstring.value) if here.docstring else ""
+            said = (
+                _with_attributes(here) if here.is_class else markdown_of(here.docstring.value) if here.docstring else ""
+            )
             if said and here.docstring:
                 here.docstring.value = said
             elif said:

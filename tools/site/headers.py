@@ -7,6 +7,7 @@
 This parses only comments, blank lines and brackets. It searches for the names of declarations to make headings; an item
 without a known name gets no heading.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -24,8 +25,10 @@ class Item(NamedTuple):
 
 _string_or_comment = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|//.*')
 _rule_line = re.compile(r"^// -{8,} (.+)$")
-_left_out = re.compile(r"#pragma once|#include|#ifndef BITMMA_H|#define BITMMA_H$|// clang-format|"
-                       r"(inline )?namespace [\w:]+ \{$|\}  // namespace")
+_left_out = re.compile(
+    r"#pragma once|#include|#ifndef BITMMA_H|#define BITMMA_H$|// clang-format|"
+    r"(inline )?namespace [\w:]+ \{$|\}  // namespace"
+)
 
 
 def _depth_of(line: str) -> int:
@@ -129,8 +132,9 @@ def prose(lines: list[str]) -> str:
     in_code = False
     for number, line in enumerate(lines):
         indented = line.startswith("  ") and not (out and not in_code and out[-1].lstrip().startswith("- "))
-        blank_in_code = in_code and not line.strip() and any(
-            later.startswith("  ") for later in lines[number + 1:number + 2])
+        blank_in_code = (
+            in_code and not line.strip() and any(later.startswith("  ") for later in lines[number + 1 : number + 2])
+        )
         if (indented or blank_in_code) != in_code:
             out += ["```", ""] if in_code else ["", "``` { .text .no-copy }"]
             in_code = not in_code
@@ -140,8 +144,12 @@ def prose(lines: list[str]) -> str:
         if line.startswith("- ") and out and out[-1].strip() and not out[-1].startswith(("- ", "  ")):
             out.append("")
         # "smem_ptr[16b](unset)" is CuTe's text, no link.
-        out.append("`".join(part.replace("<", "&lt;").replace("](", "]&#40;") if index % 2 == 0 else part
-                            for index, part in enumerate(line.split("`"))))
+        out.append(
+            "`".join(
+                part.replace("<", "&lt;").replace("](", "]&#40;") if index % 2 == 0 else part
+                for index, part in enumerate(line.split("`"))
+            )
+        )
     if in_code:
         out.append("```")
     return "\n".join(out)

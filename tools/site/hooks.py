@@ -6,6 +6,7 @@
 
 The build makes generated pages in memory and writes them only into the site.
 """
+
 from __future__ import annotations
 
 import base64
@@ -28,6 +29,7 @@ _languages = {".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".json":
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Links that leave docs/
+
 
 def _page_of(path: str) -> str:
     """The page of the site that shows a file of the repository, with its anchor on that page."""
@@ -69,8 +71,10 @@ def _relinked(path: str, text: str) -> str:
 
 def _source_page(path: str, text: str) -> str:
     language = "bash" if text.startswith("#!") else _languages.get(posixpath.splitext(path)[1], "text")
-    return ("---\nsearch: {exclude: true}\n---\n"
-            f"# {posixpath.basename(path)}\n\n`{path}` of the repository.\n\n~~~~{language}\n{text}\n~~~~\n")
+    return (
+        "---\nsearch: {exclude: true}\n---\n"
+        f"# {posixpath.basename(path)}\n\n`{path}` of the repository.\n\n~~~~{language}\n{text}\n~~~~\n"
+    )
 
 
 def _repository_pages() -> dict[str, str]:
@@ -92,6 +96,7 @@ def _repository_pages() -> dict[str, str]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Notebooks
+
 
 def _notebook_pages(path: pathlib.Path) -> dict[str, str | bytes]:
     """The page of a notebook, and its pictures."""
@@ -122,6 +127,7 @@ def _notebook_pages(path: pathlib.Path) -> dict[str, str | bytes]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Headers
 
+
 def _layers() -> dict[str, str]:
     """Maps each folder of headers to its contents, in the order and words of docs/design.md."""
     folders = {path.name for path in (ROOT / "include/bitmma").iterdir() if path.is_dir()}
@@ -137,7 +143,9 @@ def _headers_of(layer: str) -> list[pathlib.Path]:
 def _c_sections() -> dict[str, str]:
     """Title of each section of bitmma.h -> its page."""
     titles = dict.fromkeys(item.section for item in headers.items_of((ROOT / "include/bitmma.h").read_text()))
-    return {title[:1].upper() + title[1:]: "reference/c/" + re.sub(r"\W+", "_", title) + ".md" for title in titles if title}
+    return {
+        title[:1].upper() + title[1:]: "reference/c/" + re.sub(r"\W+", "_", title) + ".md" for title in titles if title
+    }
 
 
 def _header_pages() -> dict[str, str]:
@@ -150,20 +158,33 @@ def _header_pages() -> dict[str, str]:
 
     pages = {}
     one = ROOT / "include/bitmma/bitmma.hpp"
-    out = ["# C++: bitmma/bitmma.hpp\n", opening(one), headers.markdown_of("bitmma/bitmma.hpp", one.read_text(), 2),
-           "\n## All headers\n", "A folder includes only itself and those above it."]
+    out = [
+        "# C++: bitmma/bitmma.hpp\n",
+        opening(one),
+        headers.markdown_of("bitmma/bitmma.hpp", one.read_text(), 2),
+        "\n## All headers\n",
+        "A folder includes only itself and those above it.",
+    ]
     for layer, words in _layers().items():
         out.append(f"\n### {layer}\n\n{words[:1].upper()}{words[1:]}\n\n| header | holds |\n|---|---|")
         for path in _headers_of(layer):
             page = f"{layer}/{path.stem}.md"
             out.append(f"| [{path.name}]({page}) | {first_sentence(path)} |")
-            pages[f"reference/cpp/{page}"] = f"# bitmma/{layer}/{path.name}\n\n" + opening(path) + \
-                headers.markdown_of(f"bitmma/{layer}/{path.name}", path.read_text(), 2)
+            pages[f"reference/cpp/{page}"] = (
+                f"# bitmma/{layer}/{path.name}\n\n"
+                + opening(path)
+                + headers.markdown_of(f"bitmma/{layer}/{path.name}", path.read_text(), 2)
+            )
     pages["reference/cpp/bitmma.md"] = "\n".join(out)
     c = (ROOT / "include/bitmma.h").read_text()
-    pages["reference/c.md"] = "\n".join([
-        "# C: bitmma.h\n", opening(ROOT / "include/bitmma.h"), "\n## All of it\n",
-        *(f"- [{title}]({page.removeprefix('reference/')})" for title, page in _c_sections().items())])
+    pages["reference/c.md"] = "\n".join(
+        [
+            "# C: bitmma.h\n",
+            opening(ROOT / "include/bitmma.h"),
+            "\n## All of it\n",
+            *(f"- [{title}]({page.removeprefix('reference/')})" for title, page in _c_sections().items()),
+        ]
+    )
     for title, page in _c_sections().items():
         pages[page] = headers.markdown_of("bitmma.h", c, 1, title)
     return pages
@@ -171,6 +192,7 @@ def _header_pages() -> dict[str, str]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What mkdocs calls
+
 
 def _places(entries: list) -> list[str]:
     """The pages that a part of the navigation names."""
@@ -186,15 +208,22 @@ def on_config(config):
     of docs/ that the navigation does not list, and those of C++ and C."""
     named = _places(config.nav)
     new = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
-    layers = [{"All headers": "reference/cpp/bitmma.md"}, *({layer: [
-        {path.name: f"reference/cpp/{layer}/{path.stem}.md"} for path in _headers_of(layer)]} for layer in _layers())]
+    layers = [
+        {"All headers": "reference/cpp/bitmma.md"},
+        *(
+            {layer: [{path.name: f"reference/cpp/{layer}/{path.stem}.md"} for path in _headers_of(layer)]}
+            for layer in _layers()
+        ),
+    ]
     c_pages = [{"bitmma.h": "reference/c.md"}, *({title: page} for title, page in _c_sections().items())]
 
     def filled(entries: list) -> list:
         out = []
         for entry in entries:
             if isinstance(entry, dict):
-                out.append({title: filled(value) if isinstance(value, list) else value for title, value in entry.items()})
+                out.append(
+                    {title: filled(value) if isinstance(value, list) else value for title, value in entry.items()}
+                )
             else:
                 out += {"new pages": new, "headers": layers, "sections of bitmma.h": c_pages}.get(entry, [entry])
         return out
@@ -220,7 +249,7 @@ def _names_without_a_place() -> str:
     """The `:::` lines for public Python names that no page names, so that the site never lacks a new name."""
     markdown = "".join(path.read_text() for path in sorted((ROOT / "docs/reference").glob("*.md")))
     text = (ROOT / "python/bitmma/__init__.py").read_text()
-    public = re.findall(r'"(\w+)"', text[text.index("__all__"):])
+    public = re.findall(r'"(\w+)"', text[text.index("__all__") :])
     placed = set(re.findall(r"^::: bitmma\.([\w.]+)", markdown, re.MULTILINE))
     submodules = {path.stem for path in (ROOT / "python/bitmma").iterdir() if not path.name.startswith("_")}
     return "\n\n".join(f"::: bitmma.{name}" for name in public if name not in placed | submodules)
@@ -235,6 +264,7 @@ _adapter = """::: bitmma.adapters.{}
 
 def _code_in_tables(markdown: str) -> str:
     """GitHub wants `|` of code in a table written as `\\|`; Python-Markdown would show the backslash."""
+
     def unescaped(row: re.Match[str]) -> str:
         return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0])
 
@@ -255,7 +285,9 @@ def _markdown_of_page(markdown: str, page) -> str:
         return markdown.replace("<!-- other public names -->", f"## Other names\n\n{others}" if others else "")
     if page.file.src_uri == "reference/adapters.md":
         names = sorted(path.stem for path in (ROOT / "python/bitmma/adapters").glob("[!_]*.py"))
-        markdown = markdown.replace("<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names))
+        markdown = markdown.replace(
+            "<!-- adapters -->", "\n\n".join(f"## {name}\n\n{_adapter.format(name)}" for name in names)
+        )
     if page.file.generated_by is None:
         return _relinked(f"docs/{page.file.src_uri}", markdown)
     return markdown
