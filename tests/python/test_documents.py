@@ -16,7 +16,7 @@ import bitmma
 from conftest import ROOT
 
 # Where the library lies; another build's by BITMMA_BUILD.
-BUILD = pathlib.Path(os.environ.get("BITMMA_BUILD", ROOT / "build" / "release"))
+BUILD = pathlib.Path(os.environ.get("BITMMA_BUILD", ROOT / "build" / "test"))
 
 
 def blocks(path: str, language: str) -> list[str]:

@@ -49,7 +49,7 @@ def recorded(path: Path, last: float) -> record_triton.Launches:
 
 
 def verified(path: Path) -> tuple[int, dict]:
-    build = os.environ.get("BITMMA_BUILD", str(Path(__file__).parents[2] / "build" / "release"))
+    build = os.environ.get("BITMMA_BUILD", str(Path(__file__).parents[2] / "build" / "test"))
     done = subprocess.run(
         ["bitmma", "verify", str(path), "--json"],
         capture_output=True,
