@@ -1,4 +1,5 @@
 """tools/changed-components: which components a change can break."""
+
 from __future__ import annotations
 
 import json
@@ -14,20 +15,28 @@ ALL = ["core", "products", "kernel", "io", "c_api", "hardware", "lab"]
 
 def changed(*paths: str) -> list[str]:
     """What the program prints for a change of these files."""
-    said = subprocess.run([sys.executable, ROOT / "tools/changed-components", "-"], input="\n".join(paths), capture_output=True,
-                          text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, ROOT / "tools/changed-components", "-"],
+        input="\n".join(paths),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(said.stdout)
 
 
-@pytest.mark.parametrize(("paths", "expected"), [
-    (["sim/core/error.cpp"], ALL),
-    (["cmake/components.cmake"], ALL),
-    (["sim/gemm/plan.cpp"], ["products", "io", "c_api", "hardware", "lab"]),
-    (["tests/kernel/kernel_test.cpp"], ["kernel", "io", "c_api", "hardware", "lab"]),
-    (["include/bitmma.h"], ["c_api"]),
-    (["tests/recorded/products_test.cpp", "docs/design.md"], ["io", "c_api", "hardware", "lab"]),
-    (["lab/record_products.py"], ["lab"]),
-    (["README.md", "docs/design.md", "python/bitmma/_gemm.py", "tools/bitmma/list.cpp"], []),
-])
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["sim/core/error.cpp"], ALL),
+        (["cmake/components.cmake"], ALL),
+        (["sim/gemm/plan.cpp"], ["products", "io", "c_api", "hardware", "lab"]),
+        (["tests/kernel/kernel_test.cpp"], ["kernel", "io", "c_api", "hardware", "lab"]),
+        (["include/bitmma.h"], ["c_api"]),
+        (["tests/recorded/products_test.cpp", "docs/design.md"], ["io", "c_api", "hardware", "lab"]),
+        (["lab/record_products.py"], ["lab"]),
+        (["README.md", "docs/design.md", "python/bitmma/_gemm.py", "tools/bitmma/list.cpp"], []),
+    ],
+)
 def test_a_change_breaks_what_it_touches_and_what_uses_that(paths, expected):
     assert changed(*paths) == expected
