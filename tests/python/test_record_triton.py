@@ -129,7 +129,8 @@ with adapter.use("sm_90a"), record_triton.recording(2) as launches:
 assert len(launches) == 2 and sum(launches.left_out.values()) == 1, launches.left_out
 launches.save("launches.safetensors")
 """)
-    subprocess.run([sys.executable, str(program)], check=True, cwd=tmp_path)
+    package = str(Path(record_triton.__file__).parents[1])  # PYTHONPATH may be relative to another folder
+    subprocess.run([sys.executable, str(program)], check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": package})
     code, report = verified(tmp_path / "launches.safetensors")
     assert code == 0
     assert [one["kernel"] for one in report["launches"]] == ["scaled", "scaled"]

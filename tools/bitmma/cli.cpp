@@ -97,6 +97,7 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
   const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(given)));
   try {
     require_lab(arguments);
+    hand_over_replay(context, arguments);
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
     app.parse(reversed);

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: MIT
-// The Python package recomputes captures; this command hands its flags over.
+// The Python package recomputes captures; this command hands its words over.
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "bitmma/core/error.hpp"
-#include "flags.hpp"
-#include "output.hpp"
+#include "commands.hpp"
 
 namespace bitmma::cli {
 namespace {
-
-struct ReplayFlags {
-  Flag<std::string> capture, against;
-  Flag<std::vector<std::string>> weights;
-  Flag<int> rows = 0, threads = 0;
-  Flag<bool> end_to_end = false, no_explain = false, all = false, json = false;
-};
 
 // Exit code 1 means that an output differs; Python's own errors must not end with it.
 constexpr const char* python_program =
@@ -61,29 +56,20 @@ void leave_out_current_folder() {
   else setenv("PYTHONPATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
 }
 
-/// Python replaces this process: signals reach it, and no process is left behind.
-void run_replay(Context& context, const ReplayFlags& flags) {
-  std::vector<std::string> words{python(), "-c", python_program, *flags.capture};
-  const auto add = [&](std::string name, std::string value) {
-    words.push_back(std::move(name));
-    words.push_back(std::move(value));
-  };
-  for (const std::string& one : flags.weights) add("--weights", one);
-  if (!flags.against.empty()) add("--against", *flags.against);
-  if (flags.rows != 0) add("--rows", std::to_string(flags.rows));
-  if (flags.threads != 0) add("--threads", std::to_string(flags.threads));
-  for (const auto& [flag, name] : {std::pair(&flags.end_to_end, "--end-to-end"),
-                                   {&flags.no_explain, "--no-explain"},
-                                   {&flags.all, "--all"},
-                                   {&flags.json, "--json"}}) {
-    if (*flag) words.emplace_back(name);
-  }
+}  // namespace
+
+void hand_over_replay(Context& context, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "replay") return;
+  const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if (std::ranges::any_of(arguments, asks_for_help)) return;
+  std::vector<std::string> words{python(), "-c", python_program};
+  words.insert(words.end(), arguments.begin() + 1, arguments.end());
   context.out().flush();
   leave_out_current_folder();
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments.front(), arguments.data());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp(pointers.front(), pointers.data());
   throw Error({.code = ViolationCode::not_found,
                .field = "python3",
                .seen = errno == ENOENT ? "not in PATH" : std::strerror(errno),
@@ -91,29 +77,15 @@ void run_replay(Context& context, const ReplayFlags& flags) {
                .fix = "`pip install .` in a checkout of bitmma installs it"});
 }
 
-}  // namespace
-
-void add_replay(Command& app, Context& context) {
+void add_replay(Command& app, Context&) {
   Command* command = app.add_command("replay", "recompute a model's captured operators and compare every bit");
-  const auto flags = std::make_shared<ReplayFlags>();
-  command->add_input("capture", flags->capture, "folder that tools/capture.py wrote")->required();
-  command->add_input("--weights", flags->weights,
-                     "safetensors file with the model's weights, or a folder of such files");
-  command->add_input("--against", flags->against, "second capture: names the first operator whose outputs differ");
-  command->add_option("--rows", flags->rows, "compare at most N rows of large tensors; default: all that are stored")
-      ->check(CLI::PositiveNumber);
-  command->add_flag("--end-to-end", flags->end_to_end, "give each operator the computed results of those before it");
-  command->add_flag("--no-explain", flags->no_explain, "do not search for what else gives the recorded bits");
-  command->add_flag("--all", flags->all, "print a line for each operator");
-  command->add_flag("--json", flags->json, "print the report as JSON");
-  command->add_speed_option("--threads", flags->threads, "threads; default: all cores")->check(CLI::PositiveNumber);
   command->footer(
+      "The Python package does it and has the flags: python3 -m bitmma replay --help.\n"
       "Examples:\n"
       "  bitmma replay captured                   # which operators give the recorded bits\n"
       "  bitmma replay captured --weights model/  # with the model's safetensors files\n"
       "  bitmma replay captured --end-to-end      # from the inputs alone\n"
       "  bitmma replay captured --against other   # the first operator where two captures differ, and why");
-  command->callback([&context, flags] { run_replay(context, *flags); });
 }
 
 }  // namespace bitmma::cli

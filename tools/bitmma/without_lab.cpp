@@ -13,8 +13,7 @@ void require_lab(const std::vector<std::string>& arguments) {
                .seen = "not in this program",
                .expected = "a program with the laboratory",
                .fix =
-                   "in a checkout of bitmma, tools/survey-gpu builds it and surveys the GPU; -DBITMMA_COMPONENTS=lab "
-                   "builds it alone"});
+                   "in a checkout of bitmma, tools/survey-gpu builds it and surveys the GPU"});
 }
 
 }  // namespace bitmma::cli
