@@ -391,14 +391,13 @@ TEST_CASE("the tables of instructions in docs are what the tables say") {
                         listed("mma.s", true));
 }
 
-TEST_CASE("docs/evidence_levels.md and bitmma.h say what each level of evidence means",
-          "[rule:evidence][unsanitized]") {
+TEST_CASE("docs/evidence.md and bitmma.h say what each level of evidence means", "[rule:evidence][unsanitized]") {
   std::string table = "| level | meaning |\n|---|---|\n";
   for (const EvidenceInfo& level : evidence_levels) table += fmt::format("| {} | {} |\n", level.name, level.meaning);
-  test::check_generated("docs/evidence_levels.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
+  test::check_generated("docs/evidence.md", "<!-- levels of evidence -->", "<!-- end of the levels -->", table);
 }
 
-TEST_CASE("the campaigns' table of mma.sync in docs/evidence_counts.md is what the campaigns printed") {
+TEST_CASE("the campaigns' table of mma.sync in docs/evidence.md is what the campaigns printed") {
   struct Row {
     int64_t outputs[2] = {0, 0}, hard = 0, mismatches = 0;
   };
@@ -435,13 +434,13 @@ TEST_CASE("the campaigns' table of mma.sync in docs/evidence_counts.md is what t
   CHECK(total.mismatches == 0);
   CHECK(total.outputs[0] >= 2'000'000'000);
   CHECK(total.outputs[1] >= 2'000'000'000);
-  test::check_generated("docs/evidence_counts.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
+  test::check_generated("docs/evidence.md", "<!-- mma.sync campaign -->", "<!-- end of the campaign -->", text);
 }
 
-TEST_CASE("the campaign's table in docs/evidence_counts.md is what the campaign printed") {
+TEST_CASE("the campaign's table in docs/evidence.md is what the campaign printed") {
   const auto campaign =
       nlohmann::json::parse(test::read_text(test::source_path("data/evidence/wgmma_campaign_h200.json")));
-  const std::string evidence = test::read_text(test::source_path("docs/evidence_counts.md"));
+  const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
   CHECK(campaign["rows"].size() == 34);
   for (const auto& row : campaign["rows"]) {
     CHECK(row["mismatches"] == 0);
@@ -489,7 +488,7 @@ TEST_CASE("README has the matrix of evidence and the outputs of the campaigns") 
   test::check_generated("README.md", "<!-- matrix -->", "<!-- end of the matrix -->", text);
 }
 
-TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, and commands that exist",
+TEST_CASE("docs/evidence.md has the counts of the campaigns and of the statements, and commands that exist",
           "[unsanitized]") {
   struct Campaign {
     std::string file, what, gpu, command;
@@ -509,7 +508,7 @@ TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, 
                          grouped(total["outputs"].get<int64_t>()), total["mismatches"].get<int64_t>(), one.command);
     CHECK_THAT(evidence, ContainsSubstring("bitmma gpu campaign " + one.command));
   }
-  test::check_generated("docs/trust.md", "<!-- measured -->", "<!-- end of measured -->", table);
+  test::check_generated("docs/evidence.md", "<!-- measured -->", "<!-- end of measured -->", table);
 
   // Who states a measurement, on which GPU, with how many words.
   std::map<std::string, std::pair<int64_t, int64_t>> words_and_mismatches;
@@ -526,11 +525,11 @@ TEST_CASE("docs/trust.md has the counts of the campaigns and of the statements, 
   for (const auto& [name, counts] : words_and_mismatches)
     table += fmt::format("{} | {} | {} |\n", name, grouped(counts.first), grouped(counts.second));
   CHECK(words_and_mismatches.size() >= 3);
-  test::check_generated("docs/trust.md", "<!-- statements -->", "<!-- end of statements -->", table);
+  test::check_generated("docs/evidence.md", "<!-- statements -->", "<!-- end of statements -->", table);
 
   std::string tests;
   for (const std::string& path : sources_below("tests")) tests += test::read_text(test::source_path(path));
-  const std::string page = test::read_text(test::source_path("docs/trust.md"));
+  const std::string page = test::read_text(test::source_path("docs/evidence.md"));
   const std::regex command(R"re(ctest --test-dir build/test -R "([^"]+)")re");
   int commands = 0;
   for (std::sregex_iterator at(page.begin(), page.end(), command), end; at != end; ++at, ++commands) {

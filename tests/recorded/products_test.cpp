@@ -123,7 +123,7 @@ TEST_CASE("every recorded call that has a plan is its plan's, bit for bit", "[ru
   table += fmt::format("| all | {} | {} | {} | |\n", all.calls, all.same, all.outputs);
   table += fmt::format("| on tensor cores | {} | {} | | |\n", tensor.calls, tensor.same);
   CHECK(tensor.same * 100 >= tensor.calls * 99);
-  for (const char* page : {"README.md", "docs/trust.md"})
+  for (const char* page : {"README.md", "docs/evidence.md"})
     CHECK_THAT(test::read_text(test::source_path(page)),
                ContainsSubstring(fmt::format("{} of {} recorded calls", tensor.same, tensor.calls)));
   test::check_generated("docs/products.md", "<!-- recorded calls -->", "<!-- end of recorded calls -->", table);
