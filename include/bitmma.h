@@ -377,7 +377,7 @@ bitmma_status bitmma_prepared_execute_state(const bitmma_prepared* prepared, bit
 
 // ------------------------------------------------------------------------------------------------------ whole products
 
-// How a library sums along K: instructions, additions between them, the epilogue. docs/plan_fields.md has its JSON.
+// How a library sums along K: instructions, additions between them, the epilogue. docs/plans.md has its JSON.
 typedef struct bitmma_plan bitmma_plan;
 // A list of plans.
 typedef struct bitmma_plans bitmma_plans;

@@ -534,7 +534,7 @@ Violation unknown_plan(std::string_view name) {
     std::ranges::rotate(names, std::ranges::find(names, near));
     violation.expected = fmt::format("{}, or another of the {} known names", near, names.size());
   } else {
-    violation.fix = "docs/products.md lists the plans that each library uses";
+    violation.fix = "docs/plans.md lists the plans that each library uses";
   }
   violation.legal = std::move(names);
   return violation;
@@ -663,9 +663,9 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
     throw Error({.code = ViolationCode::unknown_kernel,
                  .field = "kernel",
                  .seen = shortened(text),
-                 .expected = known ? "a name whose types a pattern of docs/products.md reads"
+                 .expected = known ? "a name whose types a pattern of docs/plans.md reads"
                                    : "a name of cuBLAS's nvjet, cutlass, xmma or gemv kernels that a pattern of "
-                                     "docs/products.md matches",
+                                     "docs/plans.md matches",
                  .fix = "a search (find_plans) finds the plan from the bits of a recorded D"});
   }
   require_types(text, *types, inputs, output);

@@ -138,7 +138,7 @@ class Object {
   void done() const {
     for (const auto& [key, value] : json_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end()) continue;
-      refuse(name(key), json_text(value), "a field of plans", "docs/products.md lists them");
+      refuse(name(key), json_text(value), "a field of plans", "docs/plans.md lists them");
     }
   }
 

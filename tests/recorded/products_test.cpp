@@ -387,20 +387,19 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
   for (const CataloguePlan& row : catalogue())
     table += fmt::format("| `{}`{} | {}; `{}` | {} | {} | {} |\n", row.name, row.open_count ? ", slices open" : "",
                          row.about, row.fields, row.gpus.empty() ? "all" : row.gpus, print_types(row), row.source);
-  test::check_generated("docs/plans_by_name.md", "<!-- catalogue -->", "<!-- end of catalogue -->", table);
+  test::check_generated("docs/plans.md", "<!-- catalogue -->", "<!-- end of catalogue -->", table);
   table = "| pattern | what | fields | evidence |\n|---|---|---|---|\n";
   for (const KernelPattern& row : kernel_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
     table += fmt::format("| `{}` | {} | `{}` | {} |\n", pattern, row.about, row.fields, row.evidence);
   }
-  test::check_generated("docs/plans_by_kernel.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->",
-                        table);
+  test::check_generated("docs/plans.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
   table = "| pattern | what | A | B | D | evidence |\n|---|---|---|---|---|---|\n";
   for (const TypePattern& row : type_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
     table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", pattern, row.about, row.a, row.b, row.d, row.evidence);
   }
-  test::check_generated("docs/plans_by_kernel.md", "<!-- type patterns -->", "<!-- end of type patterns -->", table);
+  test::check_generated("docs/plans.md", "<!-- type patterns -->", "<!-- end of type patterns -->", table);
   CHECK_THROWS_AS(plans_named("nvjets", inputs, Format::f32), Error);
   CHECK_THROWS_AS(plans_of_kernel("ampere_sgemm", inputs, Format::f32), Error);
   const auto plans =

@@ -164,7 +164,7 @@ void add_gemm(Command& app, Context& context) {
   const auto flags = std::make_shared<GemmFlags>();
   command
       ->add_input("file", flags->files,
-                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/products.md")
+                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/plans.md")
       ->required();
   flags->plan.add(*command);
   flags->library.add(*command);
@@ -197,7 +197,7 @@ void add_gemm(Command& app, Context& context) {
       "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
       "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
       "\n"
-      "Plans of --plan (docs/products.md):\n" +
+      "Plans of --plan (docs/plans.md):\n" +
       names +
       "\n"
       "--find tries, until plans give all bits:\n" +
