@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Files of kernel launches that were recorded on a GPU: PTX, arguments, and memory before and after. See
-// docs/recorded_launches.md for the layout; `python -m bitmma.record_triton` records them.
+// docs/run_your_kernel.md for the layout; `python -m bitmma.record_triton` records them.
 //
 //   const LaunchFile file = as_launch_file(read_tensor_file("launches.safetensors"));
 //   for (const LaunchComparison& one : verify(file, 8)) ... one.differing_bytes
@@ -49,7 +49,7 @@ struct [[nodiscard]] LaunchFile {
 /// True if the file has launches, even malformed ones.
 bool has_launches(const TensorFile& file);
 
-/// Throws Error, which names the key or tensor, for anything that docs/recorded_launches.md does not allow.
+/// Throws Error, which names the key or tensor, for anything that docs/run_your_kernel.md does not allow.
 LaunchFile as_launch_file(TensorFile file);
 
 /// Bounds for launches of files that others wrote. What exceeds them is refused before it is allocated or run.
