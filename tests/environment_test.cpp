@@ -276,7 +276,7 @@ TEST_CASE("no result depends on the caller's floating-point environment, which e
   }
 }
 
-TEST_CASE("a refused call restores the caller's floating-point environment too", "[unsanitized]") {
+TEST_CASE("a refused call restores the caller's floating-point environment too") {
   const GemmInputs inputs = in_bf16();
   const std::vector<Call> refused{
       {"gemm", [&] { return text_of(gemm(plan_on_cuda_cores(), {.a = inputs.a, .b = inputs.a})); }},
@@ -296,7 +296,7 @@ TEST_CASE("a refused call restores the caller's floating-point environment too",
   }
 }
 
-TEST_CASE("parallel_for calls its body in the caller's environment on every thread", "[unsanitized]") {
+TEST_CASE("parallel_for calls its body in the caller's environment on every thread") {
   std::array<int, 64> modes{};
   std::fesetround(FE_UPWARD);
   parallel_for(modes.size(), 4, [&](size_t i) { modes[i] = std::fegetround(); });

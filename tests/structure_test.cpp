@@ -500,13 +500,11 @@ TEST_CASE("docs/evidence.md has the counts of the campaigns and of the statement
        "--family mma.sync --seed 2026 --units 2178 --unit-outputs 1000000"},
       {"mma_sync_campaign_h100", "`mma.sync`, `mma.sp`", "H100",
        "--family mma.sync --seed 4711 --units 2178 --unit-outputs 1000000"}};
-  const std::string evidence = test::read_text(test::source_path("docs/evidence.md"));
   std::string table = "| instructions | GPU | outputs | differing | repeat it |\n|---|---|---|---|---|\n";
   for (const Campaign& one : campaigns) {
     const auto total = total_of(one.file);
     table += fmt::format("| {} | {} | {} | {} | `bitmma gpu campaign {}` |\n", one.what, one.gpu,
                          grouped(total["outputs"].get<int64_t>()), total["mismatches"].get<int64_t>(), one.command);
-    CHECK_THAT(evidence, ContainsSubstring("bitmma gpu campaign " + one.command));
   }
   test::check_generated("docs/evidence.md", "<!-- measured -->", "<!-- end of measured -->", table);
 

@@ -574,8 +574,7 @@ TEST_CASE("an instruction descriptor with another M or N is named, not a stride"
   }
 }
 
-TEST_CASE("a whole tile computed with another M or N is what its instructions leave in Tensor Memory",
-          "[unsanitized]") {
+TEST_CASE("a whole tile computed with another M or N is what its instructions leave in Tensor Memory") {
   const Case tile = random_tile_of(tcgen05({.kind = MmaKind::f16, .n = 64, .enable_input_d = false}), 2, 3);
   const Mma own = mma_of(tile.instruction);
   for (const auto& [id, other] : {std::pair("idesc.n.24", tcgen05({.kind = MmaKind::f16, .n = 24})),

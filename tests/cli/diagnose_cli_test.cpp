@@ -38,8 +38,7 @@ TEST_CASE("diagnose speaks JSON and uses the exit codes") {
   CHECK(nlohmann::json::parse(run({"diagnose", right, "--list", "--json"}).out).size() > 60);
 }
 
-TEST_CASE("an instruction descriptor with another N is named, whichever of the two the file of the kernel says",
-          "[unsanitized]") {
+TEST_CASE("an instruction descriptor with another N is named, whichever of the two the file of the kernel says") {
   const test::TemporaryFolder folder;
   const std::string right = folder.path("right.safetensors"), kernel = folder.path("kernel.safetensors");
   REQUIRE(run({"golden", "tcgen05.mma.cta_group::1.kind::f16", "--n", "64", "--cases", "2", "-o", right}).code == 0);

@@ -33,8 +33,7 @@ uint64_t hash_of(const TensorFile& file) {
 
 }  // namespace
 
-TEST_CASE("golden files of every family and distribution have the tensors that they always had",
-          "[rule:seed][unsanitized]") {
+TEST_CASE("golden files of every family and distribution have the tensors that they always had", "[rule:seed]") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("golden.safetensors");
   const int64_t rows =

@@ -208,7 +208,7 @@ TEST_CASE("one file of launches that asks for too much does not keep the others 
              ContainsSubstring("launches[0].grid") && ContainsSubstring("launches[0].arguments[0].scratch"));
 }
 
-TEST_CASE("a kernel that does not end is interrupted by Ctrl-C", "[unsanitized]") {
+TEST_CASE("a kernel that does not end is interrupted by Ctrl-C") {
   const TemporaryFolder folder;
   const std::string endless = module_of("$L: bra $L;\n"), path = folder.path("k.ptx"),
                     recorded = folder.path("launches.safetensors");

@@ -31,8 +31,7 @@ std::vector<Target> adders() {
 
 }  // namespace
 
-TEST_CASE("mma.sync: golden, verify, and the logical matrices give the same D, for every mnemonic and target",
-          "[unsanitized]") {
+TEST_CASE("mma.sync: golden, verify, and the logical matrices give the same D, for every mnemonic and target") {
   const test::TemporaryFolder folder;
   int index = 0, tried = 0;
   for (const Instruction& plain : all_instructions(Family::mma_sync)) {
@@ -128,7 +127,7 @@ TEST_CASE("every legal move prints and parses back, and golden, verify and simul
   CHECK(count == 2 * 2 * (8 + 8 + 7 + 6 + 8) + 2 * (6 * 3 + 1) + 168);
 }
 
-TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through files", "[unsanitized]") {
+TEST_CASE("golden then verify round-trips for every form of tcgen05.mma, through files") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x");
   int index = 0;

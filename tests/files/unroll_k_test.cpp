@@ -151,8 +151,7 @@ const std::vector<Loop>& loops() {
 
 }  // namespace
 
-TEST_CASE("a K loop is the instruction over and over, from one tile in shared memory, in every layout",
-          "[unsanitized]") {
+TEST_CASE("a K loop is the instruction over and over, from one tile in shared memory, in every layout") {
   for (const Loop& loop : loops()) {
     for (const std::string layout :
          {"k-major:128", "k-major:64", "k-major:32", "k-major:none", "mn-major:128", "mn-major:none"}) {

@@ -57,7 +57,7 @@ TEST_CASE("a code rounds to itself in every mode") {
   }
 }
 
-TEST_CASE("midpoints and their neighbours go where each mode says, in every format", "[rule:rounding][unsanitized]") {
+TEST_CASE("midpoints and their neighbours go where each mode says, in every format", "[rule:rounding]") {
   for (const FormatInfo& format : formats) {
     if (format.kind != NumberKind::floating) continue;
     const uint64_t unit = uint64_t{1} << format.ignored_bits;

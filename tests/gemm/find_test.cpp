@@ -10,7 +10,7 @@
 using namespace bitmma;
 using test::random_matrix;
 
-TEST_CASE("plans that are planted are found, or others that give all bits", "[unsanitized]") {
+TEST_CASE("plans that are planted are found, or others that give all bits") {
   RandomStream random(61, 0);
   const std::string w = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k)";
   for (const std::string& text :

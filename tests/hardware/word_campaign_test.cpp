@@ -29,7 +29,7 @@ std::vector<uint32_t> by_model(const WordFunction& function, const WordArguments
 
 }  // namespace
 
-TEST_CASE("a campaign over words tries every function, and tells a wrong one by its first word", "[unsanitized]") {
+TEST_CASE("a campaign over words tries every function, and tells a wrong one by its first word") {
   WordCampaignOptions options{.only = "f16", .arguments = 3000, .threads = 2, .source = "a model"};
   WordCampaignReport report = run_word_campaign(functions(), options, by_model);
   CHECK(report.rows.size() > 20);
@@ -166,7 +166,7 @@ TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, 
   CHECK_THROWS_AS(c_word_functions({nvcc, "nothing"}), Error);
 }
 
-TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked", "[unsanitized]") {
+TEST_CASE("a campaign over words refuses what it cannot do, and stops when asked") {
   WordCampaignOptions options{.only = "no such", .arguments = 0, .seconds = -1, .threads = 0};
   try {
     run_word_campaign(functions(), options, by_model);

@@ -123,7 +123,7 @@ TEST_CASE("a batch gives what multiply gives one by one: every form, with C and 
   CHECK(checked > 200);
 }
 
-TEST_CASE("a batch gives the same bits for any number of threads", "[unsanitized]") {
+TEST_CASE("a batch gives the same bits for any number of threads") {
   constexpr int count = 300;  // more than a thread takes at once
   for (const Instruction& instruction : {Instruction(MmaSync{}), Instruction(MmaSync{.sparse = true}),
                                          Instruction(MmaSync{.kind = MmaKind::mxf4nvf4})}) {

@@ -22,8 +22,7 @@ TEST_CASE("operands depend on seed and case alone", "[rule:seed]") {
   }
 }
 
-TEST_CASE("a mnemonic that was just read has operands and a product on its target, for every mnemonic",
-          "[unsanitized]") {
+TEST_CASE("a mnemonic that was just read has operands and a product on its target, for every mnemonic") {
   uint64_t index = 0;
   for (const Instruction& legal : all_instructions()) {
     if (!is_mma(legal)) continue;

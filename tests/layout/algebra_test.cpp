@@ -86,8 +86,7 @@ TEST_CASE("layout algebra gives CuTe's results, mode for mode", "[rule:cute-alge
   CHECK(operations.size() == layout_operations().size());
 }
 
-TEST_CASE("composition, coalesce, complement and inverses do what their definitions say, counted by wheels",
-          "[unsanitized]") {
+TEST_CASE("composition, coalesce, complement and inverses do what their definitions say, counted by wheels") {
   RandomStream random(28, 0);
   int composed = 0, complements = 0, inverses = 0;
   for (int trial = 0; trial < 3000; ++trial) {

@@ -51,7 +51,7 @@ TEST_CASE("canonical layouts print the exact layouts of the PTX examples", "[rul
   }
 }
 
-TEST_CASE("minimal strides keep all elements apart, in every mode, major-ness, width and padding", "[unsanitized]") {
+TEST_CASE("minimal strides keep all elements apart, in every mode, major-ness, width and padding") {
   for (const SwizzleInfo& swizzle : swizzles) {
     for (const Major major : {Major::k, Major::mn}) {
       for (const int bits : {1, 8, 16, 32}) {

@@ -251,7 +251,7 @@ TEST_CASE("C functions that are one instruction give what it gives") {
   }
 }
 
-TEST_CASE("operations on words of f32 are those of PTX's instructions", "[unsanitized]") {
+TEST_CASE("operations on words of f32 are those of PTX's instructions") {
   const math::IeeeEnvironment environment;
   const Arguments arguments = arguments_of(2, 200000, 32), more = arguments_of(1, 200000, 33);
   int64_t differing = 0;
@@ -330,7 +330,7 @@ TEST_CASE("C functions give the same words at every level of the processor, one 
 }
 
 // The words that the comparisons with PTX confirmed, for machines without these compilers.
-TEST_CASE("C functions give the words that were recorded", "[rule:c-functions][unsanitized]") {
+TEST_CASE("C functions give the words that were recorded", "[rule:c-functions]") {
   const std::map<std::string, std::string> recorded{
       {"expf@cuda_13", "b0b9b8d6f050973f"},
       {"exp2f@cuda_13", "e38009419aae7d2e"},

@@ -27,7 +27,7 @@ TEST_CASE("every accumulator element is where CUTLASS puts it", "[rule:fragments
   CHECK(elements == 53760);
 }
 
-TEST_CASE("every element of A in registers is where CUTLASS puts it", "[rule:fragments][unsanitized]") {
+TEST_CASE("every element of A in registers is where CUTLASS puts it", "[rule:fragments]") {
   const int64_t elements =
       test::for_each_csv_row(test::oracle_path("gmma_fragment_A.csv"), [](const test::CsvRow& row) {
         const auto number = [&](const char* name) { return std::stoi(row.at(name)); };

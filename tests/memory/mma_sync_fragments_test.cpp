@@ -48,7 +48,7 @@ void require_metadata_bit(const MmaSync& mma, int row, int col, const RegisterPl
 }  // namespace
 
 TEST_CASE("every element of A, B, C and the metadata of mma.sync is where CUTLASS puts it",
-          "[rule:fragments][rule:metadata-registers][unsanitized]") {
+          "[rule:fragments][rule:metadata-registers]") {
   std::map<std::string, Warp> warps;
   std::map<std::string, int> rows_of;
   const int64_t rows =

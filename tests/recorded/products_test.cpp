@@ -504,7 +504,7 @@ TEST_CASE("what sm_90a does not multiply is taken for the first target that does
   CHECK_THROWS_AS(plans_for({}, fp4), Error);
 }
 
-TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products][unsanitized]") {
+TEST_CASE("the plan of every recorded call is found from its bits", "[rule:products]") {
   for (const char* name :
        {"nvjet_split3_bf16_k4096", "nvjet_algo2_e4m3_k1024", "cutlass80_split6_bf16_k1000", "cutlass75_bf16_k264",
         "cutlass80_tf32_k264", "xmma_tf32_k1024", "nvjet_fast_e4m3_bf16_k1024"}) {

@@ -319,7 +319,7 @@ TEST_CASE("where no rule gives every bit the nearest one is named, with the outp
   CHECK(found.nearest_mismatches == changed);
 }
 
-TEST_CASE("the search is the same with any number of threads, and any number of cases at a time", "[unsanitized]") {
+TEST_CASE("the search is the same with any number of threads, and any number of cases at a time") {
   const Instruction instruction = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16");
   const AccumulatorModel& row = model_for(instruction, Target::sm_80);
   const FoundRule one = found_rule(instruction, Target::sm_80, device_of(row), 1),

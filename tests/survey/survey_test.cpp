@@ -778,7 +778,7 @@ TEST_CASE("a survey runs units in processes, goes on where it was stopped, and s
   CHECK(of_mma == all_of_mma);
 }
 
-TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts", "[unsanitized]") {
+TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") {
   SurveyReport report = report_of(Target::sm_100a);
   report.gpu = "NVIDIA \"B200\\";
   std::vector<SurveyFinding> findings;

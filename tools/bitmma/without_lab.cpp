@@ -12,8 +12,7 @@ void require_lab(const std::vector<std::string>& arguments) {
   throw Error({.field = "bitmma survey",
                .seen = "not in this program",
                .expected = "a program with the laboratory",
-               .fix =
-                   "in a checkout of bitmma, tools/survey-gpu builds it and surveys the GPU"});
+               .fix = "in a checkout of bitmma, tools/survey-gpu builds it and surveys the GPU"});
 }
 
 }  // namespace bitmma::cli

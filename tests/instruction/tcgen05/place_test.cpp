@@ -101,8 +101,8 @@ TEST_CASE("what a tcgen05.mma is laid out as is read back, and D is the product:
   CHECK(index > 700);
 }
 
-TEST_CASE("everything that a tcgen05.mma needs in Tensor Memory fits from column 0, in as many columns as alloc gives",
-          "[unsanitized]") {
+TEST_CASE(
+    "everything that a tcgen05.mma needs in Tensor Memory fits from column 0, in as many columns as alloc gives") {
   for (const Tcgen05Mma& plain : test::tcgen05_mmas()) {
     const Instruction instruction = with_a_source(plain, OperandSource::tmem);
     const Target target = default_target(instruction);

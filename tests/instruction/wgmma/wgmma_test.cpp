@@ -21,8 +21,7 @@ Format only(const FormatSet& set) {
 
 }  // namespace
 
-TEST_CASE("gather reads back what place_operands laid out: every type of wgmma, layout, source and padding",
-          "[unsanitized]") {
+TEST_CASE("gather reads back what place_operands laid out: every type of wgmma, layout, source and padding") {
   for (const Form& form : forms()) {
     if (form.family != Family::wgmma) continue;
     for (const bool sparse : {false, true}) {

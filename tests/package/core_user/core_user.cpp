@@ -12,6 +12,7 @@ int main() {
   const Matrix a = from_floats(Format::f16, 64, 16, std::vector<float>(64 * 16, 1.5f));
   const Matrix b = from_floats(Format::f16, 16, 8, std::vector<float>(16 * 8, 2.0f));
   const std::vector<float> d = to_floats(multiply(mma, a, b));
-  std::printf("%lld %g\n", static_cast<long long>(descriptor.strides.stride_dim_byte_offset), static_cast<double>(d[0]));
+  std::printf("%lld %g\n", static_cast<long long>(descriptor.strides.stride_dim_byte_offset),
+              static_cast<double>(d[0]));
   return descriptor.strides.stride_dim_byte_offset == 1024 && d[0] == 48.0f ? 0 : 1;
 }
