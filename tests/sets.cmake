@@ -5,7 +5,7 @@
 #               cross compilers rarely have
 set(BITMMA_TEST_SET all CACHE STRING "Tests to build: all, threads or platform")
 set(bitmma_support support/documents.cpp support/files.cpp support/instructions.cpp support/main.cpp support/process.cpp
-                   support/published.cpp support/word_lists.cpp cli/run.cpp)
+                   support/published.cpp support/word_lists.cpp)
 if(BITMMA_TEST_SET STREQUAL threads)
   set(bitmma_test_sources
       survey/find_rule_test.cpp support/mutants.cpp
@@ -15,7 +15,7 @@ if(BITMMA_TEST_SET STREQUAL threads)
       hardware/campaign_test.cpp
       instruction/batch_test.cpp
       threads_test.cpp
-      ${bitmma_support})
+      cli/run.cpp)
 elseif(BITMMA_TEST_SET STREQUAL platform)
   set(bitmma_test_sources
       arithmetic/accumulator_model_test.cpp arithmetic/exact_steps_test.cpp arithmetic/fma_test.cpp arithmetic/multiply_accumulate_test.cpp
@@ -29,7 +29,7 @@ elseif(BITMMA_TEST_SET STREQUAL platform)
       math/c_function_test.cpp math/math_instruction_test.cpp support/ptx_interpreter.cpp
       memory/fragment_test.cpp memory/mma_sync_fragments_test.cpp
       cli/golden_hash_test.cpp
-      ${bitmma_support})
+      cli/run.cpp)
 elseif(NOT BITMMA_TEST_SET STREQUAL all)
   message(FATAL_ERROR "BITMMA_TEST_SET = ${BITMMA_TEST_SET}: it is all, threads or platform")
 endif()
