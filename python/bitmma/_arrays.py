@@ -384,6 +384,8 @@ def _is_torch(value: Any) -> bool:
 def require_memory_of(tensor: Any, name: str) -> None:
     """A torch tensor whose elements are in memory that it owns or shares."""
     torch = sys.modules["torch"]
+    if not hasattr(tensor, "untyped_storage"):
+        raise refuse(name, f"a tensor of torch {torch.__version__}", "torch 2.0 or newer", "or pass tensor.numpy()")
     if tensor.is_nested:
         raise refuse(
             name, "a nested tensor", "a tensor of one shape", "torch.nested.to_padded_tensor, or one call for each part"

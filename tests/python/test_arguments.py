@@ -4,6 +4,8 @@ out."""
 from __future__ import annotations
 
 import inspect
+import sys
+import types
 import warnings
 
 import ml_dtypes
@@ -572,3 +574,10 @@ def test_kernels_refuse_torch_tensors_without_plain_memory():
     ):
         kernel[1, 1](memory, number)
         assert memory[0] == word
+
+
+def test_tensors_of_a_torch_before_2_are_refused_by_version(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__version__="1.13.0"))
+    tensor_of_1_13 = object()  # it has no untyped_storage
+    with pytest.raises(bitmma.Error, match=r"a = a tensor of torch 1\.13\.0: must be torch 2\.0 or newer"):
+        _arrays.require_memory_of(tensor_of_1_13, "a")
