@@ -35,11 +35,12 @@ struct RowCase {
   Target target;
 };
 
-/// Of every row of sums without scales the dense instruction with the fewest outputs, on the row's first target.
+/// Of every row of sums without scales the dense instruction with the fewest outputs, and of those with the most terms,
+/// on the row's first target.
 std::vector<RowCase> cases_of_rows() {
-  const auto outputs = [](const Instruction& instruction) {
+  const auto size = [](const Instruction& instruction) {
     const Mma mma = mma_of(instruction);
-    return mma.m * mma.n;
+    return std::tuple(mma.sparse, mma.m * mma.n, -mma.k);
   };
   std::vector<RowCase> cases;
   for (const AccumulatorModel& row : accumulator_models()) {
@@ -51,7 +52,7 @@ std::vector<RowCase> cases_of_rows() {
       for (const Instruction& instruction : instructions_of(form)) {
         if (!is_mma(instruction) || &model_for(instruction, target) != &row) continue;
         if (!violations_of({.target = target, .chain = TensorCoreChain{.instruction = instruction}}).empty()) continue;
-        if (!smallest || outputs(instruction) < outputs(*smallest)) smallest = instruction;
+        if (!smallest || size(instruction) < size(*smallest)) smallest = instruction;
       }
     }
     if (smallest) cases.push_back({fmt::format("{} {}", print(target), print(*smallest)), *smallest, target});

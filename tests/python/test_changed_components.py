@@ -35,6 +35,7 @@ def changed(*paths: str) -> list[str]:
         (["include/bitmma.h"], ["c_api"]),
         (["tests/recorded/products_test.cpp", "docs/design.md"], ["io", "c_api", "hardware", "lab"]),
         (["lab/record_products.py"], ["lab"]),
+        (["tools/bitmma/lab/survey.cpp"], ["lab"]),
         (["README.md", "docs/design.md", "python/bitmma/_gemm.py", "tools/bitmma/list.cpp"], []),
     ],
 )
