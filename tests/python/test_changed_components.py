@@ -41,3 +41,10 @@ def changed(*paths: str) -> list[str]:
 )
 def test_a_change_breaks_what_it_touches_and_what_uses_that(paths, expected):
     assert changed(*paths) == expected
+
+
+def test_an_unknown_commit_asks_for_all():
+    said = subprocess.run(
+        [sys.executable, ROOT / "tools/changed-components", "0" * 40], capture_output=True, text=True, check=True
+    )
+    assert json.loads(said.stdout) == ALL
