@@ -9,7 +9,7 @@
 #include <cmath>
 #include <map>
 #include <ranges>
-#include <regex>
+#include <span>
 
 #include "../core/ieee_environment.hpp"
 #include "bitmma/core/error.hpp"
@@ -20,6 +20,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "catalogue_data.hpp"
 #include "gemm_inside.hpp"
+#include "name_pattern.hpp"
 #include "plan_json.hpp"
 
 namespace bitmma {
@@ -367,7 +368,7 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
 /// The rows of data/plans, parsed and compiled once.
 struct Catalogue {
   struct Kernel {
-    std::regex pattern;
+    NamePattern pattern;
     Json fields;
   };
   std::vector<CataloguePlan> plans = {};
@@ -375,7 +376,7 @@ struct Catalogue {
   std::vector<KernelPattern> patterns = {};
   std::vector<Kernel> kernels = {};  // of the name patterns
   std::vector<TypePattern> types = {};
-  std::vector<std::regex> type_regexes = {};
+  std::vector<NamePattern> type_names = {};  // of the type patterns
 
   Catalogue() {
     for (const Json& row : parse_json(plans_json)) {
@@ -393,10 +394,11 @@ struct Catalogue {
     }
     for (const Json& row : parse_json(kernels_json)) {
       patterns.push_back({.pattern = row["pattern"],
+                          .unless = row.value("unless", ""),
                           .about = row["about"],
                           .evidence = row["evidence"],
                           .fields = json_text(row["fields"])});
-      kernels.push_back({std::regex(patterns.back().pattern), row["fields"]});
+      kernels.push_back({NamePattern(patterns.back().pattern), row["fields"]});
     }
     for (const Json& row : parse_json(types_json)) {
       types.push_back({.pattern = row["pattern"],
@@ -405,7 +407,7 @@ struct Catalogue {
                        .a = row.value("a", ""),
                        .b = row.value("b", ""),
                        .d = row.value("d", "")});
-      type_regexes.emplace_back(types.back().pattern);
+      type_names.emplace_back(types.back().pattern);
     }
   }
 
@@ -415,15 +417,15 @@ struct Catalogue {
   }
 };
 
-constexpr size_t most_characters = 4000;  // in a name: std::regex recurses
+constexpr size_t most_characters = 4000;  // in a name
 
 /// The value of a field or type: the text itself, or the matched group to which "$1" refers.
-std::string filled(const std::string& text, const std::smatch& match) {
-  return text.starts_with('$') ? match[static_cast<size_t>(std::stoi(text.substr(1)))].str() : text;
+std::string filled(const std::string& text, std::span<const std::string> match) {
+  return text.starts_with('$') ? match[static_cast<size_t>(std::stoi(text.substr(1)))] : text;
 }
 
 /// The same for a tree of fields; a group of digits becomes a number.
-Json filled(const Json& fields, const std::smatch& match) {
+Json filled(const Json& fields, std::span<const std::string> match) {
   Json all = fields;
   if (all.is_object()) {
     for (auto& [key, value] : all.items()) value = filled(value, match);
@@ -494,10 +496,10 @@ void require_types(std::string_view kernel, const KernelTypes& types, const Gemm
 /// also runs on newer ones, as cutlass_80 does on Hopper; kernels of sm90 and later run only on their own GPU. Throws
 /// Error if request and name conflict.
 Target target_of_kernel(const std::string& name, std::optional<Target> asked) {
-  static const std::regex own("sm_?(9[0-9]|1[0-9][0-9])");
-  std::smatch match;
-  if (!std::regex_search(name, match, own)) return asked.value_or(Target::sm_90a);
-  const std::optional<Target> named = target_named("sm_" + match[1].str() + "a");
+  static const NamePattern own("sm_?(9[0-9]|1[0-9][0-9])");
+  const std::vector<std::string> match = own.match(name);
+  if (match.empty()) return asked.value_or(Target::sm_90a);
+  const std::optional<Target> named = target_named("sm_" + match[1] + "a");
   if (!named) return asked.value_or(Target::sm_90a);
   if (!asked) return *named;
   if (info(*asked).chip != info(*named).chip) {
@@ -606,8 +608,8 @@ std::optional<KernelTypes> types_of_kernel(std::string_view kernel) {
   std::optional<Format> a, b, d;
   const Catalogue& all = Catalogue::get();
   for (size_t i = 0; i < all.types.size(); ++i) {
-    std::smatch match;
-    if (!std::regex_search(text, match, all.type_regexes[i])) continue;
+    const std::vector<std::string> match = all.type_names[i].match(text);
+    if (match.empty()) continue;
     const TypePattern& row = all.types[i];
     const auto read = [&](const std::string& word, std::optional<Format>& type) {
       if (!word.empty()) type = type_word(filled(word, match));
@@ -649,8 +651,9 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
   EvidenceOfFields evidence;
   bool known = false;
   for (size_t i = 0; i < all.kernels.size(); ++i) {
-    std::smatch match;
-    if (!std::regex_search(text, match, all.kernels[i].pattern)) continue;
+    const std::vector<std::string> match = all.kernels[i].pattern.match(text);
+    const std::string& unless = all.patterns[i].unless;
+    if (match.empty() || (!unless.empty() && text.find(unless) != std::string::npos)) continue;
     known = true;
     for (const auto& [key, value] : all.kernels[i].fields.items()) {
       fields[key] = filled(value, match);

@@ -60,7 +60,7 @@ const test::BadRequests bad_requests({
     {"golden " + test::f16 + " --target= $OUT", "error: --target = \"\": must be a value"},
     {"compare a -- b c", "error: c: unexpected argument for bitmma compare"},
     {"compare -- --json", "error: actual: missing"},
-    {"bench ''", "error: filter = \"\": must be a value"},
+    {"bench ''", "error: words = \"\": must be a value"},
     {"layout ldmatrix --operand a",
      "error: --fragment: missing; expected show which ldmatrix instructions fill an operand of this mma.sync"},
     {"golden " + test::f16 + " --gpu h100 $OUT", "--gpu: no such flag of bitmma golden; did you mean --target?"},

@@ -42,7 +42,6 @@ const std::map<std::string, std::vector<std::string>> lines{
     {"gpu campaign", {"gpu", "campaign", "--family", "c-functions", "--kernels", "$kernels"}},
     {"survey run", {"survey", "run", "--rehearse", "sm_90a"}},
     {"survey unit", {"survey", "unit", "none"}},
-    {"manual", {"manual"}},
 };
 
 /// The names of files in the words.

@@ -37,11 +37,10 @@ must_run(${CMAKE_COMMAND} --build ${WORK_DIR}/core_of_all)
 must_run(${WORK_DIR}/core_of_all/core_user)
 must_refuse_component(${WORK_DIR}/prefix no_such)
 
-# Completions and man pages are what the installed program prints.
+# Completions are what the installed program prints.
 set(share ${WORK_DIR}/prefix/share)
 foreach(row "bash-completion/completions/bitmma=completion bash" "zsh/site-functions/_bitmma=completion zsh"
-            "fish/vendor_completions.d/bitmma.fish=completion fish" "man/man1/bitmma.1=manual"
-            "man/man1/bitmma-layout-smem.1=manual layout smem")
+            "fish/vendor_completions.d/bitmma.fish=completion fish")
   string(REGEX MATCH "^(.*)=(.*)$" row "${row}")
   set(path ${share}/${CMAKE_MATCH_1})
   separate_arguments(words UNIX_COMMAND "${CMAKE_MATCH_2}")

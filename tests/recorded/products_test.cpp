@@ -391,7 +391,8 @@ TEST_CASE("the catalogue's plans are legal where they say, and its names and pat
   table = "| pattern | what | fields | evidence |\n|---|---|---|---|\n";
   for (const KernelPattern& row : kernel_patterns()) {
     const std::string pattern = std::regex_replace(row.pattern, std::regex("\\|"), "\\|");
-    table += fmt::format("| `{}` | {} | `{}` | {} |\n", pattern, row.about, row.fields, row.evidence);
+    const std::string names = "`" + pattern + "`" + (row.unless.empty() ? "" : ", without `" + row.unless + "`");
+    table += fmt::format("| {} | {} | `{}` | {} |\n", names, row.about, row.fields, row.evidence);
   }
   test::check_generated("docs/plans.md", "<!-- kernel patterns -->", "<!-- end of kernel patterns -->", table);
   table = "| pattern | what | A | B | D | evidence |\n|---|---|---|---|---|---|\n";

@@ -37,7 +37,6 @@ void add_commands(Command& app, Context& context) {
   add_survey(app, context);
   add_bench(app, context);
   add_completion(app, context);
-  add_manual(app, context);
 }
 
 namespace {

@@ -19,8 +19,7 @@ std::shared_ptr<CLI::Formatter> help_formatter();
 /// with "  bitmma" are shell commands.
 std::string wrap_help(const std::string& text, size_t columns);
 
-/// bitmma completion SHELL, bitmma manual [COMMAND ...].
+/// bitmma completion SHELL.
 void add_completion(Command& app, Context& context);
-void add_manual(Command& app, Context& context);
 
 }  // namespace bitmma::cli

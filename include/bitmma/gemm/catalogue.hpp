@@ -41,7 +41,9 @@ struct CataloguePlan {
 
 /// A pattern of kernel names, and the fields that it adds to the plan. Later rows override earlier ones.
 struct KernelPattern {
-  std::string pattern = {};  // ECMAScript regular expression, searched for in all names of a call, joined by " + "
+  // An extended regular expression of POSIX, searched for in all names of a call, joined by " + "
+  std::string pattern = {};
+  std::string unless = {};  // text in those names without which alone the row holds; empty: always
   std::string about = {}, evidence = {};
   std::string fields = {};  // JSON
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Shell completions and man pages, generated from the commands, so that they are always up to date.
+// Shell completions, generated from the commands, so that they are always up to date.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "arguments.hpp"
-#include "bitmma/core/text.hpp"
 #include "bitmma/core/version.hpp"
-#include "bitmma/files/file.hpp"
 #include "commands.hpp"
-#include "help.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -155,80 +151,9 @@ std::string fish_completion(const CLI::App& program) {
   return lines;
 }
 
-/// Escapes text for a man page: backslashes, and characters that would start a roff request.
-std::string roff(const std::string& text) {
-  std::string result;
-  bool begins_line = true;
-  for (const char c : text) {
-    if (begins_line && (c == '.' || c == '\'')) result += "\\&";
-    if (c == '\\') result += "\\e";
-    else if (c == '-') result += "\\-";
-    else result += c;
-    begins_line = c == '\n';
-  }
-  return result;
-}
-
-/// "bitmma-layout-smem", the name of a man page.
-std::string page_name(const CLI::App& command) {
-  const std::string path = path_below(command);
-  std::string name = "bitmma" + (path.empty() ? "" : "-" + path);
-  std::ranges::replace(name, ' ', '-');
-  return name;
-}
-
-std::string manual_page(const CLI::App& command) {
-  const std::string path = path_below(command), name = page_name(command);
-  std::string text = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", name, version(),
-                                 roff(name), roff(command.get_description()));
-  text += fmt::format(".SH SYNOPSIS\n.B {}\n[\\fIOPTIONS\\fR]", roff(path.empty() ? "bitmma" : "bitmma " + path));
-  std::string words, options;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string about = roff(option->get_description());
-    if (option->get_positional()) {
-      text += fmt::format(" \\fI{}\\fR", option->get_name(true));
-      words += fmt::format(".TP\n\\fI{}\\fR\n{}\n", option->get_name(true), about);
-    } else {
-      options += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(fmt::format("{}", fmt::join(names_of(*option), ", "))),
-                             takes_value(*option) ? " " + option->get_type_name() : "", about);
-    }
-  }
-  if (!shown_below(command).empty()) text += " \\fICOMMAND\\fR";
-  if (!words.empty()) text += "\n.SH ARGUMENTS\n" + words;
-  if (!options.empty()) text += "\n.SH OPTIONS\n" + options;
-  if (!shown_below(command).empty()) {
-    text += "\n.SH COMMANDS\n";
-    for (const CLI::App* below : shown_below(command)) {
-      text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", below->get_name(), roff(below->get_description()));
-    }
-  }
-  if (!command.get_footer().empty()) text += ".SH NOTES\n.nf\n" + roff(wrap_help(command.get_footer(), 76)) + ".fi\n";
-  return text + ".SH EXIT STATUS\n0 same or done, 1 different, 2 bad request\n";
-}
-
 struct CompletionFlags {
   Flag<std::string> shell;
 };
-struct ManualFlags {
-  Flag<std::vector<std::string>> path;
-  Flag<std::string> out;
-};
-
-/// Writes the pages of the command and of each subcommand, NAME.1.
-void write_pages(const Context& context, const CLI::App& command, const std::string& folder) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw Error({.field = "--output",
-                 .seen = folder,
-                 .expected = "an existing folder",
-                 .fix = fmt::format("mkdir {}", folder)});
-  }
-  context.require_flags_acted();
-  for_each_command(command, [&](const CLI::App& one) {
-    write_whole(fmt::format("{}/{}.1", folder, page_name(one)), [&](std::ostream& out) { out << manual_page(one); });
-  });
-}
-
 }  // namespace
 
 void add_completion(Command& app, Context& context) {
@@ -246,32 +171,6 @@ void add_completion(Command& app, Context& context) {
                            : flags->shell == "zsh" ? zsh_completion
                                                    : fish_completion;
     context.out() << print_for(*context.program);
-  });
-}
-
-void add_manual(Command& app, Context& context) {
-  Command* command = app.add_command("manual", "print the man page of the program or of a command");
-  const auto flags = std::make_shared<ManualFlags>();
-  command->add_option("command", flags->path, "a command, such as layout smem");
-  command->add_output("-o,--output", flags->out,
-                      "write the page of the command, and of each subcommand, to files in this folder instead");
-  command->footer(
-      "Examples:\n  bitmma manual\n  bitmma manual layout smem\n"
-      "  bitmma manual -o .  # bitmma.1, bitmma-simulate.1 ...");
-  command->callback([flags, &context] {
-    const CLI::App* page = context.program;
-    for (const std::string& word : flags->path) {
-      const std::vector<const CLI::App*> below = shown_below(*page);
-      const auto found = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
-      if (found == below.end()) {
-        std::vector<std::string> legal;
-        for (const CLI::App* one : below) legal.push_back(one->get_name());
-        throw Error({.code = ViolationCode::not_found, .field = "command", .seen = shortened(word), .legal = legal});
-      }
-      page = *found;
-    }
-    if (!flags->out.empty()) write_pages(context, *page, flags->out);
-    else context.out() << manual_page(*page);
   });
 }
 
