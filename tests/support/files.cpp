@@ -57,13 +57,14 @@ std::vector<std::string> split_csv(const std::string& line) {
 }
 }  // namespace
 
-int64_t for_each_csv_row(const std::string& path, const std::function<void(const CsvRow&)>& row) {
+int64_t for_each_csv_row(const std::string& path, const std::function<void(const CsvRow&)>& row, int64_t every) {
   std::ifstream stream(path);
   if (!stream) throw std::runtime_error("cannot read " + path);
   std::vector<std::string> names;
   int64_t count = 0;
   for (std::string line; std::getline(stream, line);) {
     if (line.empty() || line.front() == '#') continue;
+    if (!names.empty() && count++ % every != 0) continue;
     const std::vector<std::string> cells = split_csv(line);
     if (names.empty()) {
       names = cells;
@@ -72,7 +73,6 @@ int64_t for_each_csv_row(const std::string& path, const std::function<void(const
     CsvRow values;
     for (size_t i = 0; i < names.size() && i < cells.size(); ++i) values[names[i]] = cells[i];
     row(values);
-    ++count;
   }
   return count;
 }

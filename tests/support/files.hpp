@@ -34,8 +34,9 @@ class TemporaryFolder {
 };
 
 /// Calls `row` for every line of a CSV file, as column name -> text. Quotes protect commas. Returns the number of rows.
+/// With `every`, only row 0, `every`, 2 `every`, ... of them are taken apart.
 using CsvRow = std::map<std::string, std::string>;
-int64_t for_each_csv_row(const std::string& path, const std::function<void(const CsvRow&)>& row);
+int64_t for_each_csv_row(const std::string& path, const std::function<void(const CsvRow&)>& row, int64_t every = 1);
 
 /// A CSV of CUTLASS's layouts, unpacked from data/oracle.
 std::string oracle_path(const std::string& name);

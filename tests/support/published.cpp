@@ -174,22 +174,26 @@ int noticed(const PublishedGroup& group, const std::function<void(AccumulatorMod
 
 std::vector<PublishedGroup> matlab_groups() {
   std::map<std::string, Vectors> inputs;
-  for_each_csv_row(oracle_path("matlab_inputs.csv"), [&](const CsvRow& row) {
-    inputs[row.at("inputs")].emplace_back(hex_words(row.at("a")), hex_words(row.at("b")));
-  });
+  for_each_csv_row(
+      oracle_path("matlab_inputs.csv"),
+      [&](const CsvRow& row) { inputs[row.at("inputs")].emplace_back(hex_words(row.at("a")), hex_words(row.at("b"))); },
+      matlab_step);
   std::vector<PublishedGroup> groups;
   std::string last;
-  for_each_csv_row(oracle_path("matlab_outputs.csv"), [&](const CsvRow& row) {
-    const std::string name = row.at("gpu") + row.at("type") + row.at("result");
-    if (name != last) groups.push_back(matlab_group(row, inputs.at(row.at("inputs"))));
-    last = name;
-    PublishedGroup& group = groups.back();
-    const Format d = group.model.output;
-    // Where the result is f16, the GPUs got c rounded to f16.
-    if (mma_of(group.instruction).enable_input_d)
-      group.c.push_back(converted(Format::f32, hex_words(row.at("c")).at(0), d));
-    group.d.push_back(exact_code(d, hex_words(row.at("d")).at(0)));
-  });
+  for_each_csv_row(
+      oracle_path("matlab_outputs.csv"),
+      [&](const CsvRow& row) {
+        const std::string name = row.at("gpu") + row.at("type") + row.at("result");
+        if (name != last) groups.push_back(matlab_group(row, inputs.at(row.at("inputs"))));
+        last = name;
+        PublishedGroup& group = groups.back();
+        const Format d = group.model.output;
+        // Where the result is f16, the GPUs got c rounded to f16.
+        if (mma_of(group.instruction).enable_input_d)
+          group.c.push_back(converted(Format::f32, hex_words(row.at("c")).at(0), d));
+        group.d.push_back(exact_code(d, hex_words(row.at("d")).at(0)));
+      },
+      matlab_step);
   for (const PublishedGroup& group : groups) REQUIRE(group.outputs() == group.operands.a.rows());
   return groups;
 }

@@ -10,6 +10,7 @@
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/instruction/instruction.hpp"
 #include "bitmma/instruction/state.hpp"
+#include "support/amount.hpp"
 
 namespace bitmma::test {
 
@@ -35,6 +36,8 @@ Mismatches mismatches_of(const AccumulatorModel& model, const PublishedGroup& gr
 /// How many outputs notice that the model of their group is changed.
 int noticed(const PublishedGroup& group, const std::function<void(AccumulatorModel&)>& change);
 
+/// The outputs of MATLAB-tensor-core that are read, each tenth under sanitizers: 250 of a group.
+inline const int matlab_step = amount(10, 1, 1);
 /// MATLAB-tensor-core: wmma and mma.sync of eight GPUs. The instruction is the mma.sync whose K the terms fill.
 std::vector<PublishedGroup> matlab_groups();
 /// b200_words.txt, a line a group, in the order of the file.
