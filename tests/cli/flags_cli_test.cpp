@@ -10,6 +10,7 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "commands.hpp"
 #include "run.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -507,14 +508,15 @@ const std::set<std::string> with_one_value{"golden --scale-a-id", "golden --scal
 
 }  // namespace
 
-TEST_CASE("a flag that has no place is refused with its default as with any other value", "[unsanitized]") {
+TEST_CASE("a flag that has no place is refused with its default as with any other value") {
   std::ostringstream out, err;
   cli::Command program("", "bitmma");
   cli::Context context{.terminal = {.out = out, .err = err}, .program = &program};
   cli::add_commands(program, context);
   Bench bench;
   std::string failed;
-  int refused = 0, taken = 0;
+  const int every = test::amount(13, 1, 1);
+  int tried = 0, refused = 0, taken = 0;
   for_each_verb(program, "", [&](const std::string& verb, const CLI::App& command) {
     std::string unknown;
     const std::vector<TriedFlag> flags = flags_of(verb, command, unknown);
@@ -523,6 +525,7 @@ TEST_CASE("a flag that has no place is refused with its default as with any othe
       for (const TriedFlag& flag : flags) {
         const std::string standard = with_default(*command.get_option(flag.name));
         if (standard.empty() || (" " + base.words + " ").find(" " + flag.name + " ") != std::string::npos) continue;
+        if (tried++ % every != 0) continue;
         std::vector<std::string> others = flag.words;
         for (const Sample& one : more_samples)
           if (one.verb == verb && one.flag == flag.name) others.push_back(flag.name + " " + one.value);
@@ -539,6 +542,6 @@ TEST_CASE("a flag that has no place is refused with its default as with any othe
   });
   INFO(failed);
   CHECK(failed.empty());
-  CHECK(refused > 50);
-  CHECK(taken > 50);
+  CHECK(refused > test::amount(0, 50, 50));
+  CHECK(taken > test::amount(0, 50, 50));
 }

@@ -139,12 +139,15 @@ TEST_CASE("operands outside the Tensor Memory that a file has are refused by eve
   CHECK(taken > static_cast<int>(addresses.size()));
 }
 
-TEST_CASE("Tensor Memory without columns, with too few or with too many is refused by every command", "[unsanitized]") {
+TEST_CASE("Tensor Memory without columns, with too few or with too many is refused by every command") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x.safetensors"), out = folder.path("out.safetensors");
+  const int every = test::amount(7, 1, 1);
+  int tried = 0;
   for (const Instruction& instruction : users_of_tensor_memory()) {
     const TensorFile good = golden_of(instruction);
     for (const int64_t columns : {0, 1, 513}) {
+      if (tried++ % every != 0) continue;
       write_tensor_file(path, with_columns(good, columns));
       const Verdicts verdicts = verdicts_on(path, out, is_mma(instruction));
       INFO(print(instruction) << " with " << columns << " columns\n" << verdicts.text());

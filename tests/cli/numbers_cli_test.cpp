@@ -4,6 +4,7 @@
 
 #include "numbers.hpp"
 #include "run.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -172,7 +173,7 @@ TEST_CASE("a word of eight or sixteen digits is not guessed to be of one base") 
   }
 }
 
-TEST_CASE("lists of elements are written as they come, and are the JSON of a whole list", "[unsanitized]") {
+TEST_CASE("lists of elements are written as they come, and are the JSON of a whole list") {
   const std::string smem = "layout smem --descriptor 0x4000004000010000 --json --rows ";
   // As nlohmann's dump(2) of the whole has it.
   const Outcome two = run_line(smem + "1 --cols 2");
@@ -187,10 +188,11 @@ TEST_CASE("lists of elements are written as they come, and are the JSON of a who
   CHECK(run_line("layout smem --descriptor 0x4000004000010000 --json --byte 100000").out == "[]\n");
   CHECK_THAT(run_line("layout ldst --num 1 --json --thread 0").out,
              StartsWith("[\n  {\n    \"thread\": 0,\n") && EndsWith("    \"column\": 0\n  }\n]\n"));
-  // A million elements.
-  const Outcome many = run_line(smem + "1024 --cols 1024");
+  // A million elements; under sanitizers as many as reach as far in shared memory.
+  const int rows = test::amount(2048, 1024, 1024), cols = test::amount(8, 1024, 1024);
+  const Outcome many = run_line(smem + std::to_string(rows) + " --cols " + std::to_string(cols));
   CHECK(many.code == 0);
   CHECK(std::count(many.out.begin(), many.out.end(), '{') ==
-        1024 * 1024 + 2);  // and a warning: beyond the 227 KB of an SM
+        rows * cols + 2);  // and a warning: beyond the 227 KB of an SM
   CHECK_THAT(many.out, EndsWith("\n    }\n  ]\n}\n"));
 }
