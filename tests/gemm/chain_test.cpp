@@ -23,6 +23,7 @@
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/stimulus/random_operands.hpp"
 #include "gemm/gemm_inside.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -151,12 +152,14 @@ struct CpuTarget {
 
 }  // namespace
 
-TEST_CASE("the loops of chains give the bits of one instruction after the other", "[unsanitized]") {
+TEST_CASE("the loops of chains give the bits of one instruction after the other") {
   const CpuTarget restored;
   RandomStream random(61, 0);
-  int products = 0;
+  const int every = test::amount(19, 1, 1);
+  int drawn = 0, products = 0;
   for (const RowCase& one : cases_of_rows()) {
     for (const DistributionInfo& distribution : distributions) {
+      if (drawn++ % every != 0) continue;
       const int m = random.between(1, 70), n = random.between(1, 90), k = random.between(1, 400);
       const GemmInputs inputs = random_inputs(one, distribution.id, random.word(), m, n, k);
       const GemmPlan plan = random_plan(one, random);
@@ -171,15 +174,17 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
       }
     }
   }
-  CHECK(products >= 25 * 9);
+  CHECK(products >= 25 * 9 / every);
 }
 
-TEST_CASE("plans that share sums and decoded inputs give the bits of each plan alone", "[unsanitized]") {
+TEST_CASE("plans that share sums and decoded inputs give the bits of each plan alone") {
   const CpuTarget restored;
   RandomStream random(79, 0);
-  int products = 0;
+  const int every = test::amount(11, 1, 1);
+  int drawn = 0, products = 0;
   for (const RowCase& one : cases_of_rows()) {
     for (const Distribution distribution : {Distribution::normal, Distribution::bits}) {
+      if (drawn++ % every != 0) continue;
       const int m = random.between(1, 20), n = random.between(1, 40), k = random.between(1, 700);
       const GemmInputs inputs = random_inputs(one, distribution, random.word(), m, n, k);
       std::vector<GemmPlan> plans;
@@ -196,13 +201,14 @@ TEST_CASE("plans that share sums and decoded inputs give the bits of each plan a
       }
     }
   }
-  CHECK(products >= 25 * 2 * 8);
+  CHECK(products >= 25 * 2 * 8 / every);
 }
 
-TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[unsanitized]") {
+TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
   constexpr int rows = 5, cols = 7;
   RandomStream random(73, 0);
-  int products = 0;
+  const int every = test::amount(13, 1, 1);
+  int lengths = 0, products = 0;
   for (const RowCase& one : instructions_that_add_differently()) {
     const Mma mma = step_of(one.instruction);
     const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d);
@@ -221,6 +227,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[u
     };
     const int most = 2 * mma.k;
     for (int k = 1; k <= most; k += k > 40 && k + 9 < most ? 9 : 1) {
+      if (lengths++ % every != 0) continue;
       // Steps and tiles of K that begin anew: their last updates are parts of an instruction.
       GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
       plan.output = mma.d;
@@ -277,7 +284,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it", "[u
       }
     }
   }
-  CHECK(products > 5000);
+  CHECK(products > 5000 / every);
 }
 
 TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step has no terms") {
