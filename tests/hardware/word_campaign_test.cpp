@@ -8,6 +8,7 @@
 #include "bitmma/math/math_instruction.hpp"
 #include "math/coefficients.hpp"
 #include "math/mufu.hpp"
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/ptxas.hpp"
 
@@ -141,13 +142,14 @@ TEST_CASE("a campaign sees every coefficient of the special function unit that i
   CHECK(controls == 3 * (64 + 128 + 128 + 128 + 64 + 64 + 64 + 51));
 }
 
-TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions",
-          "[unsanitized]") {
+TEST_CASE("a campaign over words tries conversions, those of 64 bits by halves, and the kernels of C's functions") {
   const std::vector<WordFunction> conversions = cvt_word_functions(Target::sm_90a);
   CHECK(conversions.size() > 200);
   const WordCampaignOptions options{.arguments = 500, .source = "a model"};
-  const WordCampaignReport report = run_word_campaign(conversions, options, by_model);
-  CHECK(report.rows.size() == conversions.size());
+  std::vector<WordFunction> tried;
+  for (size_t i = 0; i < conversions.size(); i += test::amount<size_t>(29, 1, 1)) tried.push_back(conversions[i]);
+  const WordCampaignReport report = run_word_campaign(tried, options, by_model);
+  CHECK(report.rows.size() == tried.size());
   CHECK(std::ranges::none_of(report.rows, [](const WordCampaignRow& row) { return row.differing > 0; }));
   const WordArguments words{.count = 2, .a = {0x00000000, 0x54442D18}, .b = {0x3FF00000, 0x400921FB}};
   const auto results_of = [&](std::string_view name) {

@@ -79,8 +79,7 @@ TEST_CASE("a product of constants is a constant, and joins no sum") {
   CHECK(kernel.fusions().empty());
 }
 
-TEST_CASE("ptxas leaves fma and 16-bit arithmetic of constants to the GPU, and what follows is approximate",
-          "[unsanitized]") {
+TEST_CASE("ptxas leaves fma and 16-bit arithmetic of constants to the GPU, and what follows is approximate") {
   // 2.5693 by fma, which is no constant to ptxas: MUFU.RSQ of it.
   const uint32_t of_unit = result_of("mov.b32 %f1, %r1;\nrsqrt.approx.f32 %f11, %f1;", {0x40246F69}, 1);
   CHECK(of_unit != 0x3F1FB5CD);

@@ -107,7 +107,7 @@ TEST_CASE("evidence says what was compared, or what the result rests on") {
 }
 
 TEST_CASE("ptxas takes a floating-point instruction on the targets that the table has, and on no other",
-          "[rule:math][unsanitized]") {
+          "[rule:math]") {
   if (!test::require_ptxas("targets of floating-point instructions")) return;
   constexpr std::string_view declarations =
       ".reg .b16 %d16, %a16, %b16, %c16; .reg .b32 %d32, %a32, %b32, %c32; .reg .b64 %d64, %a64, %b64, %c64;\n";
