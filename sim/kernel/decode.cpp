@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/text.hpp"
@@ -67,20 +66,6 @@ int slot_bytes(Type type) {
   return type == Type::pred ? 4 : bits > 64 ? 16 * lanes : bits > 32 ? 8 * lanes : 4 * lanes;
 }
 
-/// Returns nullptr for an opcode that no row has.
-const Opcode* opcode_of(const Instruction& instruction) {
-  static const auto all = [] {
-    std::unordered_map<std::string_view, const Opcode*> by_name;
-    for (const auto rows : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
-                            mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
-      for (const Opcode& row : rows) by_name.emplace(row.name, &row);
-    }
-    return by_name;
-  }();
-  const auto row = all.find(instruction.words[0]);
-  return row == all.end() ? nullptr : row->second;
-}
-
 template <typename W>
 constexpr W same_word(W a) {
   return a;
@@ -92,24 +77,24 @@ void not_mask(Warp& warp, const Op& op, Mask mask) { set_mask(warp, op.d, mask, 
 
 std::span<const SpecialInfo> special_registers() { return specials; }
 
-bool Words::take(std::string_view word) {
+bool Words::take(Word word) {
   for (size_t i = 1; i < used_.size(); ++i) {
     if (!used_[i] && instruction_.words[i] == word) return used_[i] = true;
   }
   return false;
 }
 
-std::string_view Words::take_one(std::initializer_list<std::string_view> choices) {
-  for (const std::string_view one : choices) {
-    if (take(one)) return one;
+Word Words::take_one(std::initializer_list<Word> choices) {
+  for (const Word choice : choices) {
+    if (take(choice)) return choice;
   }
-  return {};
+  return Word::none;
 }
 
 std::optional<Type> Words::take_type() {
   for (size_t i = used_.size(); i-- > 1;) {
     if (used_[i]) continue;
-    if (const auto type = type_named(instruction_.words[i])) {
+    if (const auto type = type_of(instruction_.words[i])) {
       used_[i] = true;
       return type;
     }
@@ -119,15 +104,27 @@ std::optional<Type> Words::take_type() {
 
 std::optional<Type> Words::type() const {
   for (size_t i = used_.size(); i-- > 1;) {
-    if (const auto type = type_named(instruction_.words[i])) return type;
+    if (const auto type = type_of(instruction_.words[i])) return type;
   }
   return std::nullopt;
 }
 
+Combine take_combine(Words& words) {
+  switch (words.take_one({Word::and_, Word::or_, Word::xor_})) {
+    case Word::and_: return Combine::and_;
+    case Word::or_: return Combine::or_;
+    case Word::xor_: return Combine::xor_;
+    default: return Combine::none;
+  }
+}
+
 std::string Words::left() const {
   std::string text;
-  for (size_t i = 1; i < used_.size(); ++i) {
-    if (!used_[i]) text += "." + instruction_.words[i];
+  size_t from = 0;
+  for (const bool used : used_) {
+    const size_t dot = std::min(instruction_.opcode.find('.', from), instruction_.opcode.size());
+    if (!used) text += "." + instruction_.opcode.substr(from, dot - from);
+    from = dot + 1;
   }
   return text;
 }
@@ -340,10 +337,9 @@ const Operand& Decoder::origin_of(const Operand& operand, bool with_signs) {
     if (writers.size() != 1 || writers.front() >= before) break;
     const int writer = writers.front();
     const Instruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
-    const std::string& name = instruction.words[0];
-    const bool passes = name == "mov" || (with_signs && (name == "neg" || name == "abs"));
-    if (!passes || instruction.is_refused || instruction.guard >= 0 || instruction.operands.size() != 2 ||
-        instruction.operands[0].kind != Kind::reg)
+    const Passes passes = instruction.row->passes;
+    if (passes == Passes::nothing || (passes != Passes::value && !with_signs) || instruction.is_refused ||
+        instruction.guard >= 0 || instruction.operands.size() != 2 || instruction.operands[0].kind != Kind::reg)
       break;
     const Kind kind = instruction.operands[1].kind;
     if (kind != Kind::reg && kind != Kind::integer && kind != Kind::real) break;
@@ -441,19 +437,18 @@ void Decoder::lay_out_variables() {
 }
 
 void Decoder::decode_instruction(const Instruction& instruction) {
-  const Opcode* const opcode = opcode_of(instruction);
-  if (!opcode) refuse("not supported");
+  const Opcode& opcode = *instruction.row;
   Words words(instruction);
-  if (const auto type = words.type(); type && !opcode->types.empty() && !opcode->types.contains(*type))
+  if (const auto type = words.type(); type && !opcode.types.empty() && !opcode.types.contains(*type))
     refuse(fmt::format("of .{}", info(*type).name));
   for (const Operand& operand : instruction.operands) {
     const auto is_sink = [](const Operand& part) { return part.kind == Kind::sink; };
     const bool has_parts = !operand.elements.empty();
     // PTX ISA, destination operands: `_` for a part of the result; ptxas wants another part beside it.
-    if (has_parts ? std::ranges::all_of(operand.elements, is_sink) : is_sink(operand) && !opcode->may_drop)
+    if (has_parts ? std::ranges::all_of(operand.elements, is_sink) : is_sink(operand) && !opcode.may_drop)
       refuse("with _ for its result");
   }
-  opcode->decode(*this, instruction, words);
+  opcode.decode(*this, instruction, words);
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
 }
 
@@ -492,7 +487,7 @@ Program Decoder::decode() {
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
     const bool has_wgmma =
-        std::ranges::any_of(entry_.instructions, [](const Instruction& one) { return one.words[0] == "wgmma"; });
+        std::ranges::any_of(entry_.instructions, [](const Instruction& one) { return one.row->name == Word::wgmma; });
     for (const Instruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
       Effects effects = effects_of(instruction);
@@ -522,8 +517,7 @@ void Decoder::find_roles(std::vector<Instruction>& instructions) {
     read_.clear();
     written_.clear();
     Instruction& instruction = instructions[i];
-    const Opcode* const opcode = opcode_of(instruction);
-    instruction.acts = !opcode || opcode->acts;
+    instruction.acts = instruction.row->acts;
     try {
       decode_instruction(entry_.instructions[i]);
     } catch (const Refusal&) {

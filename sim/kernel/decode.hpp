@@ -10,6 +10,7 @@
 
 #include "fusion.hpp"
 #include "machine.hpp"
+#include "opcode.hpp"
 
 namespace bitmma::kernel {
 
@@ -20,10 +21,12 @@ class Words {
     used_[0] = true;
   }
 
-  const std::string& name() const { return instruction_.words[0]; }
-  bool take(std::string_view word);
-  /// Takes and returns the first of `choices` that is present; empty if none is.
-  std::string_view take_one(std::initializer_list<std::string_view> choices);
+  Word name() const { return instruction_.words[0]; }
+  bool take(Word word);
+  /// Takes and returns the first of `choices` that is present; Word::none if none is.
+  Word take_one(std::initializer_list<Word> choices);
+  /// Takes every word: the instruction is read as a whole.
+  void take_all() { used_.assign(used_.size(), true); }
   /// Takes the last word that names a type; nothing if none does.
   std::optional<Type> take_type();
   /// The last word that names a type, taken or not.
@@ -36,6 +39,9 @@ class Words {
   const Instruction& instruction_;
   std::vector<bool> used_;
 };
+
+/// .and, .or or .xor of setp.
+Combine take_combine(Words& words);
 
 /// Why an instruction cannot run.
 struct Refusal {
@@ -131,24 +137,6 @@ class Decoder {
 /// decoder reads and writes is what runs.
 void assign_roles(const Module& module, Entry& entry, Target target);
 
-using DecodeFunction = void (*)(Decoder&, const Instruction&, Words&);
-struct Opcode {
-  std::string_view name;
-  DecodeFunction decode;
-  bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
-  /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
-  TypeSet types = {};
-  bool may_drop = false;  // `_` may stand for its whole result
-};
-constexpr bool acts = true, may_drop = true;
-std::span<const Opcode> integer_opcodes();
-std::span<const Opcode> float_opcodes();
-std::span<const Opcode> memory_opcodes();
-std::span<const Opcode> warp_opcodes();
-std::span<const Opcode> matrix_opcodes();
-std::span<const Opcode> mbarrier_opcodes();
-std::span<const Opcode> tensormap_opcodes();
-std::span<const Opcode> tcgen05_opcodes();
 /// cp.async.bulk, st.async and cp.async.mbarrier.arrive.
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);

@@ -91,10 +91,9 @@ std::vector<std::vector<int>> writers_of(const Entry& entry) {
   return writers;
 }
 
-bool is_branch(const Instruction& instruction) { return instruction.words[0] == "bra"; }
+bool is_branch(const Instruction& instruction) { return instruction.row->jump == Jump::branch; }
 bool leaves(const Instruction& instruction) {
-  const std::string& name = instruction.words[0];
-  return name == "ret" || name == "exit" || name == "trap";
+  return instruction.row->jump == Jump::ret || instruction.row->jump == Jump::exit;
 }
 
 Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {

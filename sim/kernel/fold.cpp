@@ -28,19 +28,14 @@ constexpr uint64_t one_f32 = 0x3F800000, minus_one_f32 = 0xBF800000;
 /// Instructions that the search for constants may look at before it gives up.
 constexpr uint64_t most_steps = uint64_t{1} << 23;
 
-bool has(const Instruction& one, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view word) { return has_word(one, word); });
-}
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_approximate(const Instruction& one) { return has(one, {"approx", "full"}); }
+bool is_approximate(const Instruction& instruction) { return has_one_of(instruction, {Word::approx, Word::full}); }
 
 /// Conversions that ptxas folds. It does not fold those from 64-bit integers and most of those from 16-bit floats.
 bool is_folded_cvt(const Instruction& one) {
-  if (one.words.size() < 3 || has(one, {"rz", "rm", "rp", "rna", "rs", "relu", "satfinite", "pack"})) return false;
-  const auto to = type_named(one.words[one.words.size() - 2]), from = type_named(one.words.back());
+  if (one.words.size() < 3 ||
+      has_one_of(one, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs, Word::relu, Word::satfinite, Word::pack}))
+    return false;
+  const auto to = type_of(one.words[one.words.size() - 2]), from = last_type(one);
   if (!to || !from) return false;
   const auto is_number = [](Type type) { return info(type).kind == TypeClass::floating; };
   if (!is_number(*to) && !is_number(*from)) return true;
@@ -49,25 +44,20 @@ bool is_folded_cvt(const Instruction& one) {
   return *to != Type::bf16x2;
 }
 
-/// Instructions that ptxas folds if their operands are constants. It does not fold fma, roundings other than to
-/// nearest, 16-bit floating types, integer division, prmt and lop3. Read from SASS of ptxas 13.0, one instruction per
-/// kernel: tests/kernel/fold_test.cpp.
-bool is_folded(const Instruction& one) {
-  const std::string& name = one.words[0];
-  const auto type = type_named(one.words.back());
-  if (one.is_refused || one.operands.empty() || !type || has(one, {"cc"})) return false;
-  if (name == "cvt") return is_folded_cvt(one);
-  if (is_one_of(name, {"mov", "selp"})) return true;
-  if (info(*type).kind != TypeClass::floating) {
-    if (name == "mul" && has(one, {"hi"})) return info(*type).bits == 32;
-    return is_one_of(name, {"add", "sub", "mul", "mad",  "min", "max",   "abs", "neg", "and", "or",   "xor",  "not",
-                            "shl", "shr", "shf", "popc", "clz", "bfind", "bfe", "bfi", "sad", "setp", "brev", "cnot"});
-  }
-  if (*type != Type::f32 && *type != Type::f64) return name == "neg" || (name == "abs" && type == Type::f16x2);
-  if (is_approximate(one)) return *type == Type::f32;
-  if (is_one_of(name, {"add", "sub", "mul"})) return !has(one, {"rz", "rm", "rp"});
-  if (is_one_of(name, {"min", "max"})) return !has(one, {"NaN", "xorsign"}) && one.operands.size() == 3;
-  return is_one_of(name, {"abs", "neg", "setp"});
+/// Instructions that ptxas folds if their operands are constants: those whose rows name the type. It does not fold
+/// roundings other than to nearest, minima and maxima of three numbers, and those with .NaN or .xorsign. Read from SASS
+/// of ptxas 13.0, one instruction per kernel: tests/kernel/fold_test.cpp.
+bool is_folded(const Instruction& instruction) {
+  const auto type = last_type(instruction);
+  if (instruction.is_refused || instruction.operands.empty() || !type || has_word(instruction, Word::cc)) return false;
+  if (instruction.row->name == Word::cvt) return is_folded_cvt(instruction);
+  if (is_approximate(instruction)) return *type == Type::f32;
+  if (!instruction.row->folds.contains(*type)) return false;
+  if (info(*type).kind != TypeClass::floating)
+    return instruction.row->name != Word::mul || !has_word(instruction, Word::hi) || info(*type).bits == 32;
+  if (has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::NaN, Word::xorsign})) return false;
+  const bool is_extreme = instruction.row->name == Word::min || instruction.row->name == Word::max;
+  return !is_extreme || instruction.operands.size() == 3;
 }
 
 Operand constant_operand(uint64_t value) { return {.kind = Kind::integer, .value = value}; }
@@ -111,12 +101,6 @@ Entry rewritten(const Entry& entry, const Append& append) {
   return result;
 }
 
-void become(Instruction& one, std::vector<std::string> words) {
-  one.words = std::move(words);
-  one.opcode = one.words[0];
-  for (size_t i = 1; i < one.words.size(); ++i) one.opcode += "." + one.words[i];
-}
-
 class Folder {
  public:
   Folder(const Entry& entry, Target target)
@@ -150,7 +134,7 @@ class Folder {
     constant.guard = -1;
     if (const auto chosen = chosen_operand(one, known); chosen > 0) {
       constant.operands = {one.operands[0], one.operands[chosen]};
-      become(constant, {"mov", one.words.back()});
+      become(constant, {Word::mov, one.words.back()});
     }
     for (size_t i = 1; i < constant.operands.size(); ++i) {
       if (!replace_known(constant.operands[i], known)) return std::nullopt;
@@ -164,8 +148,8 @@ class Folder {
   /// sign of a NaN, takes x for x * 1 and for the smaller of x and x, and makes other NaNs quiet. Measured on an H100:
   /// data/kernels/instructions.py.
   static std::optional<uint64_t> compile_time_result(const Instruction& constant) {
-    const auto type = type_named(constant.words.back());
-    const std::string& name = constant.words[0];
+    const auto type = last_type(constant);
+    const Word name = constant.row->name;
     if (!type || constant.operands[0].kind != Kind::reg || constant.operands.size() < 2) return std::nullopt;
     const bool is_f64 = type == Type::f64;
     const auto is_word_of = [&](const Operand& operand) {
@@ -173,14 +157,14 @@ class Folder {
     };
     if (!std::ranges::all_of(std::span(constant.operands).subspan(1), is_word_of)) return std::nullopt;
     const uint64_t x = constant.operands[1].value;
-    const bool changes_sign = name == "neg" || name == "abs";
+    const bool changes_sign = name == Word::neg || name == Word::abs;
     if (changes_sign && type == Type::f16x2)
-      return static_cast<uint32_t>(name == "neg" ? x ^ 0x80008000 : x & 0x7FFF7FFF);
-    if (name == "cvt" && constant.opcode == "cvt.f32.bf16" && (x & 0x7FFF) > 0x7F80) return 0x7FFFFFFF;
+      return static_cast<uint32_t>(name == Word::neg ? x ^ 0x80008000 : x & 0x7FFF7FFF);
+    if (is(constant, {Word::cvt, Word::f32, Word::bf16}) && (x & 0x7FFF) > 0x7F80) return 0x7FFFFFFF;
     if (type != Type::f32 && type != Type::f64) return std::nullopt;
     const uint64_t sign = is_f64 ? uint64_t{1} << 63 : uint64_t{1} << 31,
                    infinity = is_f64 ? 0x7FF0000000000000 : 0x7F800000, quiet = is_f64 ? 0 : 0x00400000;
-    if (constant.opcode == "mul.ftz.f32") {
+    if (is(constant, {Word::mul, Word::ftz, Word::f32})) {
       // The product of infinity and a subnormal number: ptxas does not flush the number.
       const uint64_t y = constant.operands[2].value;
       const auto is_subnormal = [](uint64_t word) { return (word & 0x7F800000) == 0 && (word & 0x7FFFFF) != 0; };
@@ -189,19 +173,19 @@ class Folder {
         return ((x ^ y) & sign) | infinity;
     }
     if ((x & (sign - 1)) <= infinity) return std::nullopt;
-    if (name == "neg") return (x ^ sign) | quiet;
-    if (name == "abs") return (x & ~sign) | quiet;
-    if (constant.opcode == "cvt.ftz.f32.f32") return x | quiet;
+    if (name == Word::neg) return (x ^ sign) | quiet;
+    if (name == Word::abs) return (x & ~sign) | quiet;
+    if (is(constant, {Word::cvt, Word::ftz, Word::f32, Word::f32})) return x | quiet;
     if (is_f64 || constant.operands.size() != 3) return std::nullopt;
     const uint64_t y = constant.operands[2].value;
-    if (name == "mul" && !has(constant, {"ftz"}) && y == one_f32) return x;
-    if ((name == "min" || name == "max") && x == y) return has(constant, {"ftz"}) ? x | quiet : x;
+    if (name == Word::mul && !has_word(constant, Word::ftz) && y == one_f32) return x;
+    if ((name == Word::min || name == Word::max) && x == y) return has_word(constant, Word::ftz) ? x | quiet : x;
     return std::nullopt;
   }
 
   /// The operand that a selp with a known predicate selects; 0 if there is none.
   static size_t chosen_operand(const Instruction& one, const Known& known) {
-    if (one.words[0] != "selp" || one.operands.size() != 4 || one.operands[0].kind != Kind::reg) return 0;
+    if (one.row->name != Word::selp || one.operands.size() != 4 || one.operands[0].kind != Kind::reg) return 0;
     Operand predicate = one.operands[3];
     if (!replace_known(predicate, known)) return 0;
     return (predicate.value & 1) != 0 ? 1 : 2;
@@ -213,7 +197,7 @@ class Folder {
   }
 
   static std::optional<Known> approximation_of(const Instruction& one) {
-    if (one.words.back() != "f32" || one.operands[0].kind != Kind::reg) return std::nullopt;
+    if (last_type(one) != Type::f32 || one.operands[0].kind != Kind::reg) return std::nullopt;
     const MathInstruction instruction = parse_math_instruction(one.opcode);
     const std::optional<uint32_t> a = word_of(one.operands[1]);
     if (!a || one.operands.size() != 1 + static_cast<size_t>(operand_count(instruction.operation))) return std::nullopt;
@@ -342,11 +326,11 @@ class Folder {
     if (guard == false) return;
     if (guard) one.guard = -1;
     // With a constant operand ptxas emits no slow path, and thus no branch.
-    if (!one.is_refused && is_one_of(one.words[0], {"rcp", "sqrt"}) && one.operands.size() == 2)
+    if (!one.is_refused && (one.row->name == Word::rcp || one.row->name == Word::sqrt) && one.operands.size() == 2)
       replace_known(one.operands[1], known);
     const size_t chosen = one.is_refused ? 0 : chosen_operand(one, known);
     std::optional<Operand> divisor;
-    if (!one.is_refused && one.words[0] == "div" && one.operands.size() == 3) {
+    if (!one.is_refused && one.row->contraction == Contraction::quotient && one.operands.size() == 3) {
       divisor = one.operands[2];
       if (!replace_known(*divisor, known)) divisor.reset();
     }
@@ -362,23 +346,23 @@ class Folder {
     }
     if (chosen > 0) {
       one.operands = {one.operands[0], one.operands[chosen]};
-      become(one, {"mov", one.words.back()});
+      become(one, {Word::mov, one.words.back()});
     } else if (const auto value = known.find(one.operands[0].reg); value != known.end()) {
       one.operands = {one.operands[0], constant_operand(value->second)};
-      become(one, {"mov", fmt::format("b{}", std::max(bits, 16))});
-    } else if (one.words[0] == "div" && is_approximate(one)) {
+      become(one, {Word::mov, bits > 32 ? Word::b64 : bits > 16 ? Word::b32 : Word::b16});
+    } else if (one.row->contraction == Contraction::quotient && is_approximate(one)) {
       return append_quotient(std::move(one), divisor, result);
     } else if (unit) {
       one.operands.pop_back();
-      if (*unit == one_f32) become(one, {"mov", "b32"});
-      else become(one, {"neg", "f32"});
+      if (*unit == one_f32) become(one, {Word::mov, Word::b32});
+      else become(one, {Word::neg, Word::f32});
     }
     result.instructions.push_back(std::move(one));
   }
 
   /// 1 or -1 if it is the second factor of an f32 product: ptxas emits a copy or a sign change, which keep NaNs.
   static std::optional<uint64_t> unit_factor_of(const Instruction& product, const Known& known) {
-    if (product.is_refused || product.opcode != "mul.f32" || product.operands.size() != 3) return std::nullopt;
+    if (product.is_refused || !is(product, {Word::mul, Word::f32}) || product.operands.size() != 3) return std::nullopt;
     Operand factor = product.operands[2];
     if (!replace_known(factor, known) || factor.is_double) return std::nullopt;
     if (factor.value != one_f32 && factor.value != minus_one_f32) return std::nullopt;
@@ -405,10 +389,10 @@ class Folder {
       return;
     }
     const auto as_product = [&](bool rounded) {
-      std::vector<std::string> words{"mul"};
-      if (rounded) words.emplace_back("rn");
-      if (instruction.ftz) words.emplace_back("ftz");
-      words.emplace_back("f32");
+      std::vector<Word> words{Word::mul};
+      if (rounded) words.push_back(Word::rn);
+      if (instruction.ftz) words.push_back(Word::ftz);
+      words.push_back(Word::f32);
       become(one, std::move(words));
     };
     if (factors->second != 0x3F800000) {
@@ -438,9 +422,9 @@ class Folder {
   Known known_ = {};  // at the instruction that is being rewritten
 };
 
-bool is_approximate_ftz(const Instruction& one, std::string_view name) {
-  return !one.is_refused && one.words[0] == name && one.words.back() == "f32" && has(one, {"approx"}) &&
-         has(one, {"ftz"});
+bool is_approximate_ftz(const Instruction& one, Word name) {
+  return !one.is_refused && one.row->name == name && last_type(one) == Type::f32 && has_word(one, Word::approx) &&
+         has_word(one, Word::ftz);
 }
 
 /// With .ftz, ptxas replaces the reciprocal of a reciprocal by the number itself, and that of 2^x by 2^-x if 2^x has no
@@ -458,7 +442,7 @@ class Reciprocals {
     }
     for (int i = 0; i < std::ssize(entry.instructions); ++i) {
       const Instruction& outer = entry.instructions[static_cast<size_t>(i)];
-      if (!is_approximate_ftz(outer, "rcp") && !is_approximate_ftz(outer, "div")) continue;
+      if (!is_approximate_ftz(outer, Word::rcp) && !is_approximate_ftz(outer, Word::div)) continue;
       if (outer.operands.back().kind != Kind::reg || outer.operands[0].kind != Kind::reg) continue;
       const auto divisor = static_cast<size_t>(outer.operands.back().reg);
       if (writers[divisor].size() != 1) continue;
@@ -466,8 +450,8 @@ class Reciprocals {
       if (replaced_.contains(inner)) continue;
       const Instruction& one = entry.instructions[static_cast<size_t>(inner)];
       if (one.guard >= 0 || one.operands.size() != 2) continue;
-      const bool is_power = is_approximate_ftz(one, "ex2") && reads[divisor] == 1;
-      if (is_power || is_approximate_ftz(one, "rcp")) inner_of_[i] = inner, replaced_.insert(i);
+      const bool is_power = is_approximate_ftz(one, Word::ex2) && reads[divisor] == 1;
+      if (is_power || is_approximate_ftz(one, Word::rcp)) inner_of_[i] = inner, replaced_.insert(i);
     }
     for (const auto& [outer, inner] : inner_of_) arguments_.emplace(inner, -1);
   }
@@ -479,18 +463,18 @@ class Reciprocals {
       if (const auto argument = arguments_.find(i); argument != arguments_.end()) {
         argument->second = static_cast<int>(result.registers.size());
         result.registers.push_back({.name = "argument of " + one.text, .type = Type::f32});
-        const bool is_power = one.words[0] == "ex2";
+        const bool is_power = one.row->name == Word::ex2;
         Instruction copy = one;
         copy.operands[0] = result_operand(argument->second);
-        become(copy, {is_power ? "neg" : "mov", "f32"});
+        become(copy, {is_power ? Word::neg : Word::mov, Word::f32});
         result.instructions.push_back(std::move(copy));
         if (is_power) one.operands[1] = register_operand(argument->second);
       }
       if (const auto inner = inner_of_.find(i); inner != inner_of_.end()) {
-        const bool is_power = entry_.instructions[static_cast<size_t>(inner->second)].words[0] == "ex2";
+        const bool is_power = entry_.instructions[static_cast<size_t>(inner->second)].row->name == Word::ex2;
         if (!is_power) one.operands.back() = register_operand(arguments_.at(inner->second));
-        if (one.words[0] == "rcp") become(one, {"mov", "f32"});
-        else become(one, {"mul", "ftz", "f32"});
+        if (one.row->name == Word::rcp) become(one, {Word::mov, Word::f32});
+        else become(one, {Word::mul, Word::ftz, Word::f32});
       }
       result.instructions.push_back(std::move(one));
     });
@@ -517,22 +501,25 @@ class SignModifiers {
   Entry replace() const {
     return rewritten(entry_, [this](int i, Entry& result) {
       Instruction instruction = at(i);
-      std::vector<std::string> signs;
+      std::vector<Word> signs;
       if (!instruction.is_refused) signs = replace_in(i, instruction, result);
       result.instructions.push_back(std::move(instruction));
-      for (const std::string& name : signs) {
+      for (const Word name : signs) {
         Instruction change = result.instructions.back();
         change.operands = {change.operands[0], change.operands[0]};
         change.operands[1].role = Operand::Role::in;
-        become(change, {name, "f64"});
+        become(change, {name, Word::f64});
         result.instructions.push_back(std::move(change));
       }
     });
   }
 
+  static bool changes_sign(const Instruction& instruction) {
+    return instruction.row->passes == Passes::negated || instruction.row->passes == Passes::absolute;
+  }
   static bool is_sign_change(const Instruction& instruction) {
-    const auto type = type_named(instruction.words.back());
-    return is_between_registers(instruction) && is_one_of(instruction.words[0], {"neg", "abs"}) && type &&
+    const auto type = last_type(instruction);
+    return is_between_registers(instruction) && changes_sign(instruction) && type &&
            info(*type).kind == TypeClass::floating;
   }
 
@@ -540,7 +527,7 @@ class SignModifiers {
   /// A register and the sign changes of its value, the first change first.
   struct Source {
     int reg = -1;
-    std::vector<std::string> signs = {};
+    std::vector<Word> signs = {};
   };
 
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
@@ -557,50 +544,51 @@ class SignModifiers {
   }
 
   /// Follows copies and sign changes of one type back from an operand.
-  Source source_of(int reg, int reader, std::string_view type) const {
+  Source source_of(int reg, int reader, Word type) const {
     Source source{.reg = reg};
     for (;;) {
       const std::vector<int>& writers = writers_[static_cast<size_t>(source.reg)];
       if (writers.size() != 1 || !lasts(writers.front(), reader)) return source;
       const Instruction& writer = at(writers.front());
-      const bool is_copy = is_between_registers(writer) && writer.words[0] == "mov";
+      const bool is_copy = is_between_registers(writer) && writer.row->passes == Passes::value;
       if (!is_copy && !(is_sign_change(writer) && writer.words.back() == type)) return source;
       const std::vector<int>& before = writers_[static_cast<size_t>(writer.operands[1].reg)];
       if (before.size() > 1 || (before.size() == 1 && !lasts(before.front(), writers.front()))) return source;
       reader = writers.front();
       source.reg = writer.operands[1].reg;
-      if (!is_copy) source.signs.insert(source.signs.begin(), writer.words[0]);
+      if (!is_copy) source.signs.insert(source.signs.begin(), writer.row->name);
     }
   }
 
   /// Returns the sign changes that belong behind the instruction.
-  std::vector<std::string> replace_in(int i, Instruction& instruction, Entry& result) const {
-    const std::string& type = instruction.words.back();
-    if (is_sign_change(instruction) && instruction.words[0] == "neg" && type != "bf16x2") {
+  std::vector<Word> replace_in(int i, Instruction& instruction, Entry& result) const {
+    const Word type = instruction.words.back();
+    if (is_sign_change(instruction) && instruction.row->passes == Passes::negated && type != Word::bf16x2) {
       const Source source = source_of(instruction.operands[1].reg, i, type);
-      if (source.signs != std::vector<std::string>{"neg"}) return {};
+      if (source.signs != std::vector<Word>{Word::neg}) return {};
       instruction.operands[1].reg = source.reg;
-      become(instruction, {"mov", fmt::format("b{}", info(*type_named(type)).bits)});
-    } else if (instruction.opcode == "cvt.f64.f32" && instruction.operands.size() == 2 &&
+      const int bits = info(*type_of(type)).bits;
+      become(instruction, {Word::mov, bits == 64 ? Word::b64 : bits == 32 ? Word::b32 : Word::b16});
+    } else if (is(instruction, {Word::cvt, Word::f64, Word::f32}) && instruction.operands.size() == 2 &&
                instruction.operands[1].kind == Kind::reg && instruction.operands[0].kind == Kind::reg) {
-      const Source source = source_of(instruction.operands[1].reg, i, "f32");
+      const Source source = source_of(instruction.operands[1].reg, i, Word::f32);
       if (source.signs.empty()) return {};
       instruction.operands[1].reg = source.reg;
       return source.signs;  // cvt is exact: the signs may as well change behind it
-    } else if (instruction.opcode == "selp.f32" && instruction.operands.size() == 4) {
+    } else if (is(instruction, {Word::selp, Word::f32}) && instruction.operands.size() == 4) {
       for (const size_t k : {size_t{1}, size_t{2}}) {
         Operand& operand = instruction.operands[k];
         if (operand.kind != Kind::reg) continue;
-        const Source source = source_of(operand.reg, i, "f32");
+        const Source source = source_of(operand.reg, i, Word::f32);
         for (size_t s = 0; s < source.signs.size(); ++s) {
           Instruction change = instruction;
           change.guard = -1;
           const int changed = static_cast<int>(result.registers.size());
           result.registers.push_back({.name = fmt::format("sign in {}", instruction.text), .type = Type::b32});
-          const bool negates = source.signs[s] == "neg";
+          const bool negates = source.signs[s] == Word::neg;
           change.operands = {result_operand(changed), register_operand(s == 0 ? source.reg : operand.reg),
                              constant_operand(negates ? 0x80000000 : 0x7FFFFFFF)};
-          become(change, {negates ? "xor" : "and", "b32"});
+          become(change, {negates ? Word::xor_ : Word::and_, Word::b32});
           result.instructions.push_back(std::move(change));
           operand.reg = changed;
         }

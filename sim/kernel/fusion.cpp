@@ -39,52 +39,52 @@ constexpr auto rows = std::to_array<FusionRow>({
 });
 constexpr std::string_view row(size_t i) { return rows[i].name; }
 
-bool has_rounding(const Instruction& one) {
-  return has_word(one, "rn") || has_word(one, "rz") || has_word(one, "rm") || has_word(one, "rp");
-}
-std::optional<Type> floating_type(const Instruction& one) {
-  const auto type = type_named(one.words.back());
+std::optional<Type> floating_type(const Instruction& instruction) {
+  const auto type = last_type(instruction);
   if (!type || info(*type).kind != TypeClass::floating) return std::nullopt;
   return type;
 }
 
-bool is_product(const Instruction& one) {
-  const auto type = floating_type(one);
-  if (one.is_refused || !type || has_word(one, "sat") || one.operands.empty() || one.operands[0].kind != Kind::reg)
+bool is_product(const Instruction& instruction) {
+  const auto type = floating_type(instruction);
+  if (instruction.is_refused || !type || has_word(instruction, Word::sat) || instruction.operands.empty() ||
+      instruction.operands[0].kind != Kind::reg)
     return false;
-  const std::string& name = one.words[0];
-  if (name == "mul") return one.operands.size() == 3 && !has_rounding(one);
-  if (*type != Type::f32) return false;
-  if (name == "div") return one.operands.size() == 3 && (has_word(one, "full") || has_word(one, "approx"));
-  return name == "rcp" && one.operands.size() == 2 && has_word(one, "approx") && !has_word(one, "ftz");
+  const size_t sources = instruction.operands.size() - 1;
+  switch (instruction.row->contraction) {
+    case Contraction::product: return sources == 2 && !has_rounding(instruction);
+    case Contraction::quotient:
+      return *type == Type::f32 && sources == 2 && has_one_of(instruction, {Word::full, Word::approx});
+    case Contraction::reciprocal:
+      return *type == Type::f32 && sources == 1 && has_word(instruction, Word::approx) &&
+             !has_word(instruction, Word::ftz);
+    case Contraction::none:
+    case Contraction::sum:
+    case Contraction::difference: return false;
+  }
+  return false;
 }
-bool is_sum(const Instruction& one) {
-  return !one.is_refused && (one.words[0] == "add" || one.words[0] == "sub") && floating_type(one) &&
-         !has_rounding(one) && one.operands.size() == 3 && one.operands[0].kind == Kind::reg;
+bool is_sum(const Instruction& instruction) {
+  const Contraction part = instruction.row->contraction;
+  return !instruction.is_refused && (part == Contraction::sum || part == Contraction::difference) &&
+         floating_type(instruction) && !has_rounding(instruction) && instruction.operands.size() == 3 &&
+         instruction.operands[0].kind == Kind::reg;
 }
-/// A copy or a sign change, which ptxas looks through. A flushing one is a no-op if the product flushes too.
-bool is_transparent(const Instruction& one, bool product_flushes) {
-  if (one.is_refused || one.guard >= 0 || one.operands.size() != 2 || one.operands[0].kind != Kind::reg ||
-      one.operands[1].kind != Kind::reg)
+/// A copy or a negation, which ptxas looks through. A flushing one is a no-op if the product flushes too.
+bool is_transparent(const Instruction& instruction, bool product_flushes) {
+  if (instruction.is_refused || instruction.guard >= 0 || instruction.operands.size() != 2 ||
+      instruction.operands[0].kind != Kind::reg || instruction.operands[1].kind != Kind::reg)
     return false;
-  if (one.words[0] == "neg") return floating_type(one).has_value() && (product_flushes || !has_word(one, "ftz"));
-  return one.words[0] == "mov";
+  if (instruction.row->passes == Passes::negated)
+    return floating_type(instruction).has_value() && (product_flushes || !has_word(instruction, Word::ftz));
+  return instruction.row->passes == Passes::value;
 }
 
-/// ptxas splits the basic block at these before it contracts: a slow path in a branch (rounded quotients, reciprocals
-/// and square roots; integer division except u32), a fence, and a branch around a guarded instruction with effects
-/// beyond its registers.
-bool splits_block(const Instruction& one) {
-  const std::string& name = one.words[0];
-  if (one.guard >= 0 && one.acts) return true;
-  if (name == "membar" || (name == "fence" && !has_word(one, "proxy"))) return true;
-  const std::optional<Type> type = type_named(one.words.back());
-  if (!type) return false;
-  if (info(*type).kind != TypeClass::floating) return (name == "div" || name == "rem") && *type != Type::u32;
-  if (name == "rsqrt") return *type == Type::f64 && !has_word(one, "ftz");
-  if (!has_rounding(one)) return false;
-  const bool is_constant = one.operands.size() == 2 && one.operands[1].kind != Kind::reg;
-  return name == "div" || ((name == "rcp" || name == "sqrt") && !is_constant);
+/// ptxas splits the basic block before it contracts at the instructions whose rows say so, and at a branch around a
+/// guarded instruction with effects beyond its registers.
+bool splits_block(const Instruction& instruction) {
+  if (instruction.guard >= 0 && instruction.acts) return true;
+  return instruction.row->ends_block && instruction.row->ends_block(instruction);
 }
 
 class Fuser {
@@ -194,10 +194,9 @@ class Fuser {
       const int writer = writers(operand->reg).front();
       if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
       const Instruction& one = at(writer);
-      const std::string& name = one.words[0];
-      if (name == "ld") return has_word(one, "param") || has_word(one, "const") ? &one.operands.back() : nullptr;
-      if ((name != "mov" && name != "neg" && name != "abs") || one.guard >= 0 || one.operands.size() != 2)
-        return nullptr;
+      if (one.row->name == Word::ld)
+        return has_one_of(one, {Word::param, Word::const_}) ? &one.operands.back() : nullptr;
+      if (one.row->passes == Passes::nothing || one.guard >= 0 || one.operands.size() != 2) return nullptr;
       operand = &one.operands[1];
       reader = writer;
     }
@@ -207,19 +206,19 @@ class Fuser {
 
   /// A product by 1 or -1: ptxas emits a copy or a sign change.
   bool has_unit_factor(const Instruction& product) const {
-    if (product.words[0] != "mul") return false;
+    if (product.row->contraction != Contraction::product) return false;
     return std::ranges::any_of(product.operands, [&](const Operand& operand) {
       const Operand* const number = &operand == product.operands.data() ? nullptr : constant_of(operand);
-      if (!number || product.words.back() != "f32" || number->is_double) return false;
+      if (!number || last_type(product) != Type::f32 || number->is_double) return false;
       return (number->kind == Kind::real || number->kind == Kind::integer) &&
              (number->value & 0x7FFFFFFF) == 0x3F800000;
     });
   }
 
   bool has_constant_factor(const Instruction& product) const {
-    const std::string& name = product.words[0];
-    if (name == "mul") return is_constant(product.operands[1]) || is_constant(product.operands[2]);
-    return name == "div" && product.operands[2].kind == Kind::real;  // ptxas multiplies by the reciprocal
+    const Contraction part = product.row->contraction;
+    if (part == Contraction::product) return is_constant(product.operands[1]) || is_constant(product.operands[2]);
+    return part == Contraction::quotient && product.operands[2].kind == Kind::real;  // a product with the reciprocal
   }
 
   /// Uses of a register from an instruction to the next write or the end of the block. For a product with a constant
@@ -247,8 +246,9 @@ class Fuser {
       const Instruction& one = at(i);
       const Effects& of = effects(i);
       if (std::ranges::find(of.reads, reg) != of.reads.end()) {
-        if (is_transparent(one, has_word(at(product.instruction), "ftz"))) {
-          collect_uses(block, product, i + 1, one.operands[0].reg, negated != (one.words[0] == "neg"), uses);
+        if (is_transparent(one, has_word(at(product.instruction), Word::ftz))) {
+          collect_uses(block, product, i + 1, one.operands[0].reg, negated != (one.row->passes == Passes::negated),
+                       uses);
         } else {
           bool direct = false;
           for (size_t k = 1; k < one.operands.size(); ++k) {
@@ -273,7 +273,7 @@ class Fuser {
   bool fits(const Product& product, const Use& use) const {
     const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
     return !use.leaves_block && use.operand > 0 && is_sum(sum) && mul.words.back() == sum.words.back() &&
-           has_word(mul, "ftz") == has_word(sum, "ftz");
+           has_word(mul, Word::ftz) == has_word(sum, Word::ftz);
   }
 
   void find_products(const Block& block) {
@@ -414,7 +414,7 @@ class Fuser {
   void join(const Product& product, const Use& use) {
     const Instruction &mul = at(product.instruction), &sum = at(use.instruction);
     Join join{.product = product.instruction, .operand = use.operand};
-    const bool subtracts = sum.words[0] == "sub";
+    const bool subtracts = sum.row->contraction == Contraction::difference;
     join.negate_product = use.negated != (subtracts && use.operand == 2);
     join.negate_addend = subtracts && use.operand == 1;
     const bool is_same_block = block_of(product.instruction) == block_of(use.instruction);
@@ -500,7 +500,8 @@ class Fuser {
         const int sum = use.instruction;
         const bool rule_joins = joins(by_rule, product, sum), is_joined = joins(fusions_.of_sum, product, sum);
         std::string_view why = product.why;
-        if (rule_joins) why = mul.words[0] != "mul" ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
+        if (rule_joins)
+          why = mul.row->contraction != Contraction::product ? row(3) : product.uses.size() == 1 ? row(0) : row(1);
         else if (why.empty()) why = by_rule.contains(sum) ? row(2) : row(9);
         SassEvidence evidence = in_sass(sum);
         if (evidence == SassEvidence::joined && !is_joined) evidence = SassEvidence::apart;  // with the other operand

@@ -17,7 +17,7 @@ using Kind = Operand::Kind;
 constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
 constexpr size_t most_variables = 1 << 16;  // each call has registers and variables of its own
 
-bool is_call(const Instruction& one) { return one.words[0] == "call"; }
+bool is_call(const Instruction& one) { return one.row->jump == Jump::call; }
 
 [[noreturn]] void refuse(const Instruction& one, std::string expected) {
   throw Error({.code = ViolationCode::unsupported_ptx,
@@ -63,8 +63,7 @@ class Inliner {
 
   static Instruction jump(const Instruction& like) {
     Instruction one = like;
-    one.opcode = "bra";
-    one.words = {"bra"};
+    become(one, {Word::bra});
     one.operands = {{.kind = Kind::label}};
     return one;
   }
@@ -93,10 +92,10 @@ class Inliner {
         call(one, *function, to);
         continue;
       }
-      const bool returns = !open_.empty() && one.words[0] == "ret";
+      const bool returns = !open_.empty() && one.row->jump == Jump::ret;
       if (returns) one = jump(one);
       if (returns) jumps.emplace_back(to.instructions.size(), end);
-      else if (one.words[0] == "bra" && !one.operands.empty() && one.operands.back().target >= 0)
+      else if (one.row->jump == Jump::branch && !one.operands.empty() && one.operands.back().target >= 0)
         jumps.emplace_back(to.instructions.size(), static_cast<size_t>(one.operands.back().target));
       to.instructions.push_back(std::move(one));
     }

@@ -15,12 +15,12 @@ namespace bitmma::kernel {
 
 /// The word that holds a value of type T.
 template <typename T>
-using Word = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
+using RegisterWord = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
 
 /// A value as its register stores it: narrow values are zero-extended.
 template <typename T>
-constexpr Word<T> to_word(T value) {
-  return static_cast<Word<T>>(static_cast<std::make_unsigned_t<T>>(value));
+constexpr RegisterWord<T> to_word(T value) {
+  return static_cast<RegisterWord<T>>(static_cast<std::make_unsigned_t<T>>(value));
 }
 
 template <auto f, typename D, typename... A, std::size_t... i>
@@ -66,6 +66,23 @@ Mask test(Warp& warp, const Op& op) {
 inline void set_mask(Warp& warp, uint32_t slot, Mask mask, Mask value) {
   Mask& to = warp.mask_of(slot);
   to = (to & ~mask) | (value & mask);
+}
+
+/// Writes a comparison of setp to d, and `other`, its complement or that of the second half, to d2 if the instruction
+/// has one: each combined with the predicate in slot c.
+inline void set_comparison(Warp& warp, const Op& op, Mask mask, Mask holds, Mask other) {
+  const auto combined = [&](Mask outcome) -> Mask {
+    switch (op.combine) {
+      case Combine::and_: return outcome & warp.mask_of(op.c);
+      case Combine::or_: return outcome | warp.mask_of(op.c);
+      case Combine::xor_: return outcome ^ warp.mask_of(op.c);
+      case Combine::none: break;
+    }
+    return outcome;
+  };
+  const Mask first = combined(holds), second = op.d2 == Op::no_slot ? 0 : combined(other);
+  set_mask(warp, op.d, mask, first);
+  if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, second);
 }
 
 }  // namespace bitmma::kernel

@@ -40,29 +40,33 @@ inline void nothing(Warp&, const Op&, Mask) {}
 
 enum class Control : uint8_t {
   none,
-  branch,     // branch to `target`; lanes reconverge at `reconverge`
-  leave,      // ret and exit
-  barrier,    // bar.sync, .arrive, .red: `details` points to BarrierDetails
-  converge,   // waits until all lanes in the mask in slot e arrive, then runs
-  warpgroup,  // four warps meet; the last one to arrive runs it for all
-  wait,       // waits on an mbarrier: while a lane's phase is incomplete, the other warps run
-  cluster,    // barrier.cluster.arrive; if `flag`, barrier.cluster.wait
+  branch,          // branch to `target`; lanes reconverge at `reconverge`
+  leave,           // ret and exit
+  barrier,         // bar.sync, .arrive, .red: `details` points to BarrierDetails
+  converge,        // waits until all lanes in the mask in slot e arrive, then runs
+  warpgroup,       // four warps meet; the last one to arrive runs it for all
+  wait,            // waits on an mbarrier: while a lane's phase is incomplete, the other warps run
+  cluster_arrive,  // barrier.cluster.arrive
+  cluster_wait,    // barrier.cluster.wait
 };
 
+/// How setp combines a comparison with the predicate in slot c.
+enum class Combine : uint8_t { none, and_, or_, xor_ };
+
 struct Op {
+  static constexpr uint32_t no_slot = ~uint32_t{0};
+
   Run run = nullptr;
   Control control = Control::none;
   bool guard_negated = false;
-  bool flag = false;  // meaning depends on the instruction
-  uint8_t small = 0;  // the same
+  bool writes_carry = false;        // .cc
+  Combine combine = Combine::none;  // of setp
   uint32_t guard = no_slot;
-  uint32_t d = 0, d2 = 0, a = 0, b = 0, c = 0, e = 0;  // slots
+  uint32_t d = 0, d2 = no_slot, a = 0, b = 0, c = 0, e = 0;  // slots
   int target = -1, reconverge = -1;
   int instruction = -1;  // index in the entry
   int64_t immediate = 0;
   const void* details = nullptr;
-
-  static constexpr uint32_t no_slot = ~uint32_t{0};
 };
 
 /// A fault that stops the kernel. The executor adds the place.
@@ -191,7 +195,6 @@ struct Warp {
   bool waits = false;  // its turn ended at an mbarrier whose phase is incomplete
   uint64_t carry = 0;  // CC.CF of each lane
   uint64_t steps = 0;
-  uint32_t barrier_result = 0;
 
   template <typename T>
   T* lanes_of(uint32_t slot) const {
@@ -214,11 +217,12 @@ struct Address {
 };
 
 enum class BarrierKind : uint8_t { sync, arrive, reduce };
+enum class BarrierReduction : uint8_t { popc, and_, or_ };
 struct BarrierDetails {
   BarrierKind kind = BarrierKind::sync;
   uint32_t id = 0, count = 0;  // slots
   bool has_count = false;
-  int reduction = 0;  // 0: popc, 1: and, 2: or
+  BarrierReduction reduction = BarrierReduction::popc;
 };
 
 struct Barrier {

@@ -270,25 +270,25 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
 
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
   // Writes to global memory happen at once, and prefetches change no value.
-  if (words.take("commit_group")) {
+  if (words.take(Word::commit_group)) {
     decoder.require_operands(instruction, 0, 0);
     decoder.emit(nothing);
     return;
   }
-  if (words.take("wait_group")) {
-    words.take("read");
+  if (words.take(Word::wait_group)) {
+    words.take(Word::read);
     decoder.require_operands(instruction, 1, 1);
     if (instruction.operands[0].kind != Kind::integer || instruction.operands[0].value > INT32_MAX)
       decoder.refuse("with a number that is not constant, or negative");
     decoder.emit(nothing);
     return;
   }
-  if (words.take("prefetch")) {
-    if (!words.take("L2") || !words.take("global")) decoder.refuse("not a form that PTX has");
-    words.take("L2::cache_hint");
-    if (words.take("tensor")) {
-      words.take_one({"1d", "2d", "3d", "4d", "5d"});
-      words.take_one({"tile", "im2col", "tile::gather4", "im2col::w", "im2col::w::128"});
+  if (words.take(Word::prefetch)) {
+    if (!words.take(Word::L2) || !words.take(Word::global)) decoder.refuse("not a form that PTX has");
+    words.take(Word::L2_cache_hint);
+    if (words.take(Word::tensor)) {
+      words.take_one({Word::d1, Word::d2, Word::d3, Word::d4, Word::d5});
+      words.take_one({Word::tile, Word::im2col, Word::tile_gather4, Word::im2col_w, Word::im2col_w_128});
     }
     decoder.require_operands(instruction, 1, 3);
     if (instruction.operands[0].kind != Kind::address) decoder.refuse("without an address in brackets");
@@ -297,16 +297,17 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   }
   BulkDetails one;
   const auto& operands = instruction.operands;
-  const bool has_policy = words.take("L2::cache_hint"), is_tensor = words.take("tensor");
+  const bool has_policy = words.take(Word::L2_cache_hint), is_tensor = words.take(Word::tensor);
   size_t rank = 0;
-  for (size_t i = 1; is_tensor && i <= 5; ++i) {
-    if (words.take(fmt::format("{}d", i))) rank = i;
+  constexpr std::array ranks{Word::d1, Word::d2, Word::d3, Word::d4, Word::d5};
+  for (size_t i = 0; is_tensor && i < ranks.size(); ++i) {
+    if (words.take(ranks[i])) rank = i + 1;
   }
-  words.take("tile");
-  if (words.take("reduce")) {
+  words.take(Word::tile);
+  if (words.take(Word::reduce)) {
     one.reduction = take_atomic(words);
     if (!one.reduction) decoder.refuse("without an operation");
-    words.take("noftz");
+    words.take(Word::noftz);
     if (!is_tensor) {
       const auto type = words.take_type();
       if (!type || (bytes_of(*type) != 2 && bytes_of(*type) != 4 && bytes_of(*type) != 8))
@@ -318,15 +319,16 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     if (*one.reduction == Atomic::add && (is_tensor || is_floating(one.type))) decoder.program().order_matters = true;
   }
   // The first space in the opcode is the destination.
-  const auto place = [&](std::string_view word) { return std::ranges::find(instruction.words, word); };
-  one.to_shared = place("global") > std::min(place("shared::cluster"), place("shared::cta"));
-  const bool has_global = words.take("global"), to_cluster = one.to_shared && words.take("shared::cluster");
-  if (!(has_global ? to_cluster || words.take("shared::cta") : to_cluster && words.take("shared::cta") && !is_tensor))
+  const auto place = [&](Word word) { return std::ranges::find(instruction.words, word); };
+  one.to_shared = place(Word::global) > std::min(place(Word::shared_cluster), place(Word::shared_cta));
+  const bool has_global = words.take(Word::global), to_cluster = one.to_shared && words.take(Word::shared_cluster);
+  if (!(has_global ? to_cluster || words.take(Word::shared_cta)
+                   : to_cluster && words.take(Word::shared_cta) && !is_tensor))
     decoder.refuse("between other spaces");
   if (one.reduction && one.to_shared) decoder.refuse("to shared memory");
-  const bool to_many = has_global && to_cluster && words.take("multicast::cluster");
-  if (one.to_shared && is_tensor && !words.take("cta_group::1")) one.of_pair = words.take("cta_group::2");
-  if (!words.take(one.to_shared ? "mbarrier::complete_tx::bytes" : "bulk_group"))
+  const bool to_many = has_global && to_cluster && words.take(Word::multicast_cluster);
+  if (one.to_shared && is_tensor && !words.take(Word::cta_group_1)) one.of_pair = words.take(Word::cta_group_2);
+  if (!words.take(one.to_shared ? Word::mbarrier_complete_tx_bytes : Word::bulk_group))
     decoder.refuse("with another completion");
   const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
@@ -357,10 +359,10 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
 
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
   AsyncStoreDetails one;
-  words.take("weak");
-  const size_t count = words.take("v2") ? 2 : words.take("v4") ? 4 : 1;
+  words.take(Word::weak);
+  const size_t count = words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : 1;
   const auto type = words.take_type();
-  if (!words.take("shared::cluster") || !words.take("mbarrier::complete_tx::bytes") || !type ||
+  if (!words.take(Word::shared_cluster) || !words.take(Word::mbarrier_complete_tx_bytes) || !type ||
       (bytes_of(*type) != 4 && bytes_of(*type) != 8) || bytes_of(*type) * count > 16)
     decoder.refuse("of another space, type or completion");
   one.wide_parts = bytes_of(*type) == 8;

@@ -93,7 +93,8 @@ uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c)
   }
 }
 
-/// f64: IEEE 754 arithmetic in any rounding mode.
+/// f64: IEEE 754 arithmetic in any rounding mode. `exchanged`: ptxas exchanges the first two operands.
+template <bool exchanged>
 void run_f64(Warp& warp, const Op& op, Mask mask) {
   const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
@@ -111,9 +112,10 @@ void run_f64(Warp& warp, const Op& op, Mask mask) {
       case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
       default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
     }
-    // op.flag: ptxas exchanges the first two operands.
-    if (is_nan(Format::f64, d[lane]))
-      d[lane] = nan_of_f64(one.operation, before[op.flag ? 1 : 0], before[op.flag ? 0 : 1], before[2]);
+    if (is_nan(Format::f64, d[lane])) {
+      const auto& [a0, b0, c0] = before;
+      d[lane] = exchanged ? nan_of_f64(one.operation, b0, a0, c0) : nan_of_f64(one.operation, a0, b0, c0);
+    }
   });
 }
 
@@ -182,14 +184,13 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
 MathInstruction math_instruction_of(const Instruction& one) {
-  std::string name = one.opcode;
-  if (one.words[0] == "mad") name.replace(0, 3, "fma");
-  if (name.ends_with("f32x2")) name.resize(name.size() - 2);  // both halves compute alike
-  return parse_math_instruction(name);
-}
-
-void take_all(Words& words, const Instruction& one) {
-  for (size_t i = 1; i < one.words.size(); ++i) words.take(one.words[i]);
+  if (has_word(one, Word::other)) return parse_math_instruction(one.opcode);  // which refuses it
+  Instruction alike = one;
+  std::vector<Word> words = one.words;
+  if (words.front() == Word::mad) words.front() = Word::fma;
+  if (words.back() == Word::f32x2) words.back() = Word::f32;  // both halves compute alike
+  become(alike, std::move(words));
+  return parse_math_instruction(alike.opcode);
 }
 
 /// Decodes the fma that replaces a sum and its product.
@@ -222,38 +223,38 @@ void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, T
   if (!is_f64) return emit_math(decoder, one, type, d, a, b, c);
   const bool is_exchanged = decoder.comes_later(product.operands[1], product.operands[2]);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
-  Op& op = decoder.emit(run_f64);
+  Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
-  op.d = d, op.a = a, op.b = b, op.c = c, op.flag = is_exchanged;
+  op.d = d, op.a = a, op.b = b, op.c = c;
 }
 
 struct Rounded64 {
-  std::string_view name;
+  Word name;
   MathOperation operation;
   size_t sources;
 };
 constexpr auto rounded_64 = std::to_array<Rounded64>({
-    {"add", MathOperation::add, 2},
-    {"sub", MathOperation::sub, 2},
-    {"mul", MathOperation::mul, 2},
-    {"fma", MathOperation::fma, 3},
-    {"mad", MathOperation::fma, 3},
-    {"div", MathOperation::div, 2},
-    {"rcp", MathOperation::rcp, 1},
-    {"sqrt", MathOperation::sqrt, 1},
+    {Word::add, MathOperation::add, 2},
+    {Word::sub, MathOperation::sub, 2},
+    {Word::mul, MathOperation::mul, 2},
+    {Word::fma, MathOperation::fma, 3},
+    {Word::mad, MathOperation::fma, 3},
+    {Word::div, MathOperation::div, 2},
+    {Word::rcp, MathOperation::rcp, 1},
+    {Word::sqrt, MathOperation::sqrt, 1},
 });
 
 bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const auto row = std::ranges::find(rounded_64, instruction.words[0], &Rounded64::name);
-  if (row == rounded_64.end() || words.take("approx")) return false;
-  const std::string_view rounding = words.take_one({"rn", "rz", "rm", "rp"});
-  const bool may_omit = row->sources == 2 && row->name != "div";
-  if (rounding.empty() && !may_omit) decoder.refuse("without a rounding");
+  const auto row = std::ranges::find(rounded_64, instruction.row->name, &Rounded64::name);
+  if (row == rounded_64.end() || words.take(Word::approx)) return false;
+  const Word rounding = words.take_one({Word::rn, Word::rz, Word::rm, Word::rp});
+  const bool may_omit = row->sources == 2 && row->name != Word::div;
+  if (rounding == Word::none && !may_omit) decoder.refuse("without a rounding");
   MathInstruction one{.operation = row->operation, .format = Format::f64};
-  one.rounding = rounding == "rz"   ? Rounding::toward_zero
-                 : rounding == "rm" ? Rounding::toward_negative
-                 : rounding == "rp" ? Rounding::toward_positive
-                                    : Rounding::nearest_even;
+  one.rounding = rounding == Word::rz   ? Rounding::toward_zero
+                 : rounding == Word::rm ? Rounding::toward_negative
+                 : rounding == Word::rp ? Rounding::toward_positive
+                                        : Rounding::nearest_even;
   decoder.require_operands(instruction, row->sources + 1, row->sources + 1);
   uint32_t slots[3] = {};
   for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
@@ -270,9 +271,9 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
   }
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
   const auto* details = decoder.keep(MathDetails{one, nullptr});
-  Op& op = decoder.emit(run_f64);
+  Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
-  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.flag = is_exchanged;
+  op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
   return true;
 }
 
@@ -362,19 +363,19 @@ constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
 }
 
 void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
-  const std::string& name = words.name();
+  const Word name = words.name();
   SelectDetails one{.format = format_of(type), .pair = is_pair(type)};
-  one.ftz = words.take("ftz");
+  one.ftz = words.take(Word::ftz);
   const bool may_flush = type == Type::f32 || type == Type::f16 || type == Type::f16x2;
-  if (one.ftz && (!may_flush || name == "copysign")) decoder.refuse("with .ftz");
-  one.is_max = name == "max";
-  one.absolute = name == "abs";
-  one.negates = name == "neg";
-  one.copies_sign = name == "copysign";
-  if (name == "min" || name == "max") {
-    one.propagates_nan = words.take("NaN");
-    if (words.take("xorsign")) {
-      if (!words.take("abs")) decoder.refuse("with .xorsign without .abs");
+  if (one.ftz && (!may_flush || name == Word::copysign)) decoder.refuse("with .ftz");
+  one.is_max = name == Word::max;
+  one.absolute = name == Word::abs;
+  one.negates = name == Word::neg;
+  one.copies_sign = name == Word::copysign;
+  if (name == Word::min || name == Word::max) {
+    one.propagates_nan = words.take(Word::NaN);
+    if (words.take(Word::xorsign)) {
+      if (!words.take(Word::abs)) decoder.refuse("with .xorsign without .abs");
       one.xor_sign = true;
     }
     one.three = instruction.operands.size() == 4 && type == Type::f32;
@@ -420,25 +421,25 @@ Order order_between(Format format, bool ftz, uint64_t a, uint64_t b) {
 
 /// A set of outcomes, one bit for each Order.
 struct ComparisonInfo {
-  std::string_view name;
+  Word name;
   uint8_t holds;
 };
 constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 constexpr auto comparisons = std::to_array<ComparisonInfo>({
-    {"eq", equal},
-    {"ne", less | greater},
-    {"lt", less},
-    {"le", less | equal},
-    {"gt", greater},
-    {"ge", greater | equal},
-    {"equ", equal | unordered},
-    {"neu", less | greater | unordered},
-    {"ltu", less | unordered},
-    {"leu", less | equal | unordered},
-    {"gtu", greater | unordered},
-    {"geu", greater | equal | unordered},
-    {"num", less | equal | greater},
-    {"nan", unordered},
+    {Word::eq, equal},
+    {Word::ne, less | greater},
+    {Word::lt, less},
+    {Word::le, less | equal},
+    {Word::gt, greater},
+    {Word::ge, greater | equal},
+    {Word::equ, equal | unordered},
+    {Word::neu, less | greater | unordered},
+    {Word::ltu, less | unordered},
+    {Word::leu, less | equal | unordered},
+    {Word::gtu, greater | unordered},
+    {Word::geu, greater | equal | unordered},
+    {Word::num, less | equal | greater},
+    {Word::nan, unordered},
 });
 
 struct CompareDetails {
@@ -464,12 +465,7 @@ void run_compare(Warp& warp, const Op& op, Mask mask) {
     }
   });
   if (!one.pair) second = ~found;
-  const Mask other = op.small == 0 ? 0 : warp.mask_of(op.c);
-  const auto combined = [&](Mask mine) {
-    return op.small == 0 ? mine : op.small == 1 ? mine & other : op.small == 2 ? mine | other : mine ^ other;
-  };
-  set_mask(warp, op.d, mask, combined(found));
-  if (op.flag) set_mask(warp, op.d2, mask, combined(second));
+  set_comparison(warp, op, mask, found, second);
 }
 
 /// f32 without .ftz, computed on the host: a comparison rounds nothing.
@@ -485,19 +481,15 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
   const Mask is_unordered = ~(is_less | is_equal | is_greater);
   const Mask found = ((one.holds & less) != 0 ? is_less : 0) | ((one.holds & equal) != 0 ? is_equal : 0) |
                      ((one.holds & greater) != 0 ? is_greater : 0) | ((one.holds & unordered) != 0 ? is_unordered : 0);
-  const Mask other = op.small == 0 ? 0 : warp.mask_of(op.c);
-  const auto combined = [&](Mask mine) {
-    return op.small == 0 ? mine : op.small == 1 ? mine & other : op.small == 2 ? mine | other : mine ^ other;
-  };
-  set_mask(warp, op.d, mask, combined(found));
-  if (op.flag) set_mask(warp, op.d2, mask, combined(~found));
+  set_comparison(warp, op, mask, found, ~found);
 }
 
 void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
   const auto type = words.take_type();
-  const std::string_view what = words.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
-  if (!type || what.empty()) decoder.refuse("without a class and a type");
-  decoder.refuse(fmt::format("not supported: testp.{} of {}", what, instruction.opcode));
+  const Word what =
+      words.take_one({Word::finite, Word::infinite, Word::number, Word::notanumber, Word::normal, Word::subnormal});
+  if (!type || what == Word::none) decoder.refuse("without a class and a type");
+  decoder.refuse(fmt::format("not supported: testp.{} of {}", print(what), instruction.opcode));
 }
 
 // --- cvt
@@ -510,7 +502,7 @@ struct CvtDetails {
 };
 
 template <typename To, typename From>
-constexpr Word<To> integer_of(Word<From> a) {
+constexpr RegisterWord<To> integer_of(RegisterWord<From> a) {
   return to_word<To>(static_cast<To>(static_cast<From>(a)));
 }
 
@@ -557,7 +549,7 @@ void require_target(const Decoder& decoder, TargetSet targets) {
 void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
   const CvtInstruction one = parse_cvt(instruction.opcode);
   require_target(decoder, targets_of(one));
-  take_all(words, instruction);
+  words.take_all();
   const std::vector<CvtOperand> wanted = operands_of(one);
   if (wanted.size() > 2 || one.scales > 0) decoder.refuse("with random bits, scales or more than two sources");
   decoder.require_operands(instruction, wanted.size() + 1, wanted.size() + 1);
@@ -605,18 +597,22 @@ void decode_named(Decoder& decoder, const Instruction& instruction, Words& words
 
 using namespace type_sets;
 constexpr auto float_rows = std::to_array<Opcode>({
-    {.name = "fma", .decode = decode_named, .types = sums_of_floats},
-    {.name = "rcp", .decode = decode_named, .types = singles},
-    {.name = "sqrt", .decode = decode_named, .types = singles},
-    {.name = "rsqrt", .decode = decode_named, .types = singles},
-    {.name = "ex2", .decode = decode_named, .types = floats},
-    {.name = "lg2", .decode = decode_named, .types = TypeSet{Type::f32}},
-    {.name = "sin", .decode = decode_named, .types = TypeSet{Type::f32}},
-    {.name = "cos", .decode = decode_named, .types = TypeSet{Type::f32}},
-    {.name = "tanh", .decode = decode_named, .types = floats},
-    {.name = "copysign", .decode = decode_named, .types = singles},
-    {.name = "testp", .decode = decode_testp},
-    {.name = "cvt", .decode = decode_cvt},
+    {.name = Word::fma, .decode = decode_named, .types = sums_of_floats},
+    {.name = Word::rcp,
+     .decode = decode_named,
+     .types = singles,
+     .contraction = Contraction::reciprocal,
+     .ends_block = is_slow_root},
+    {.name = Word::sqrt, .decode = decode_named, .types = singles, .ends_block = is_slow_root},
+    {.name = Word::rsqrt, .decode = decode_named, .types = singles, .ends_block = is_slow_rsqrt},
+    {.name = Word::ex2, .decode = decode_named, .types = floats},
+    {.name = Word::lg2, .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = Word::sin, .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = Word::cos, .decode = decode_named, .types = TypeSet{Type::f32}},
+    {.name = Word::tanh, .decode = decode_named, .types = floats},
+    {.name = Word::copysign, .decode = decode_named, .types = singles},
+    {.name = Word::testp, .decode = decode_testp},
+    {.name = Word::cvt, .decode = decode_cvt},
 });
 
 }  // namespace
@@ -635,19 +631,19 @@ uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b) {
 bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
 
 void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
-  const std::string& name = words.name();
-  if (name == "min" || name == "max" || name == "abs" || name == "neg" || name == "copysign")
+  const Word name = words.name();
+  if (name == Word::min || name == Word::max || name == Word::abs || name == Word::neg || name == Word::copysign)
     return decode_selection(decoder, instruction, words, type);
   const auto join = decoder.fusions().of_sum.find(decoder.current());
   if (join != decoder.fusions().of_sum.end()) {
-    take_all(words, instruction);
+    words.take_all();
     return decode_joined(decoder, instruction, join->second, type);
   }
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
   if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
   const MathInstruction one = math_instruction_of(instruction);
   require_target(decoder, targets_of(one));
-  take_all(words, instruction);
+  words.take_all();
   const auto count = static_cast<size_t>(operand_count(one.operation));
   decoder.require_operands(instruction, count + 1, count + 1);
   uint32_t slots[3] = {};
@@ -660,9 +656,9 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
 
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
   CompareDetails one{.format = format_of(type), .pair = is_pair(type)};
-  one.ftz = words.take("ftz");
+  one.ftz = words.take(Word::ftz);
   if (one.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");
-  const std::string_view combine = words.take_one({"and", "or", "xor"});
+  const Combine combine = take_combine(words);
   for (const ComparisonInfo& row : comparisons) {
     if (words.take(row.name)) {
       one.holds = row.holds;
@@ -670,23 +666,23 @@ void decode_float_compare(Decoder& decoder, const Instruction& instruction, Word
     }
   }
   if (one.holds == 0) decoder.refuse("without a comparison");
-  decoder.require_operands(instruction, combine.empty() ? 3 : 4, combine.empty() ? 3 : 4);
+  const size_t operands = combine == Combine::none ? 3 : 4;
+  decoder.require_operands(instruction, operands, operands);
   const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair;
   if (one.pair && !has_two) decoder.refuse("of pairs with one result");
   if (has_two && !one.pair && (type == Type::f16 || type == Type::bf16))
     decoder.refuse("of one number with two results");
   const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type);
-  const uint32_t c = combine.empty() ? 0 : decoder.read_mask(instruction.operands[3]);
+  const uint32_t c = combine == Combine::none ? 0 : decoder.read_mask(instruction.operands[3]);
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
-                 d2 = has_two ? decoder.write_mask(result.elements[1]) : 0;
+                 d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
   const auto* details = decoder.keep(one);
   Op& op = decoder.emit(type == Type::f64               ? run_compare<uint64_t>
                         : type == Type::f32 && !one.ftz ? run_compare_f32
                                                         : run_compare<uint32_t>);
   op.details = details;
-  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.flag = has_two;
-  op.small = combine.empty() ? 0 : combine == "and" ? 1 : combine == "or" ? 2 : 3;
+  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.combine = combine;
 }
 
 }  // namespace bitmma::kernel

@@ -49,67 +49,67 @@ using TwiceAs = typename Twice<T>::Type;
 
 // T is the instruction's type; words are register contents.
 template <typename T>
-constexpr Word<T> add_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> add_of(RegisterWord<T> a, RegisterWord<T> b) {
   return to_word<T>(static_cast<T>(a + b));
 }
 template <typename T>
-constexpr Word<T> sub_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> sub_of(RegisterWord<T> a, RegisterWord<T> b) {
   return to_word<T>(static_cast<T>(a - b));
 }
 template <typename T>
-constexpr Word<T> add_sat_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> add_sat_of(RegisterWord<T> a, RegisterWord<T> b) {
   const int64_t sum = int64_t{static_cast<int32_t>(a)} + static_cast<int32_t>(b);
   return static_cast<uint32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
 }
 template <typename T>
-constexpr Word<T> sub_sat_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> sub_sat_of(RegisterWord<T> a, RegisterWord<T> b) {
   const int64_t sum = int64_t{static_cast<int32_t>(a)} - static_cast<int32_t>(b);
   return static_cast<uint32_t>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
 }
 template <typename T>
-constexpr TwiceAs<T> product_of(Word<T> a, Word<T> b) {
+constexpr TwiceAs<T> product_of(RegisterWord<T> a, RegisterWord<T> b) {
   return static_cast<TwiceAs<T>>(static_cast<TwiceAs<T>>(static_cast<T>(a)) *
                                  static_cast<TwiceAs<T>>(static_cast<T>(b)));
 }
 template <typename T>
-constexpr Word<T> mul_lo_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> mul_lo_of(RegisterWord<T> a, RegisterWord<T> b) {
   return to_word<T>(static_cast<T>(a * b));
 }
 template <typename T>
-constexpr Word<T> mul_hi_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> mul_hi_of(RegisterWord<T> a, RegisterWord<T> b) {
   return to_word<T>(static_cast<T>(product_of<T>(a, b) >> (8 * sizeof(T))));
 }
 template <typename T>
-constexpr Word<TwiceAs<T>> mul_wide_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<TwiceAs<T>> mul_wide_of(RegisterWord<T> a, RegisterWord<T> b) {
   return to_word(product_of<T>(a, b));
 }
 template <typename T>
-constexpr Word<T> mad_lo_of(Word<T> a, Word<T> b, Word<T> c) {
+constexpr RegisterWord<T> mad_lo_of(RegisterWord<T> a, RegisterWord<T> b, RegisterWord<T> c) {
   return to_word<T>(static_cast<T>(a * b + c));
 }
 template <typename T>
-constexpr Word<T> mad_hi_of(Word<T> a, Word<T> b, Word<T> c) {
+constexpr RegisterWord<T> mad_hi_of(RegisterWord<T> a, RegisterWord<T> b, RegisterWord<T> c) {
   return add_of<T>(mul_hi_of<T>(a, b), c);
 }
 template <typename T>
-constexpr Word<TwiceAs<T>> mad_wide_of(Word<T> a, Word<T> b, Word<TwiceAs<T>> c) {
+constexpr RegisterWord<TwiceAs<T>> mad_wide_of(RegisterWord<T> a, RegisterWord<T> b, RegisterWord<TwiceAs<T>> c) {
   return add_of<TwiceAs<T>>(mul_wide_of<T>(a, b), c);
 }
 template <typename T>
-constexpr Word<T> mul24_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> mul24_of(RegisterWord<T> a, RegisterWord<T> b) {
   if constexpr (std::is_signed_v<T>) {
-    return static_cast<Word<T>>((int64_t{static_cast<int32_t>(a << 8)} >> 8) *
-                                (int64_t{static_cast<int32_t>(b << 8)} >> 8));
+    return static_cast<RegisterWord<T>>((int64_t{static_cast<int32_t>(a << 8)} >> 8) *
+                                        (int64_t{static_cast<int32_t>(b << 8)} >> 8));
   }
-  return static_cast<Word<T>>(uint64_t{a & 0xFFFFFF} * (b & 0xFFFFFF));
+  return static_cast<RegisterWord<T>>(uint64_t{a & 0xFFFFFF} * (b & 0xFFFFFF));
 }
 template <typename T>
-constexpr Word<T> mad24_of(Word<T> a, Word<T> b, Word<T> c) {
+constexpr RegisterWord<T> mad24_of(RegisterWord<T> a, RegisterWord<T> b, RegisterWord<T> c) {
   return mul24_of<T>(a, b) + c;
 }
 /// Division by zero returns all ones, as on GPUs; PTX leaves it undefined.
 template <typename T>
-constexpr Word<T> div_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> div_of(RegisterWord<T> a, RegisterWord<T> b) {
   const T x = static_cast<T>(a), y = static_cast<T>(b);
   if (y == 0) return to_word<T>(static_cast<T>(~Unsigned<T>{0}));
   if constexpr (std::is_signed_v<T>) {
@@ -118,7 +118,7 @@ constexpr Word<T> div_of(Word<T> a, Word<T> b) {
   return to_word<T>(static_cast<T>(x / y));
 }
 template <typename T>
-constexpr Word<T> rem_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> rem_of(RegisterWord<T> a, RegisterWord<T> b) {
   const T x = static_cast<T>(a), y = static_cast<T>(b);
   if (y == 0) return a;
   if constexpr (std::is_signed_v<T>) {
@@ -127,110 +127,111 @@ constexpr Word<T> rem_of(Word<T> a, Word<T> b) {
   return to_word<T>(static_cast<T>(x % y));
 }
 template <typename T>
-constexpr Word<T> min_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> min_of(RegisterWord<T> a, RegisterWord<T> b) {
   return static_cast<T>(a) < static_cast<T>(b) ? a : b;
 }
 template <typename T>
-constexpr Word<T> max_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> max_of(RegisterWord<T> a, RegisterWord<T> b) {
   return static_cast<T>(a) > static_cast<T>(b) ? a : b;
 }
 template <typename T>
-constexpr Word<T> min_relu_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> min_relu_of(RegisterWord<T> a, RegisterWord<T> b) {
   return static_cast<T>(min_of<T>(a, b)) < 0 ? 0 : min_of<T>(a, b);
 }
 template <typename T>
-constexpr Word<T> max_relu_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> max_relu_of(RegisterWord<T> a, RegisterWord<T> b) {
   return static_cast<T>(max_of<T>(a, b)) < 0 ? 0 : max_of<T>(a, b);
 }
 template <typename T>
-constexpr Word<T> abs_of(Word<T> a) {
-  return static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(Word<T>{0} - a)) : a;
+constexpr RegisterWord<T> abs_of(RegisterWord<T> a) {
+  return static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(RegisterWord<T>{0} - a)) : a;
 }
 template <typename T>
-constexpr Word<T> neg_of(Word<T> a) {
-  return to_word<T>(static_cast<T>(Word<T>{0} - a));
+constexpr RegisterWord<T> neg_of(RegisterWord<T> a) {
+  return to_word<T>(static_cast<T>(RegisterWord<T>{0} - a));
 }
 template <typename T>
-constexpr Word<T> sad_of(Word<T> a, Word<T> b, Word<T> c) {
-  const Word<T> difference = static_cast<T>(a) < static_cast<T>(b) ? b - a : a - b;
+constexpr RegisterWord<T> sad_of(RegisterWord<T> a, RegisterWord<T> b, RegisterWord<T> c) {
+  const RegisterWord<T> difference = static_cast<T>(a) < static_cast<T>(b) ? b - a : a - b;
   return to_word<T>(static_cast<T>(c + difference));
 }
 template <typename T>
-constexpr Word<T> and_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> and_of(RegisterWord<T> a, RegisterWord<T> b) {
   return a & b;
 }
 template <typename T>
-constexpr Word<T> or_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> or_of(RegisterWord<T> a, RegisterWord<T> b) {
   return a | b;
 }
 template <typename T>
-constexpr Word<T> xor_of(Word<T> a, Word<T> b) {
+constexpr RegisterWord<T> xor_of(RegisterWord<T> a, RegisterWord<T> b) {
   return a ^ b;
 }
 template <typename T>
-constexpr Word<T> not_of(Word<T> a) {
+constexpr RegisterWord<T> not_of(RegisterWord<T> a) {
   return to_word<T>(static_cast<T>(~a));
 }
 template <typename T>
-constexpr Word<T> cnot_of(Word<T> a) {
+constexpr RegisterWord<T> cnot_of(RegisterWord<T> a) {
   return a == 0 ? 1 : 0;
 }
 template <typename T>
-constexpr Word<T> shl_of(Word<T> a, uint32_t count) {
+constexpr RegisterWord<T> shl_of(RegisterWord<T> a, uint32_t count) {
   return count >= 8 * sizeof(T) ? 0 : to_word<T>(static_cast<T>(a << count));
 }
 template <typename T>
-constexpr Word<T> shr_of(Word<T> a, uint32_t count) {
+constexpr RegisterWord<T> shr_of(RegisterWord<T> a, uint32_t count) {
   const uint32_t last = 8 * sizeof(T) - 1;
-  if (count > last) return std::is_signed_v<T> && static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(~Word<T>{0})) : 0;
+  if (count > last)
+    return std::is_signed_v<T> && static_cast<T>(a) < 0 ? to_word<T>(static_cast<T>(~RegisterWord<T>{0})) : 0;
   return to_word<T>(static_cast<T>(static_cast<T>(a) >> count));
 }
 template <typename T>
-constexpr uint32_t popc_of(Word<T> a) {
+constexpr uint32_t popc_of(RegisterWord<T> a) {
   return static_cast<uint32_t>(std::popcount(a));
 }
 template <typename T>
-constexpr uint32_t clz_of(Word<T> a) {
+constexpr uint32_t clz_of(RegisterWord<T> a) {
   return static_cast<uint32_t>(std::countl_zero(a));
 }
 template <typename T>
-constexpr Word<T> brev_of(Word<T> a) {
-  Word<T> reversed = 0;
+constexpr RegisterWord<T> brev_of(RegisterWord<T> a) {
+  RegisterWord<T> reversed = 0;
   for (size_t i = 0; i < 8 * sizeof(T); ++i) reversed |= (a >> i & 1) << (8 * sizeof(T) - 1 - i);
   return reversed;
 }
 template <typename T>
-constexpr uint32_t bfind_of(Word<T> a) {
-  const Word<T> bits = std::is_signed_v<T> && static_cast<T>(a) < 0 ? ~a : a;
+constexpr uint32_t bfind_of(RegisterWord<T> a) {
+  const RegisterWord<T> bits = std::is_signed_v<T> && static_cast<T>(a) < 0 ? ~a : a;
   return bits == 0 ? ~uint32_t{0}
                    : static_cast<uint32_t>(8 * sizeof(T) - 1) - static_cast<uint32_t>(std::countl_zero(bits));
 }
 template <typename T>
-constexpr uint32_t bfind_shift_of(Word<T> a) {
+constexpr uint32_t bfind_shift_of(RegisterWord<T> a) {
   const uint32_t found = bfind_of<T>(a);
   return found == ~uint32_t{0} ? found : static_cast<uint32_t>(8 * sizeof(T) - 1) - found;
 }
 /// PTX ISA, bfe: position and length are the low bytes of their operands.
 template <typename T>
-constexpr Word<T> bfe_of(Word<T> a, uint32_t position, uint32_t length) {
+constexpr RegisterWord<T> bfe_of(RegisterWord<T> a, uint32_t position, uint32_t length) {
   const int most = 8 * sizeof(T) - 1, from = static_cast<int>(position & 0xFF), count = static_cast<int>(length & 0xFF);
   const bool sign = std::is_signed_v<T> && count != 0 && ((a >> std::min(from + count - 1, most)) & 1) != 0;
-  Word<T> result = from > most ? 0 : a >> from;
+  RegisterWord<T> result = from > most ? 0 : a >> from;
   if (count <= most) {
-    const Word<T> mask = (Word<T>{1} << count) - 1;
+    const RegisterWord<T> mask = (RegisterWord<T>{1} << count) - 1;
     result &= mask;
     const int held = std::min(count, most + 1 - std::min(from, most + 1));
-    if (sign) result |= ~(held > most ? ~Word<T>{0} : (Word<T>{1} << held) - 1);
+    if (sign) result |= ~(held > most ? ~RegisterWord<T>{0} : (RegisterWord<T>{1} << held) - 1);
   } else if (sign && from > 0) {
-    result |= from > most ? ~Word<T>{0} : ~(~Word<T>{0} >> from);
+    result |= from > most ? ~RegisterWord<T>{0} : ~(~RegisterWord<T>{0} >> from);
   }
   return result;
 }
 template <typename T>
-constexpr Word<T> bfi_of(Word<T> a, Word<T> b, uint32_t position, uint32_t length) {
+constexpr RegisterWord<T> bfi_of(RegisterWord<T> a, RegisterWord<T> b, uint32_t position, uint32_t length) {
   const uint32_t size = 8 * sizeof(T), from = position & 0xFF, count = length & 0xFF;
   if (from >= size || count == 0) return b;
-  const Word<T> mask = (count >= size ? ~Word<T>{0} : (Word<T>{1} << count) - 1) << from;
+  const RegisterWord<T> mask = (count >= size ? ~RegisterWord<T>{0} : (RegisterWord<T>{1} << count) - 1) << from;
   return (b & ~mask) | (a << from & mask);
 }
 constexpr uint32_t shf_l_wrap(uint32_t a, uint32_t b, uint32_t c) {
@@ -311,7 +312,7 @@ void lop3(Warp& warp, const Op& op, Mask mask) {
 template <typename W>
 W sum_with_carry(Warp& warp, const Op& op, int lane, W a, W b, bool carry_in) {
   const Wide sum = Wide{a} + b + carry_in;
-  if (op.flag) {
+  if (op.writes_carry) {
     const bool carry_out = (sum >> (8 * sizeof(W)) & 1) != 0;
     warp.carry = (warp.carry & ~(uint64_t{1} << lane)) | uint64_t{carry_out} << lane;
   }
@@ -328,31 +329,42 @@ void add_carry(Warp& warp, const Op& op, Mask mask) {
 }
 template <typename T, bool high, bool reads>
 void mad_carry(Warp& warp, const Op& op, Mask mask) {
-  const auto *a = warp.lanes_of<const Word<T>>(op.a), *b = warp.lanes_of<const Word<T>>(op.b),
-             *c = warp.lanes_of<const Word<T>>(op.c);
-  auto* d = warp.lanes_of<Word<T>>(op.d);
+  const auto *a = warp.lanes_of<const RegisterWord<T>>(op.a), *b = warp.lanes_of<const RegisterWord<T>>(op.b),
+             *c = warp.lanes_of<const RegisterWord<T>>(op.c);
+  auto* d = warp.lanes_of<RegisterWord<T>>(op.d);
   for_each_lane(mask, [&](int lane) {
-    const Word<T> product = high ? mul_hi_of<T>(a[lane], b[lane]) : mul_lo_of<T>(a[lane], b[lane]);
-    d[lane] = sum_with_carry<Word<T>>(warp, op, lane, product, c[lane], reads && (warp.carry >> lane & 1) != 0);
+    const RegisterWord<T> product = high ? mul_hi_of<T>(a[lane], b[lane]) : mul_lo_of<T>(a[lane], b[lane]);
+    d[lane] = sum_with_carry<RegisterWord<T>>(warp, op, lane, product, c[lane], reads && (warp.carry >> lane & 1) != 0);
   });
 }
 
-/// The function for a 16-, 32- or 64-bit type.
-#define BITMMA_FOR_INTEGER(type, f)            \
-  [&]() -> Run {                               \
-    switch (type) {                            \
-      case Type::u16:                          \
-      case Type::b16: return map<f<uint16_t>>; \
-      case Type::s16: return map<f<int16_t>>;  \
-      case Type::u32:                          \
-      case Type::b32: return map<f<uint32_t>>; \
-      case Type::s32: return map<f<int32_t>>;  \
-      case Type::u64:                          \
-      case Type::b64: return map<f<uint64_t>>; \
-      case Type::s64: return map<f<int64_t>>;  \
-      default: return nullptr;                 \
-    }                                          \
-  }()
+/// The function for a 16-, 32- or 64-bit type: function_of(T()) for its integer T.
+template <typename FunctionOf>
+Run for_integer(Type type, const FunctionOf& function_of) {
+  switch (type) {
+    case Type::u16:
+    case Type::b16: return function_of(uint16_t());
+    case Type::s16: return function_of(int16_t());
+    case Type::u32:
+    case Type::b32: return function_of(uint32_t());
+    case Type::s32: return function_of(int32_t());
+    case Type::u64:
+    case Type::b64: return function_of(uint64_t());
+    case Type::s64: return function_of(int64_t());
+    default: return nullptr;
+  }
+}
+/// The same for the types that have one of twice their width.
+template <typename FunctionOf>
+Run for_narrow(Type type, const FunctionOf& function_of) {
+  switch (type) {
+    case Type::u16: return function_of(uint16_t());
+    case Type::s16: return function_of(int16_t());
+    case Type::u32: return function_of(uint32_t());
+    case Type::s32: return function_of(int32_t());
+    default: return nullptr;
+  }
+}
 
 Type require_type(Decoder& decoder, Words& words) {
   const auto type = words.take_type();
@@ -371,21 +383,25 @@ void emit_words(Decoder& decoder, const Instruction& one, Run run, Type type, si
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
 }
 
-template <int which>
-void and_masks(Warp& warp, const Op& op, Mask mask) {
-  const Mask a = warp.mask_of(op.a), b = warp.mask_of(op.b);
-  set_mask(warp, op.d, mask, which == 0 ? a & b : which == 1 ? a | b : which == 2 ? a ^ b : which == 3 ? ~a : a);
+using MaskFunction = Mask (*)(Mask a, Mask b);
+template <MaskFunction f>
+void map_masks(Warp& warp, const Op& op, Mask mask) {
+  set_mask(warp, op.d, mask, f(warp.mask_of(op.a), warp.mask_of(op.b)));
 }
+constexpr Mask mask_and(Mask a, Mask b) { return a & b; }
+constexpr Mask mask_or(Mask a, Mask b) { return a | b; }
+constexpr Mask mask_xor(Mask a, Mask b) { return a ^ b; }
+constexpr Mask mask_not(Mask a, Mask) { return ~a; }
+constexpr Mask same_mask(Mask a, Mask) { return a; }
 
-bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, int which) {
-  if (!words.take("pred")) return false;
-  const size_t sources = which >= 3 ? 1 : 2;
+/// Decodes and, or, xor, not and mov of predicates. False if the type is not .pred.
+bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, Run run, size_t sources) {
+  if (!words.take(Word::pred)) return false;
   decoder.require_operands(one, sources + 1, sources + 1);
   const uint32_t a = decoder.read_mask(one.operands[1]);
   const uint32_t b = sources == 2 ? decoder.read_mask(one.operands[2]) : a;
   const uint32_t d = decoder.write_mask(one.operands[0]);
-  constexpr Run runs[] = {and_masks<0>, and_masks<1>, and_masks<2>, and_masks<3>, and_masks<4>};
-  Op& op = decoder.emit(runs[which]);
+  Op& op = decoder.emit(run);
   op.d = d, op.a = a, op.b = b;
   return true;
 }
@@ -397,34 +413,35 @@ constexpr uint32_t pair_add(uint32_t a, uint32_t b) {
 
 void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
   // PTX has no sub for pairs.
-  if (words.name() == "add" && !words.take_one({"s16x2", "u16x2"}).empty())
+  if (words.name() == Word::add && words.take_one({Word::s16x2, Word::u16x2}) != Word::none)
     return emit_words(decoder, one, map<pair_add>, Type::b32, 2, Type::b32);
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
-  const bool subtracts = words.name() == "sub";
-  if (words.take("cc")) {
+  const bool subtracts = words.name() == Word::sub;
+  if (words.take(Word::cc)) {
     const bool wide = bytes_of(type) == 8;
     Run run = wide ? (subtracts ? add_carry<uint64_t, true, false> : add_carry<uint64_t, false, false>)
                    : (subtracts ? add_carry<uint32_t, true, false> : add_carry<uint32_t, false, false>);
     if (bytes_of(type) < 4) run = nullptr;
     emit_words(decoder, one, run, type, 2, type);
-    decoder.program().ops.back().flag = true;
+    decoder.program().ops.back().writes_carry = true;
     return;
   }
-  Run run = subtracts ? BITMMA_FOR_INTEGER(type, sub_of) : BITMMA_FOR_INTEGER(type, add_of);
-  if (words.take("sat"))
+  Run run = subtracts ? for_integer(type, []<typename T>(T) -> Run { return map<sub_of<T>>; })
+                      : for_integer(type, []<typename T>(T) -> Run { return map<add_of<T>>; });
+  if (words.take(Word::sat))
     run = type != Type::s32 ? nullptr : subtracts ? map<sub_sat_of<int32_t>> : map<add_sat_of<int32_t>>;
   emit_words(decoder, one, run, type, 2, type);
 }
 
 void decode_addc(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  const bool writes = words.take("cc"), subtracts = words.name() == "subc", wide = bytes_of(type) == 8;
+  const bool writes = words.take(Word::cc), subtracts = words.name() == Word::subc, wide = bytes_of(type) == 8;
   Run run = wide ? (subtracts ? add_carry<uint64_t, true, true> : add_carry<uint64_t, false, true>)
                  : (subtracts ? add_carry<uint32_t, true, true> : add_carry<uint32_t, false, true>);
   if (bytes_of(type) < 4 || is_floating(type)) run = nullptr;
   emit_words(decoder, one, run, type, 2, type);
-  decoder.program().ops.back().flag = writes;
+  decoder.program().ops.back().writes_carry = writes;
 }
 
 Type twice(Type type) {
@@ -437,41 +454,34 @@ Type twice(Type type) {
   }
 }
 
-#define BITMMA_FOR_NARROW(type, f)             \
-  [&]() -> Run {                               \
-    switch (type) {                            \
-      case Type::u16: return map<f<uint16_t>>; \
-      case Type::s16: return map<f<int16_t>>;  \
-      case Type::u32: return map<f<uint32_t>>; \
-      case Type::s32: return map<f<int32_t>>;  \
-      default: return nullptr;                 \
-    }                                          \
-  }()
-
 void decode_mul(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
-  if (words.take("wide")) return emit_words(decoder, one, BITMMA_FOR_NARROW(type, mul_wide_of), type, 2, twice(type));
-  if (words.take("hi")) return emit_words(decoder, one, BITMMA_FOR_INTEGER(type, mul_hi_of), type, 2, type);
-  if (!words.take("lo")) decoder.refuse("without .lo, .hi or .wide");
-  emit_words(decoder, one, BITMMA_FOR_INTEGER(type, mul_lo_of), type, 2, type);
+  if (words.take(Word::wide))
+    return emit_words(decoder, one, for_narrow(type, []<typename T>(T) -> Run { return map<mul_wide_of<T>>; }), type, 2,
+                      twice(type));
+  if (words.take(Word::hi))
+    return emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<mul_hi_of<T>>; }), type, 2,
+                      type);
+  if (!words.take(Word::lo)) decoder.refuse("without .lo, .hi or .wide");
+  emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<mul_lo_of<T>>; }), type, 2, type);
 }
 
 void decode_mad(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
   decoder.require_operands(one, 4, 4);
-  if (words.take("wide")) {
+  if (words.take(Word::wide)) {
     const Type result = twice(type);
     const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
                    c = decoder.read(one.operands[3], result), d = decoder.write(one.operands[0], result);
-    Op& op = decoder.emit(BITMMA_FOR_NARROW(type, mad_wide_of));
+    Op& op = decoder.emit(for_narrow(type, []<typename T>(T) -> Run { return map<mad_wide_of<T>>; }));
     op.d = d, op.a = a, op.b = b, op.c = c;
     return;
   }
-  const bool high = words.take("hi");
-  if (!high && !words.take("lo")) decoder.refuse("without .lo, .hi or .wide");
-  const bool reads = words.name() == "madc", writes = words.take("cc");
+  const bool high = words.take(Word::hi);
+  if (!high && !words.take(Word::lo)) decoder.refuse("without .lo, .hi or .wide");
+  const bool reads = words.name() == Word::madc, writes = words.take(Word::cc);
   if (reads || writes) {
     Run run = nullptr;
     if (type == Type::u32)
@@ -487,17 +497,19 @@ void decode_mad(Decoder& decoder, const Instruction& one, Words& words) {
       run = high ? (reads ? mad_carry<int64_t, true, true> : mad_carry<int64_t, true, false>)
                  : (reads ? mad_carry<int64_t, false, true> : mad_carry<int64_t, false, false>);
     emit_words(decoder, one, run, type, 3, type);
-    decoder.program().ops.back().flag = writes;
+    decoder.program().ops.back().writes_carry = writes;
     return;
   }
-  emit_words(decoder, one, high ? BITMMA_FOR_INTEGER(type, mad_hi_of) : BITMMA_FOR_INTEGER(type, mad_lo_of), type, 3,
-             type);
+  emit_words(decoder, one,
+             high ? for_integer(type, []<typename T>(T) -> Run { return map<mad_hi_of<T>>; })
+                  : for_integer(type, []<typename T>(T) -> Run { return map<mad_lo_of<T>>; }),
+             type, 3, type);
 }
 
 void decode_24(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  if (!words.take("lo")) decoder.refuse("without .lo");
-  const bool adds = words.name() == "mad24";
+  if (!words.take(Word::lo)) decoder.refuse("without .lo");
+  const bool adds = words.name() == Word::mad24;
   Run run = type == Type::u32   ? (adds ? map<mad24_of<uint32_t>> : map<mul24_of<uint32_t>>)
             : type == Type::s32 ? (adds ? map<mad24_of<int32_t>> : map<mul24_of<int32_t>>)
                                 : nullptr;
@@ -507,7 +519,9 @@ void decode_24(Decoder& decoder, const Instruction& one, Words& words) {
 void decode_div(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
-  emit_words(decoder, one, words.name() == "rem" ? BITMMA_FOR_INTEGER(type, rem_of) : BITMMA_FOR_INTEGER(type, div_of),
+  emit_words(decoder, one,
+             words.name() == Word::rem ? for_integer(type, []<typename T>(T) -> Run { return map<rem_of<T>>; })
+                                       : for_integer(type, []<typename T>(T) -> Run { return map<div_of<T>>; }),
              type, 2, type);
 }
 
@@ -525,12 +539,12 @@ constexpr uint32_t pair_extreme(uint32_t a, uint32_t b) {
 }
 
 void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
-  const bool is_max = words.name() == "max";
-  if (const std::string_view pair = words.take_one({"s16x2", "u16x2"}); !pair.empty()) {
-    const bool relu = words.take("relu");
-    const Run run = pair == "u16x2" ? (relu     ? nullptr
-                                       : is_max ? map<pair_extreme<uint16_t, true, false>>
-                                                : map<pair_extreme<uint16_t, false, false>>)
+  const bool is_max = words.name() == Word::max;
+  if (const Word pair = words.take_one({Word::s16x2, Word::u16x2}); pair != Word::none) {
+    const bool relu = words.take(Word::relu);
+    const Run run = pair == Word::u16x2 ? (relu     ? nullptr
+                                           : is_max ? map<pair_extreme<uint16_t, true, false>>
+                                                    : map<pair_extreme<uint16_t, false, false>>)
                     : relu
                         ? (is_max ? map<pair_extreme<int16_t, true, true>> : map<pair_extreme<int16_t, false, true>>)
                         : (is_max ? map<pair_extreme<int16_t, true, false>> : map<pair_extreme<int16_t, false, false>>);
@@ -538,8 +552,9 @@ void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
   }
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
-  Run run = is_max ? BITMMA_FOR_INTEGER(type, max_of) : BITMMA_FOR_INTEGER(type, min_of);
-  if (words.take("relu"))
+  Run run = is_max ? for_integer(type, []<typename T>(T) -> Run { return map<max_of<T>>; })
+                   : for_integer(type, []<typename T>(T) -> Run { return map<min_of<T>>; });
+  if (words.take(Word::relu))
     run = type != Type::s32 ? nullptr : is_max ? map<max_relu_of<int32_t>> : map<min_relu_of<int32_t>>;
   emit_words(decoder, one, run, type, 2, type);
 }
@@ -547,8 +562,9 @@ void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
 void decode_abs(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float(decoder, one, words, type);
-  Run run = words.name() == "neg" ? BITMMA_FOR_INTEGER(type, neg_of) : nullptr;
-  if (words.name() == "abs")
+  Run run =
+      words.name() == Word::neg ? for_integer(type, []<typename T>(T) -> Run { return map<neg_of<T>>; }) : nullptr;
+  if (words.name() == Word::abs)
     run = type == Type::s16   ? map<abs_of<int16_t>>
           : type == Type::s32 ? map<abs_of<int32_t>>
           : type == Type::s64 ? map<abs_of<int64_t>>
@@ -558,31 +574,39 @@ void decode_abs(Decoder& decoder, const Instruction& one, Words& words) {
 
 void decode_sad(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one, BITMMA_FOR_INTEGER(type, sad_of), type, 3, type);
+  emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<sad_of<T>>; }), type, 3, type);
 }
 
 void decode_logic(Decoder& decoder, const Instruction& one, Words& words) {
-  const std::string& name = words.name();
-  if (decode_masks(decoder, one, words, name == "and" ? 0 : name == "or" ? 1 : 2)) return;
+  const Word name = words.name();
+  if (decode_masks(decoder, one, words,
+                   name == Word::and_  ? map_masks<mask_and>
+                   : name == Word::or_ ? map_masks<mask_or>
+                                       : map_masks<mask_xor>,
+                   2))
+    return;
   const Type type = require_type(decoder, words);
   emit_words(decoder, one,
-             name == "and"  ? BITMMA_FOR_INTEGER(type, and_of)
-             : name == "or" ? BITMMA_FOR_INTEGER(type, or_of)
-                            : BITMMA_FOR_INTEGER(type, xor_of),
+             name == Word::and_  ? for_integer(type, []<typename T>(T) -> Run { return map<and_of<T>>; })
+             : name == Word::or_ ? for_integer(type, []<typename T>(T) -> Run { return map<or_of<T>>; })
+                                 : for_integer(type, []<typename T>(T) -> Run { return map<xor_of<T>>; }),
              type, 2, type);
 }
 
 void decode_not(Decoder& decoder, const Instruction& one, Words& words) {
-  if (words.name() == "not" && decode_masks(decoder, one, words, 3)) return;
+  if (words.name() == Word::not_ && decode_masks(decoder, one, words, map_masks<mask_not>, 1)) return;
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one, words.name() == "not" ? BITMMA_FOR_INTEGER(type, not_of) : BITMMA_FOR_INTEGER(type, cnot_of),
+  emit_words(decoder, one,
+             words.name() == Word::not_ ? for_integer(type, []<typename T>(T) -> Run { return map<not_of<T>>; })
+                                        : for_integer(type, []<typename T>(T) -> Run { return map<cnot_of<T>>; }),
              type, 1, type);
 }
 
 void decode_shift(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(one, 3, 3);
-  const Run run = words.name() == "shl" ? BITMMA_FOR_INTEGER(type, shl_of) : BITMMA_FOR_INTEGER(type, shr_of);
+  const Run run = words.name() == Word::shl ? for_integer(type, []<typename T>(T) -> Run { return map<shl_of<T>>; })
+                                            : for_integer(type, []<typename T>(T) -> Run { return map<shr_of<T>>; });
   if (!run) decoder.refuse("of this type");
   const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
                  d = decoder.write(one.operands[0], type);
@@ -592,10 +616,10 @@ void decode_shift(Decoder& decoder, const Instruction& one, Words& words) {
 
 void decode_shf(Decoder& decoder, const Instruction& one, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
-  const bool left = words.take("l");
-  if (!left && !words.take("r")) decoder.refuse("without .l or .r");
-  const bool wrap = words.take("wrap");
-  if (!wrap && !words.take("clamp")) decoder.refuse("without .wrap or .clamp");
+  const bool left = words.take(Word::l);
+  if (!left && !words.take(Word::r)) decoder.refuse("without .l or .r");
+  const bool wrap = words.take(Word::wrap);
+  if (!wrap && !words.take(Word::clamp)) decoder.refuse("without .wrap or .clamp");
   emit_words(decoder, one,
              left ? (wrap ? map<shf_l_wrap> : map<shf_l_clamp>) : (wrap ? map<shf_r_wrap> : map<shf_r_clamp>),
              Type::b32, 3, Type::b32);
@@ -614,40 +638,44 @@ void decode_lop3(Decoder& decoder, const Instruction& one, Words& words) {
 
 void decode_prmt(Decoder& decoder, const Instruction& one, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
-  const std::string_view mode = words.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
-  const Run run = mode.empty()    ? map<prmt_of>
-                  : mode == "f4e" ? map<prmt_mode_of<0>>
-                  : mode == "b4e" ? map<prmt_mode_of<1>>
-                  : mode == "rc8" ? map<prmt_mode_of<2>>
-                  : mode == "ecl" ? map<prmt_mode_of<3>>
-                  : mode == "ecr" ? map<prmt_mode_of<4>>
-                                  : map<prmt_mode_of<5>>;
+  const Word mode = words.take_one({Word::f4e, Word::b4e, Word::rc8, Word::ecl, Word::ecr, Word::rc16});
+  const Run run = mode == Word::none  ? map<prmt_of>
+                  : mode == Word::f4e ? map<prmt_mode_of<0>>
+                  : mode == Word::b4e ? map<prmt_mode_of<1>>
+                  : mode == Word::rc8 ? map<prmt_mode_of<2>>
+                  : mode == Word::ecl ? map<prmt_mode_of<3>>
+                  : mode == Word::ecr ? map<prmt_mode_of<4>>
+                                      : map<prmt_mode_of<5>>;
   emit_words(decoder, one, run, Type::b32, 3, Type::b32);
 }
 
 void decode_count(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  const std::string& name = words.name();
-  const Run run = name == "popc" ? BITMMA_FOR_INTEGER(type, popc_of) : BITMMA_FOR_INTEGER(type, clz_of);
+  const Word name = words.name();
+  const Run run = name == Word::popc ? for_integer(type, []<typename T>(T) -> Run { return map<popc_of<T>>; })
+                                     : for_integer(type, []<typename T>(T) -> Run { return map<clz_of<T>>; });
   emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
 void decode_bfind(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  const Run run =
-      words.take("shiftamt") ? BITMMA_FOR_INTEGER(type, bfind_shift_of) : BITMMA_FOR_INTEGER(type, bfind_of);
+  const Run run = words.take(Word::shiftamt)
+                      ? for_integer(type, []<typename T>(T) -> Run { return map<bfind_shift_of<T>>; })
+                      : for_integer(type, []<typename T>(T) -> Run { return map<bfind_of<T>>; });
   emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
 void decode_brev(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : BITMMA_FOR_INTEGER(type, brev_of), type, 1, type);
+  emit_words(decoder, one,
+             bytes_of(type) < 4 ? nullptr : for_integer(type, []<typename T>(T) -> Run { return map<brev_of<T>>; }),
+             type, 1, type);
 }
 
 void decode_bfe(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(one, 4, 4);
-  const Run run = BITMMA_FOR_INTEGER(type, bfe_of);
+  const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfe_of<T>>; });
   if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
   const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
                  c = decoder.read(one.operands[3], Type::u32), d = decoder.write(one.operands[0], type);
@@ -658,7 +686,7 @@ void decode_bfe(Decoder& decoder, const Instruction& one, Words& words) {
 void decode_bfi(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   decoder.require_operands(one, 5, 5);
-  const Run run = BITMMA_FOR_INTEGER(type, bfi_of);
+  const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfi_of<T>>; });
   if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
   const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
                  c = decoder.read(one.operands[3], Type::u32), e = decoder.read(one.operands[4], Type::u32),
@@ -668,8 +696,8 @@ void decode_bfi(Decoder& decoder, const Instruction& one, Words& words) {
 }
 
 void decode_dot(Decoder& decoder, const Instruction& one, Words& words) {
-  const bool by_four = words.name() == "dp4a", high = !by_four && words.take("hi");
-  if (!by_four && !high && !words.take("lo")) decoder.refuse("without .lo or .hi");
+  const bool by_four = words.name() == Word::dp4a, high = !by_four && words.take(Word::hi);
+  if (!by_four && !high && !words.take(Word::lo)) decoder.refuse("without .lo or .hi");
   const auto b_type = words.take_type(), a_type = words.take_type();
   const auto is_word = [](std::optional<Type> type) { return type == Type::u32 || type == Type::s32; };
   if (!is_word(a_type) || !is_word(b_type)) decoder.refuse("of these types");
@@ -687,14 +715,14 @@ void decode_dot(Decoder& decoder, const Instruction& one, Words& words) {
 
 void decode_bmsk(Decoder& decoder, const Instruction& one, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
-  const bool clamps = words.take("clamp");
-  if (!clamps && !words.take("wrap")) decoder.refuse("without .clamp or .wrap");
+  const bool clamps = words.take(Word::clamp);
+  if (!clamps && !words.take(Word::wrap)) decoder.refuse("without .clamp or .wrap");
   emit_words(decoder, one, clamps ? map<bmsk_clamp> : map<bmsk_wrap>, Type::b32, 2, Type::b32);
 }
 
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
 template <typename T, Comparison how>
-constexpr bool compare(Word<T> a, Word<T> b) {
+constexpr bool compare(RegisterWord<T> a, RegisterWord<T> b) {
   const T x = static_cast<T>(a), y = static_cast<T>(b);
   switch (how) {
     case Comparison::eq: return x == y;
@@ -706,36 +734,33 @@ constexpr bool compare(Word<T> a, Word<T> b) {
   }
 }
 
-/// Sets d and optionally its complement to a comparison combined with a predicate. small: 0 none, 1 and, 2 or, 3 xor.
 template <auto f>
 void set_predicate(Warp& warp, const Op& op, Mask mask) {
-  const Mask found = test<f>(warp, op), other = op.small == 0 ? 0 : warp.mask_of(op.c);
-  const auto combined = [&](Mask one) {
-    return op.small == 0 ? one : op.small == 1 ? one & other : op.small == 2 ? one | other : one ^ other;
-  };
-  set_mask(warp, op.d, mask, combined(found));
-  if (op.flag) set_mask(warp, op.d2, mask, combined(~found));
+  const Mask holds = test<f>(warp, op);
+  set_comparison(warp, op, mask, holds, ~holds);
 }
 
 template <typename T>
-Run comparison_of(std::string_view how) {
+Run comparison_of(Word how) {
   using enum Comparison;
-  if (how == "eq") return set_predicate<compare<T, eq>>;
-  if (how == "ne") return set_predicate<compare<T, ne>>;
-  if (how == "lt" || how == "lo") return set_predicate<compare<T, lt>>;
-  if (how == "le" || how == "ls") return set_predicate<compare<T, le>>;
-  if (how == "gt" || how == "hi") return set_predicate<compare<T, gt>>;
+  if (how == Word::eq) return set_predicate<compare<T, eq>>;
+  if (how == Word::ne) return set_predicate<compare<T, ne>>;
+  if (how == Word::lt || how == Word::lo) return set_predicate<compare<T, lt>>;
+  if (how == Word::le || how == Word::ls) return set_predicate<compare<T, le>>;
+  if (how == Word::gt || how == Word::hi) return set_predicate<compare<T, gt>>;
   return set_predicate<compare<T, ge>>;
 }
 
 void decode_setp(Decoder& decoder, const Instruction& one, Words& words) {
   const Type type = require_type(decoder, words);
   if (is_floating(type)) return decode_float_compare(decoder, one, words, type);
-  const std::string_view combine = words.take_one({"and", "or", "xor"});
-  const std::string_view how = words.take_one({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"});
-  if (how.empty()) decoder.refuse("without a comparison");
-  decoder.require_operands(one, combine.empty() ? 3 : 4, combine.empty() ? 3 : 4);
-  const bool is_unsigned = how == "lo" || how == "ls" || how == "hi" || how == "hs";
+  const Combine combine = take_combine(words);
+  const Word how = words.take_one(
+      {Word::eq, Word::ne, Word::lt, Word::le, Word::gt, Word::ge, Word::lo, Word::ls, Word::hi, Word::hs});
+  if (how == Word::none) decoder.refuse("without a comparison");
+  const size_t operands = combine == Combine::none ? 3 : 4;
+  decoder.require_operands(one, operands, operands);
+  const bool is_unsigned = how == Word::lo || how == Word::ls || how == Word::hi || how == Word::hs;
   Run run = nullptr;
   switch (type) {
     case Type::u16:
@@ -751,16 +776,15 @@ void decode_setp(Decoder& decoder, const Instruction& one, Words& words) {
   }
   const bool is_of_bits = info(type).kind == TypeClass::bits;
   if (is_unsigned && (is_signed(type) || is_of_bits)) decoder.refuse("an unsigned comparison of a signed type");
-  if (is_of_bits && how != "eq" && how != "ne") decoder.refuse("an order of bits");
+  if (is_of_bits && how != Word::eq && how != Word::ne) decoder.refuse("an order of bits");
   const Operand& result = one.operands[0];
   const bool has_two = result.kind == Kind::pair;
   const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type);
-  const uint32_t c = combine.empty() ? 0 : decoder.read_mask(one.operands[3]);
+  const uint32_t c = combine == Combine::none ? 0 : decoder.read_mask(one.operands[3]);
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
-                 d2 = has_two ? decoder.write_mask(result.elements[1]) : 0;
+                 d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
   Op& op = decoder.emit(run);
-  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.flag = has_two;
-  op.small = combine.empty() ? 0 : combine == "and" ? 1 : combine == "or" ? 2 : 3;
+  op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.combine = combine;
 }
 
 template <typename W>
@@ -784,7 +808,7 @@ void decode_selp(Decoder& decoder, const Instruction& one, Words& words) {
 }
 
 template <typename T>
-constexpr Word<T> same(Word<T> a) {
+constexpr RegisterWord<T> same(RegisterWord<T> a) {
   return a;
 }
 /// Low and high halves of words.
@@ -803,15 +827,17 @@ constexpr uint32_t join_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16 | (d & 0xFF) << 24;
 }
 
+/// Between registers of 128 bits and two of 64.
+template <bool from_wide, bool to_wide>
 void move_128(Warp& warp, const Op& op, Mask mask) {
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b);
-  auto *d = warp.lanes_of<uint64_t>(op.d), *e = warp.lanes_of<uint64_t>(op.d2);
+  auto *d = warp.lanes_of<uint64_t>(op.d), *e = to_wide ? nullptr : warp.lanes_of<uint64_t>(op.d2);
   const auto stride = [](bool wide, int lane) { return wide ? 2 * lane : lane; };
-  const bool from_wide = (op.small & 1) != 0, to_wide = (op.small & 2) != 0;
   for_each_lane(mask, [&](int lane) {
     const uint64_t low = a[stride(from_wide, lane)], high = from_wide ? a[2 * lane + 1] : b[lane];
     d[stride(to_wide, lane)] = low;
-    (to_wide ? d[2 * lane + 1] : e[lane]) = high;
+    if constexpr (to_wide) d[2 * lane + 1] = high;
+    else e[lane] = high;
   });
 }
 
@@ -821,8 +847,8 @@ void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
   if (type == Type::b128 && parts.size() == 2) {
     const uint32_t a = decoder.read(one.operands[1], Type::b128), d = decoder.write(parts[0], Type::b64),
                    e = decoder.write(parts[1], Type::b64);
-    Op& op = decoder.emit(move_128);
-    op.a = a, op.d = d, op.d2 = e, op.small = 1;
+    Op& op = decoder.emit(move_128<true, false>);
+    op.a = a, op.d = d, op.d2 = e;
     return;
   }
   uint32_t a = decoder.read(one.operands[1], type);
@@ -856,8 +882,8 @@ void decode_pack(Decoder& decoder, const Instruction& one, Type type) {
   if (type == Type::b128 && parts.size() == 2) {
     const uint32_t a = decoder.read(parts[0], Type::b64), b = decoder.read(parts[1], Type::b64),
                    d = decoder.write(one.operands[0], Type::b128);
-    Op& op = decoder.emit(move_128);
-    op.a = a, op.b = b, op.d = d, op.small = 2;
+    Op& op = decoder.emit(move_128<false, true>);
+    op.a = a, op.b = b, op.d = d;
     return;
   }
   Run run = nullptr;
@@ -876,62 +902,102 @@ void decode_pack(Decoder& decoder, const Instruction& one, Type type) {
 
 void decode_mov(Decoder& decoder, const Instruction& one, Words& words) {
   decoder.require_operands(one, 2, 2);
-  if (decode_masks(decoder, one, words, 4)) return;
+  if (decode_masks(decoder, one, words, map_masks<same_mask>, 1)) return;
   const Type type = require_type(decoder, words);
   const bool is_split = one.operands[0].kind == Kind::vector || one.operands[1].kind == Kind::vector;
   if (is_split && info(type).kind != TypeClass::bits) decoder.refuse("of a vector and this type");
   if (one.operands[0].kind == Kind::vector) return decode_unpack(decoder, one, type);
   if (one.operands[1].kind == Kind::vector) return decode_pack(decoder, one, type);
   const uint32_t a = decoder.read(one.operands[1], type), d = decoder.write(one.operands[0], type);
-  Op& op = decoder.emit(type == Type::b128    ? move_128
+  Op& op = decoder.emit(type == Type::b128    ? move_128<true, true>
                         : bytes_of(type) == 8 ? map<same<uint64_t>>
                                               : map<same<uint32_t>>);
-  op.a = a, op.d = d, op.small = 3;
+  op.a = a, op.d = d;
 }
 
 void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported; setp and selp are"); }
 
 using namespace type_sets;
 constexpr auto integer_rows = std::to_array<Opcode>({
-    {.name = "add", .decode = decode_add, .types = integers | sums_of_floats},
-    {.name = "sub", .decode = decode_add, .types = integers | sums_of_floats},
-    {.name = "addc", .decode = decode_addc, .types = wide_integers},
-    {.name = "subc", .decode = decode_addc, .types = wide_integers},
-    {.name = "mul", .decode = decode_mul, .types = integers | sums_of_floats},
-    {.name = "mad", .decode = decode_mad, .types = integers | singles},
-    {.name = "madc", .decode = decode_mad, .types = wide_integers},
-    {.name = "mul24", .decode = decode_24, .types = TypeSet{Type::u32, Type::s32}},
-    {.name = "mad24", .decode = decode_24, .types = TypeSet{Type::u32, Type::s32}},
-    {.name = "div", .decode = decode_div, .types = integers | singles},
-    {.name = "rem", .decode = decode_div, .types = integers},
-    {.name = "min", .decode = decode_extreme, .types = integers | floats},
-    {.name = "max", .decode = decode_extreme, .types = integers | floats},
-    {.name = "abs", .decode = decode_abs, .types = signed_integers | floats},
-    {.name = "neg", .decode = decode_abs, .types = signed_integers | floats},
-    {.name = "sad", .decode = decode_sad, .types = integers},
-    {.name = "and", .decode = decode_logic, .types = bits_16_to_64 | TypeSet{Type::pred}},
-    {.name = "or", .decode = decode_logic, .types = bits_16_to_64 | TypeSet{Type::pred}},
-    {.name = "xor", .decode = decode_logic, .types = bits_16_to_64 | TypeSet{Type::pred}},
-    {.name = "not", .decode = decode_not, .types = bits_16_to_64 | TypeSet{Type::pred}},
-    {.name = "cnot", .decode = decode_not, .types = bits_16_to_64},
-    {.name = "shl", .decode = decode_shift, .types = bits_16_to_64},
-    {.name = "shr", .decode = decode_shift, .types = bits_16_to_64 | integers},
-    {.name = "shf", .decode = decode_shf, .types = TypeSet{Type::b32}},
-    {.name = "lop3", .decode = decode_lop3, .types = TypeSet{Type::b32}},
-    {.name = "prmt", .decode = decode_prmt, .types = TypeSet{Type::b32}},
-    {.name = "popc", .decode = decode_count, .types = bits_32_and_64},
-    {.name = "clz", .decode = decode_count, .types = bits_32_and_64},
-    {.name = "bfind", .decode = decode_bfind, .types = wide_integers},
-    {.name = "brev", .decode = decode_brev, .types = bits_32_and_64},
-    {.name = "bfe", .decode = decode_bfe, .types = wide_integers},
-    {.name = "bfi", .decode = decode_bfi, .types = bits_32_and_64},
-    {.name = "dp4a", .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
-    {.name = "dp2a", .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
-    {.name = "bmsk", .decode = decode_bmsk, .types = TypeSet{Type::b32}},
-    {.name = "setp", .decode = decode_setp, .types = scalars | floats, .may_drop = may_drop},
-    {.name = "selp", .decode = decode_selp, .types = scalars},
-    {.name = "mov", .decode = decode_mov, .types = scalars | TypeSet{Type::pred, Type::b128}},
-    {.name = "set", .decode = decode_set},
+    {.name = Word::add,
+     .decode = decode_add,
+     .types = integers | sums_of_floats,
+     .contraction = Contraction::sum,
+     .folds = integers | singles},
+    {.name = Word::sub,
+     .decode = decode_add,
+     .types = integers | sums_of_floats,
+     .contraction = Contraction::difference,
+     .folds = integers | singles},
+    {.name = Word::addc, .decode = decode_addc, .types = wide_integers},
+    {.name = Word::subc, .decode = decode_addc, .types = wide_integers},
+    {.name = Word::mul,
+     .decode = decode_mul,
+     .types = integers | sums_of_floats,
+     .contraction = Contraction::product,
+     .folds = integers | singles},
+    {.name = Word::mad, .decode = decode_mad, .types = integers | singles, .folds = integers},
+    {.name = Word::madc, .decode = decode_mad, .types = wide_integers},
+    {.name = Word::mul24, .decode = decode_24, .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::mad24, .decode = decode_24, .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::div,
+     .decode = decode_div,
+     .types = integers | singles,
+     .contraction = Contraction::quotient,
+     .ends_block = is_slow_division},
+    {.name = Word::rem, .decode = decode_div, .types = integers, .ends_block = is_slow_division},
+    {.name = Word::min, .decode = decode_extreme, .types = integers | floats, .folds = integers | singles},
+    {.name = Word::max, .decode = decode_extreme, .types = integers | floats, .folds = integers | singles},
+    {.name = Word::abs,
+     .decode = decode_abs,
+     .types = signed_integers | floats,
+     .passes = Passes::absolute,
+     .folds = signed_integers | singles | TypeSet{Type::f16x2}},
+    {.name = Word::neg,
+     .decode = decode_abs,
+     .types = signed_integers | floats,
+     .passes = Passes::negated,
+     .folds = signed_integers | floats},
+    {.name = Word::sad, .decode = decode_sad, .types = integers, .folds = integers},
+    {.name = Word::and_,
+     .decode = decode_logic,
+     .types = bits_16_to_64 | TypeSet{Type::pred},
+     .folds = bits_16_to_64 | TypeSet{Type::pred}},
+    {.name = Word::or_,
+     .decode = decode_logic,
+     .types = bits_16_to_64 | TypeSet{Type::pred},
+     .folds = bits_16_to_64 | TypeSet{Type::pred}},
+    {.name = Word::xor_,
+     .decode = decode_logic,
+     .types = bits_16_to_64 | TypeSet{Type::pred},
+     .folds = bits_16_to_64 | TypeSet{Type::pred}},
+    {.name = Word::not_,
+     .decode = decode_not,
+     .types = bits_16_to_64 | TypeSet{Type::pred},
+     .folds = bits_16_to_64 | TypeSet{Type::pred}},
+    {.name = Word::cnot, .decode = decode_not, .types = bits_16_to_64, .folds = bits_16_to_64},
+    {.name = Word::shl, .decode = decode_shift, .types = bits_16_to_64, .folds = bits_16_to_64},
+    {.name = Word::shr, .decode = decode_shift, .types = bits_16_to_64 | integers, .folds = bits_16_to_64 | integers},
+    {.name = Word::shf, .decode = decode_shf, .types = TypeSet{Type::b32}, .folds = TypeSet{Type::b32}},
+    {.name = Word::lop3, .decode = decode_lop3, .types = TypeSet{Type::b32}},
+    {.name = Word::prmt, .decode = decode_prmt, .types = TypeSet{Type::b32}},
+    {.name = Word::popc, .decode = decode_count, .types = bits_32_and_64, .folds = bits_32_and_64},
+    {.name = Word::clz, .decode = decode_count, .types = bits_32_and_64, .folds = bits_32_and_64},
+    {.name = Word::bfind, .decode = decode_bfind, .types = wide_integers, .folds = wide_integers},
+    {.name = Word::brev, .decode = decode_brev, .types = bits_32_and_64, .folds = bits_32_and_64},
+    {.name = Word::bfe, .decode = decode_bfe, .types = wide_integers, .folds = wide_integers},
+    {.name = Word::bfi, .decode = decode_bfi, .types = bits_32_and_64, .folds = bits_32_and_64},
+    {.name = Word::dp4a, .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::dp2a, .decode = decode_dot, .types = TypeSet{Type::u32, Type::s32}},
+    {.name = Word::bmsk, .decode = decode_bmsk, .types = TypeSet{Type::b32}},
+    {.name = Word::setp, .decode = decode_setp, .types = scalars | floats, .may_drop = may_drop, .folds = scalars},
+    {.name = Word::selp, .decode = decode_selp, .types = scalars, .folds = scalars},
+    {.name = Word::mov,
+     .decode = decode_mov,
+     .types = scalars | TypeSet{Type::pred, Type::b128},
+     .passes = Passes::value,
+     .folds = scalars | TypeSet{Type::pred, Type::b128}},
+    {.name = Word::set, .decode = decode_set},
 });
 
 }  // namespace

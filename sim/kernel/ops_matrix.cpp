@@ -79,14 +79,14 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
 
 void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words& words) {
   MatrixMoveDetails one;
-  one.move.store = words.name() == "stmatrix";
-  if (!words.take("sync") || !words.take("aligned") || !words.take("m8n8"))
+  one.move.store = words.name() == Word::stmatrix;
+  if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::m8n8))
     decoder.refuse("of another shape than m8n8");
-  const std::string_view count = words.take_one({"x1", "x2", "x4"});
-  if (count.empty() || !words.take("b16")) decoder.refuse("of another type than .b16");
-  one.move.count = count[1] - '0';
-  one.move.transposed = words.take("trans");
-  const Space space = words.take("shared") || words.take("shared::cta") ? Space::shared : Space::generic;
+  const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
+  if (count == Word::none || !words.take(Word::b16)) decoder.refuse("of another type than .b16");
+  one.move.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : 4;
+  one.move.transposed = words.take(Word::trans);
+  const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
   decoder.require_operands(instruction, 2, 2);
   const Operand& address = instruction.operands[one.move.store ? 0 : 1];
   const Operand& data = instruction.operands[one.move.store ? 1 : 0];
@@ -241,11 +241,11 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
 });
 
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
+  words.take_all();
   std::string text = instruction.text;  // the Op holds the guard
   if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
   const Statement statement = parse_statement(text);
-  const bool is_warpgroup = words.name() == "wgmma";
+  const bool is_warpgroup = words.name() == Word::wgmma;
   MmaDetails one{.instruction = statement.instruction,
                  .without_c = statement.instruction,
                  .warps = is_warpgroup ? size_t{4} : size_t{1}};
@@ -320,23 +320,23 @@ void wait_group(Warp& warp, const Op& op, Mask) {
 
 /// The product is complete when wgmma.mma_async ends. Groups decide whose accumulators may be read.
 void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (instruction.words.size() > 1 && instruction.words[1] == "mma_async")
+  if (instruction.words.size() > 1 && instruction.words[1] == Word::mma_async)
     return decode_mma(decoder, instruction, words);
-  const std::string_view what = words.take_one({"fence", "commit_group", "wait_group"});
-  if (what.empty() || !words.take("sync") || !words.take("aligned")) decoder.refuse("not supported");
-  const bool waits = what == "wait_group";
+  const Word what = words.take_one({Word::fence, Word::commit_group, Word::wait_group});
+  if (what == Word::none || !words.take(Word::sync) || !words.take(Word::aligned)) decoder.refuse("not supported");
+  const bool waits = what == Word::wait_group;
   decoder.require_operands(instruction, waits ? 1 : 0, waits ? 1 : 0);
   if (waits && (instruction.operands[0].kind != Kind::integer || instruction.operands[0].value > INT32_MAX))
     decoder.refuse("with a number that is not constant, or negative");
-  Op& op = decoder.emit(waits ? wait_group : what == "fence" ? nothing : commit_group);
+  Op& op = decoder.emit(waits ? wait_group : what == Word::fence ? nothing : commit_group);
   if (waits) op.immediate = static_cast<int64_t>(instruction.operands[0].value);
 }
 
 constexpr auto matrix_rows = std::to_array<Opcode>({
-    {"ldmatrix", decode_matrix_move, acts},
-    {"stmatrix", decode_matrix_move, acts},
-    {"mma", decode_mma, acts},
-    {"wgmma", decode_wgmma, acts},
+    {Word::ldmatrix, decode_matrix_move, acts},
+    {Word::stmatrix, decode_matrix_move, acts},
+    {Word::mma, decode_mma, acts},
+    {Word::wgmma, decode_wgmma, acts},
 });
 
 }  // namespace

@@ -116,16 +116,16 @@ void run_pending_count(Warp& warp, const Op& op, Mask mask) {
 
 /// Orders and scopes, which change no value here; a scope follows an order. PTX ISA, mbarrier.
 void take_orders(const Decoder& decoder, Words& words, bool arrives, bool waits, bool counts_bytes) {
-  std::string_view order = words.take_one({"relaxed"});
-  if (order.empty() && arrives) order = words.take_one({"release"});
-  if (order.empty() && waits) order = words.take_one({"acquire"});
-  const bool has_scope = !words.take_one({"cta", "cluster"}).empty();
-  if (has_scope != !order.empty() || (!order.empty() && !arrives && !waits && !counts_bytes))
+  Word order = words.take_one({Word::relaxed});
+  if (order == Word::none && arrives) order = words.take_one({Word::release});
+  if (order == Word::none && waits) order = words.take_one({Word::acquire});
+  const bool has_scope = words.take_one({Word::cta, Word::cluster}) != Word::none;
+  if (has_scope != (order != Word::none) || (order != Word::none && !arrives && !waits && !counts_bytes))
     decoder.refuse("with an order without a scope, or a scope without an order");
 }
 
 Space space_of_mbarrier(Words& words) {
-  for (const std::string_view name : {"shared", "shared::cta", "shared::cluster"}) {
+  for (const Word name : {Word::shared, Word::shared_cta, Word::shared_cluster}) {
     if (words.take(name)) return Space::shared;
   }
   return Space::generic;
@@ -134,17 +134,18 @@ Space space_of_mbarrier(Words& words) {
 void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
   MbarrierDetails one;
   const auto& operands = instruction.operands;
-  const std::string_view what = words.take_one(
-      {"init", "inval", "arrive_drop", "arrive", "test_wait", "try_wait", "pending_count", "complete_tx", "expect_tx"});
-  one.with_tx = words.take("expect_tx");
-  one.parity = words.take("parity");
-  const bool waits = what == "test_wait" || what == "try_wait", arrives = what.starts_with("arrive");
-  const bool is_remote = has_word(instruction, "shared::cluster");
-  const bool is_incomplete = arrives && words.take("noComplete");
-  take_orders(decoder, words, arrives, waits, what == "expect_tx" || what == "complete_tx");
-  if (!words.take("b64") || what.empty()) decoder.refuse("of another operation or type");
+  const Word what = words.take_one({Word::init, Word::inval, Word::arrive_drop, Word::arrive, Word::test_wait,
+                                    Word::try_wait, Word::pending_count, Word::complete_tx, Word::expect_tx});
+  one.with_tx = words.take(Word::expect_tx);
+  one.parity = words.take(Word::parity);
+  const bool waits = what == Word::test_wait || what == Word::try_wait,
+             arrives = what == Word::arrive || what == Word::arrive_drop;
+  const bool is_remote = has_word(instruction, Word::shared_cluster);
+  const bool is_incomplete = arrives && words.take(Word::noComplete);
+  take_orders(decoder, words, arrives, waits, what == Word::expect_tx || what == Word::complete_tx);
+  if (!words.take(Word::b64) || what == Word::none) decoder.refuse("of another operation or type");
   if (!arrives && !operands.empty() && operands[0].kind == Kind::sink) decoder.refuse("with _ for its result");
-  if (what == "pending_count") {
+  if (what == Word::pending_count) {
     decoder.require_operands(instruction, 2, 2);
     const uint32_t d = decoder.write(operands[0], Type::u32), a = decoder.read(operands[1], Type::b64);
     Op& op = decoder.emit(run_pending_count);
@@ -156,7 +157,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   // arrive may omit its result.
   const size_t at = waits || (arrives && !operands.empty() && operands[0].kind != Kind::address) ? 1 : 0;
   // PTX ISA, mbarrier: only try_wait has a time limit, inval has no number, and an arrival at another block no result.
-  decoder.require_operands(instruction, at + 1, at + (what == "try_wait" ? 3 : what == "inval" ? 1 : 2));
+  decoder.require_operands(instruction, at + 1, at + (what == Word::try_wait ? 3 : what == Word::inval ? 1 : 2));
   if (arrives && is_remote && at == 1 && operands[0].kind != Kind::sink)
     decoder.refuse("with a result of another block");
   one.address = address_of(decoder, operands[at], space);
@@ -165,18 +166,18 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
     one.has_count = true;
     b = decoder.read(operands[at + 1], waits && !one.parity ? Type::b64 : Type::b32);
   }
-  const bool needs_number =
-      waits || is_incomplete || one.with_tx || what == "init" || what == "expect_tx" || what == "complete_tx";
+  const bool needs_number = waits || is_incomplete || one.with_tx || what == Word::init || what == Word::expect_tx ||
+                            what == Word::complete_tx;
   if (needs_number && !one.has_count) decoder.refuse("without its number");
   if (waits) d = decoder.write_mask(operands[0]);
   else if (at == 1 && operands[0].kind != Kind::sink) d = decoder.write(operands[0], Type::b64);
-  one.what = what == "init"          ? What::init
-             : what == "inval"       ? What::inval
-             : what == "expect_tx"   ? What::expect_tx
-             : what == "complete_tx" ? What::complete_tx
-             : what == "arrive"      ? What::arrive
-             : what == "arrive_drop" ? What::arrive_drop
-                                     : What::wait;
+  one.what = what == Word::init          ? What::init
+             : what == Word::inval       ? What::inval
+             : what == Word::expect_tx   ? What::expect_tx
+             : what == Word::complete_tx ? What::complete_tx
+             : what == Word::arrive      ? What::arrive
+             : what == Word::arrive_drop ? What::arrive_drop
+                                         : What::wait;
   const auto* details = decoder.keep(one);
   Op& op = decoder.emit(waits ? wait_for_phase : run_mbarrier);
   if (waits) op.control = Control::wait;
@@ -184,16 +185,18 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   op.b = b, op.d = d;
 }
 
+/// `counts`: .noinc. Without it the arrival also increments the expected count, which leaves the phase as it is.
+template <bool counts>
 void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
   if (!warp.open_group.empty()) {
     warp.groups.push_back(std::move(warp.open_group));
     warp.open_group.clear();
   }
   complete_copies(warp, 0);
-  if (op.flag) run_mbarrier(warp, op, mask);
+  if constexpr (counts) run_mbarrier(warp, op, mask);
 }
 
-constexpr auto mbarrier_rows = std::to_array<Opcode>({{"mbarrier", decode_mbarrier, acts, {}, may_drop}});
+constexpr auto mbarrier_rows = std::to_array<Opcode>({{Word::mbarrier, decode_mbarrier, acts, {}, may_drop}});
 
 }  // namespace
 
@@ -243,19 +246,17 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
 }
 
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("arrive")) decoder.refuse("not supported");
-  // Without .noinc the arrival also increments the expected count.
-  const bool counts = words.take("noinc");
+  if (!words.take(Word::arrive)) decoder.refuse("not supported");
+  const bool counts = words.take(Word::noinc);
   MbarrierDetails one{.what = What::arrive};
   const Space space = space_of_mbarrier(words);
-  if (!words.take("b64")) decoder.refuse("of another type");
+  if (!words.take(Word::b64)) decoder.refuse("of another type");
   decoder.require_operands(instruction, 1, 1);
   one.address = address_of(decoder, instruction.operands[0], space);
   const auto* details = decoder.keep(one);
-  Op& op = decoder.emit(run_copy_arrives);
+  Op& op = decoder.emit(counts ? run_copy_arrives<true> : run_copy_arrives<false>);
   op.details = details;
   op.d = Op::no_slot;
-  op.flag = counts;
 }
 
 std::span<const Opcode> mbarrier_opcodes() { return mbarrier_rows; }

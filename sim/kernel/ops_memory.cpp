@@ -77,35 +77,37 @@ void store(Warp& warp, const Op& op, Mask mask) {
 
 Space space_of(Words& words) {
   // The address encodes the block of the cluster.
-  for (const std::string_view name : {"shared::cta", "shared::cluster", "shared"}) {
+  for (const Word name : {Word::shared_cta, Word::shared_cluster, Word::shared}) {
     if (words.take(name)) return Space::shared;
   }
-  if (words.take("param::entry") || words.take("param")) return Space::param;
-  if (words.take("const")) return Space::constant;
-  if (words.take("global")) return Space::global;
-  if (words.take("local")) return Space::local;
+  if (words.take(Word::param_entry) || words.take(Word::param)) return Space::param;
+  if (words.take(Word::const_)) return Space::constant;
+  if (words.take(Word::global)) return Space::global;
+  if (words.take(Word::local)) return Space::local;
   return Space::generic;
 }
 
 /// Hints that change no value.
 void take_hints(Words& words, bool is_store) {
-  if (is_store) words.take_one({"wb", "cg", "cs", "wt"});
-  else words.take_one({"ca", "cg", "cs", "lu", "cv"});
-  words.take_one({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"});
-  words.take_one({"L2::evict_normal", "L2::evict_first", "L2::evict_last"});
-  words.take("L2::cache_hint");
-  if (!is_store) words.take_one({"L2::64B", "L2::128B", "L2::256B"});
+  if (is_store) words.take_one({Word::wb, Word::cg, Word::cs, Word::wt});
+  else words.take_one({Word::ca, Word::cg, Word::cs, Word::lu, Word::cv});
+  words.take_one({Word::L1_evict_normal, Word::L1_evict_unchanged, Word::L1_evict_first, Word::L1_evict_last,
+                  Word::L1_no_allocate});
+  words.take_one({Word::L2_evict_normal, Word::L2_evict_first, Word::L2_evict_last});
+  words.take(Word::L2_cache_hint);
+  if (!is_store) words.take_one({Word::L2_64B, Word::L2_128B, Word::L2_256B});
 }
 
 /// Orders change no value here: the warps of a block run one after another, and blocks share memory. Refuses orders
 /// that PTX does not have (PTX ISA, ld and st).
 void take_order(const Decoder& decoder, Words& words, bool is_store, Space space) {
-  const std::string_view order = words.take_one({"weak", "volatile", "relaxed", is_store ? "release" : "acquire"});
-  words.take("mmio");
-  const bool has_scope = !words.take_one({"cta", "cluster", "gpu", "sys"}).empty();
-  const bool needs_scope = order == "relaxed" || order == "acquire" || order == "release";
+  const Word order =
+      words.take_one({Word::weak, Word::volatile_, Word::relaxed, is_store ? Word::release : Word::acquire});
+  words.take(Word::mmio);
+  const bool has_scope = words.take_one({Word::cta, Word::cluster, Word::gpu, Word::sys}) != Word::none;
+  const bool needs_scope = order == Word::relaxed || order == Word::acquire || order == Word::release;
   if (has_scope != needs_scope) decoder.refuse("with a scope but no order, or without its scope");
-  const bool is_ordered = needs_scope || order == "volatile";
+  const bool is_ordered = needs_scope || order == Word::volatile_;
   if (is_ordered && space != Space::generic && space != Space::global && space != Space::shared)
     decoder.refuse(fmt::format("ordered in .{}", print(space)));
 }
@@ -117,10 +119,7 @@ bool is_memory_type(Type type) {
 
 /// The number of elements: .v2, .v4 or .v8.
 size_t take_vector(Words& words) {
-  for (const size_t count : {2, 4, 8}) {
-    if (words.take(fmt::format("v{}", count))) return count;
-  }
-  return 1;
+  return words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : words.take(Word::v8) ? 8 : 1;
 }
 
 enum class Access : uint8_t { load, uniform_load, store };
@@ -128,13 +127,13 @@ enum class Access : uint8_t { load, uniform_load, store };
 template <Access access>
 void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
-  if (is_store && words.take("async")) return decode_async_store(decoder, instruction, words);
-  const bool has_hint = has_word(instruction, "L2::cache_hint");
+  if (is_store && words.take(Word::async)) return decode_async_store(decoder, instruction, words);
+  const bool has_hint = has_word(instruction, Word::L2_cache_hint);
   MemoryDetails one;
   const Space space = space_of(words);
   take_order(decoder, words, is_store, space);
   take_hints(words, is_store);
-  if (!is_store && words.take("nc") && space != Space::global) decoder.refuse("with .nc but without .global");
+  if (!is_store && words.take(Word::nc) && space != Space::global) decoder.refuse("with .nc but without .global");
   if (is_uniform && space != Space::global && space != Space::generic) decoder.refuse("there");
   const size_t count = take_vector(words);
   const auto type = words.take_type();
@@ -175,20 +174,23 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
 
 // --- instructions that change no value here, and fences
 
-/// The words that an opcode may have behind its first; alternatives by '|', an empty one where the word may be absent.
-using Grammar = std::initializer_list<std::string_view>;
-
-bool matches(std::span<const std::string> words, std::span<const std::string_view> grammar) {
-  if (grammar.empty()) return words.empty();
-  for (std::string_view rest = grammar.front();;) {
-    const size_t end = std::min(rest.find('|'), rest.size());
-    const std::string_view word = rest.substr(0, end);
-    if (word.empty() && matches(words, grammar.subspan(1))) return true;
-    if (!word.empty() && !words.empty() && words.front() == word && matches(words.subspan(1), grammar.subspan(1)))
-      return true;
-    if (end == rest.size()) return false;
-    rest = rest.substr(end + 1);
+/// The words of which an opcode has one at a place; Word::none where it may have none.
+struct Choice {
+  constexpr Choice() = default;
+  constexpr Choice(Word word) : Choice({word}) {}
+  constexpr Choice(std::initializer_list<Word> choices) {
+    for (const Word word : choices) words[count++] = word;
   }
+  std::array<Word, 5> words = {};
+  size_t count = 0;
+};
+
+bool matches(std::span<const Word> words, std::span<const Choice> grammar) {
+  if (grammar.empty() || grammar.front().count == 0) return words.empty();
+  return std::ranges::any_of(std::span(grammar.front().words).first(grammar.front().count), [&](Word choice) {
+    if (choice == Word::none) return matches(words, grammar.subspan(1));
+    return !words.empty() && words.front() == choice && matches(words.subspan(1), grammar.subspan(1));
+  });
 }
 
 /// An operand of an instruction that changes no value: an address, a number in a range, or any operand of a type.
@@ -203,59 +205,68 @@ constexpr IgnoredOperand number_from(uint64_t least, uint64_t most, uint64_t mul
 }
 
 struct IgnoredForm {
-  std::array<std::string_view, 6> words = {};  // the first is the name
+  std::array<Choice, 6> words = {};  // the first is the name
   std::array<IgnoredOperand, 2> operands = {};
   size_t operand_count = 0;
   bool fences_async = false;
 };
 
-constexpr std::string_view scopes = "cta|cluster|gpu|sys";
+constexpr Choice scopes{Word::cta, Word::cluster, Word::gpu, Word::sys};
 // PTX ISA, sections of these instructions.
 constexpr auto ignored_forms = std::to_array<IgnoredForm>({
-    {.words = {"fence", "|sc|acq_rel|acquire|release", scopes}},
-    {.words = {"fence", "acquire", "sync_restrict::shared::cluster", "cluster"}},
-    {.words = {"fence", "release", "sync_restrict::shared::cta", "cluster"}},
-    {.words = {"fence", "mbarrier_init", "release", "cluster"}},
-    {.words = {"fence", "proxy", "alias"}},
-    {.words = {"fence", "proxy", "async", "|global|shared::cta|shared::cluster"}, .fences_async = true},
-    {.words = {"fence", "proxy", "async::generic", "acquire", "sync_restrict::shared::cluster", "cluster"},
+    {.words = {Word::fence, {Word::none, Word::sc, Word::acq_rel, Word::acquire, Word::release}, scopes}},
+    {.words = {Word::fence, Word::acquire, Word::sync_restrict_shared_cluster, Word::cluster}},
+    {.words = {Word::fence, Word::release, Word::sync_restrict_shared_cta, Word::cluster}},
+    {.words = {Word::fence, Word::mbarrier_init, Word::release, Word::cluster}},
+    {.words = {Word::fence, Word::proxy, Word::alias}},
+    {.words =
+         {Word::fence, Word::proxy, Word::async, {Word::none, Word::global, Word::shared_cta, Word::shared_cluster}},
      .fences_async = true},
-    {.words = {"fence", "proxy", "async::generic", "release", "sync_restrict::shared::cta", "cluster"},
+    {.words = {Word::fence, Word::proxy, Word::async_generic, Word::acquire, Word::sync_restrict_shared_cluster,
+               Word::cluster},
      .fences_async = true},
-    {.words = {"fence", "proxy", "tensormap::generic", "release", scopes}},
-    {.words = {"fence", "proxy", "tensormap::generic", "acquire", scopes},
+    {.words = {Word::fence, Word::proxy, Word::async_generic, Word::release, Word::sync_restrict_shared_cta,
+               Word::cluster},
+     .fences_async = true},
+    {.words = {Word::fence, Word::proxy, Word::tensormap_generic, Word::release, scopes}},
+    {.words = {Word::fence, Word::proxy, Word::tensormap_generic, Word::acquire, scopes},
      .operands = {address_operand, number_from(128, 128)},
      .operand_count = 2},
-    {.words = {"membar", "cta|gl|sys"}},
-    {.words = {"membar", "proxy", "alias"}},
-    {.words = {"membar", "proxy", "async", "|global|shared::cta|shared::cluster"}, .fences_async = true},
-    {.words = {"prefetch", "|global|local", "L1|L2"}, .operands = {address_operand}, .operand_count = 1},
-    {.words = {"prefetch", "global", "L2::evict_last|L2::evict_normal"},
+    {.words = {Word::membar, {Word::cta, Word::gl, Word::sys}}},
+    {.words = {Word::membar, Word::proxy, Word::alias}},
+    {.words =
+         {Word::membar, Word::proxy, Word::async, {Word::none, Word::global, Word::shared_cta, Word::shared_cluster}},
+     .fences_async = true},
+    {.words = {Word::prefetch, {Word::none, Word::global, Word::local}, {Word::L1, Word::L2}},
      .operands = {address_operand},
      .operand_count = 1},
-    {.words = {"prefetch", "|const|param", "tensormap"}, .operands = {address_operand}, .operand_count = 1},
-    {.words = {"prefetchu", "L1"}, .operands = {address_operand}, .operand_count = 1},
-    {.words = {"discard", "|global", "L2"}, .operands = {address_operand, number_from(128, 128)}, .operand_count = 2},
-    {.words = {"applypriority", "|global", "L2::evict_normal"},
+    {.words = {Word::prefetch, Word::global, {Word::L2_evict_last, Word::L2_evict_normal}},
+     .operands = {address_operand},
+     .operand_count = 1},
+    {.words = {Word::prefetch, {Word::none, Word::const_, Word::param}, Word::tensormap},
+     .operands = {address_operand},
+     .operand_count = 1},
+    {.words = {Word::prefetchu, Word::L1}, .operands = {address_operand}, .operand_count = 1},
+    {.words = {Word::discard, {Word::none, Word::global}, Word::L2},
      .operands = {address_operand, number_from(128, 128)},
      .operand_count = 2},
-    {.words = {"nanosleep", "u32"}, .operands = {word_operand}, .operand_count = 1},
-    {.words = {"griddepcontrol", "launch_dependents|wait"}},
-    {.words = {"setmaxnreg", "inc|dec", "sync", "aligned", "u32"},
+    {.words = {Word::applypriority, {Word::none, Word::global}, Word::L2_evict_normal},
+     .operands = {address_operand, number_from(128, 128)},
+     .operand_count = 2},
+    {.words = {Word::nanosleep, Word::u32}, .operands = {word_operand}, .operand_count = 1},
+    {.words = {Word::griddepcontrol, {Word::launch_dependents, Word::wait}}},
+    {.words = {Word::setmaxnreg, {Word::inc, Word::dec}, Word::sync, Word::aligned, Word::u32},
      .operands = {number_from(24, 256, 8)},
      .operand_count = 1},
-    {.words = {"pmevent"}, .operands = {number_from(0, 15)}, .operand_count = 1},
-    {.words = {"pmevent", "mask"}, .operands = {number_from(0, 0xFFFF)}, .operand_count = 1},
+    {.words = {Word::pmevent}, .operands = {number_from(0, 15)}, .operand_count = 1},
+    {.words = {Word::pmevent, Word::mask}, .operands = {number_from(0, 0xFFFF)}, .operand_count = 1},
 });
 
 void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
 
 void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const auto grammar_of = [](const IgnoredForm& form) {
-    return std::span(form.words).first(static_cast<size_t>(std::ranges::find(form.words, "") - form.words.begin()));
-  };
-  const auto form = std::ranges::find_if(
-      ignored_forms, [&](const IgnoredForm& row) { return matches(instruction.words, grammar_of(row)); });
+  const auto form = std::ranges::find_if(ignored_forms,
+                                         [&](const IgnoredForm& row) { return matches(instruction.words, row.words); });
   if (form == ignored_forms.end()) decoder.refuse("not a form that PTX has");
   decoder.require_operands(instruction, form->operand_count, form->operand_count);
   for (size_t i = 0; i < form->operand_count; ++i) {
@@ -273,14 +284,14 @@ void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& wor
       case IgnoredOperand::Kind::word: decoder.read(operand, Type::u32); break;
     }
   }
-  for (const std::string& word : instruction.words) words.take(word);
+  words.take_all();
   decoder.emit(form->fences_async ? fence_proxy : nothing);
 }
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
 
 void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const bool to_space = words.take("to");
+  const bool to_space = words.take(Word::to);
   const Space space = space_of(words);
   const auto type = words.take_type();
   if (type != Type::u64) decoder.refuse("of another type than .u64");
@@ -301,33 +312,39 @@ void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words)
   op.a = a, op.b = b, op.d = d;
 }
 
+struct SpaceTest {
+  uint64_t window = 0;  // 0: global memory, which has all addresses outside of the windows
+  bool in_own_block = false;
+};
 void isspacep(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const SpaceTest*>(op.details);
   const auto* a = warp.lanes_of<const uint64_t>(op.a);
   Mask found = 0;
   for (int lane = 0; lane < lanes; ++lane) {
     const uint64_t window = a[lane] & ~(window_bytes - 1);
     const bool is_global =
         window != shared_window && window != local_window && window != constant_window && window != param_window;
-    const bool is_in_reach = !op.flag || (a[lane] >> shared_rank_bits & 0xFF) == static_cast<uint64_t>(warp.cta->rank);
-    found |= Mask{op.immediate == 0 ? is_global : window == static_cast<uint64_t>(op.immediate) && is_in_reach} << lane;
+    const bool is_in_reach =
+        !details.in_own_block || (a[lane] >> shared_rank_bits & 0xFF) == static_cast<uint64_t>(warp.cta->rank);
+    found |= Mask{details.window == 0 ? is_global : window == details.window && is_in_reach} << lane;
   }
   set_mask(warp, op.d, mask, found);
 }
 
 void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const bool in_cluster = words.take("shared::cluster");
+  const bool in_cluster = words.take(Word::shared_cluster);
   const Space space = in_cluster ? Space::shared : space_of(words);
   if (space == Space::generic) decoder.refuse("without a space");
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::u64), d = decoder.write_mask(instruction.operands[0]);
+  const auto* details = decoder.keep(SpaceTest{.window = space == Space::shared     ? shared_window
+                                                         : space == Space::local    ? local_window
+                                                         : space == Space::constant ? constant_window
+                                                         : space == Space::param    ? param_window
+                                                                                    : 0,
+                                               .in_own_block = space == Space::shared && !in_cluster});
   Op& op = decoder.emit(isspacep);
-  op.a = a, op.d = d;
-  op.flag = space == Space::shared && !in_cluster;
-  op.immediate = static_cast<int64_t>(space == Space::shared     ? shared_window
-                                      : space == Space::local    ? local_window
-                                      : space == Space::constant ? constant_window
-                                      : space == Space::param    ? param_window
-                                                                 : 0);
+  op.a = a, op.d = d, op.details = details;
 }
 
 // --- shared memory of the cluster's other blocks
@@ -346,7 +363,7 @@ void mapa(Warp& warp, const Op& op, Mask mask) {
 }
 
 void decode_mapa(Decoder& decoder, const Instruction& instruction, Words& words) {
-  words.take("shared::cluster");
+  words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
   decoder.require_operands(instruction, 3, 3);
@@ -365,7 +382,7 @@ void getctarank(Warp& warp, const Op& op, Mask mask) {
 }
 
 void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& words) {
-  words.take("shared::cluster");
+  words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
   decoder.require_operands(instruction, 2, 2);
@@ -379,19 +396,19 @@ void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& 
 
 struct AtomicInfo {
   Atomic id;
-  std::string_view name;
+  Word name;
 };
 constexpr auto atomics = std::to_array<AtomicInfo>({
-    {Atomic::add, "add"},
-    {Atomic::min, "min"},
-    {Atomic::max, "max"},
-    {Atomic::inc, "inc"},
-    {Atomic::dec, "dec"},
-    {Atomic::and_, "and"},
-    {Atomic::or_, "or"},
-    {Atomic::xor_, "xor"},
-    {Atomic::exch, "exch"},
-    {Atomic::cas, "cas"},
+    {Atomic::add, Word::add},
+    {Atomic::min, Word::min},
+    {Atomic::max, Word::max},
+    {Atomic::inc, Word::inc},
+    {Atomic::dec, Word::dec},
+    {Atomic::and_, Word::and_},
+    {Atomic::or_, Word::or_},
+    {Atomic::xor_, Word::xor_},
+    {Atomic::exch, Word::exch},
+    {Atomic::cas, Word::cas},
 });
 static_assert(are_in_enum_order(atomics));
 
@@ -480,12 +497,13 @@ bool is_vector_atomic(Atomic what, Type type, size_t count) {
 
 void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
   AtomicDetails one;
-  one.returns = words.name() == "atom";
-  const bool is_async = words.take("async");
-  if (is_async && !words.take("mbarrier::complete_tx::bytes")) decoder.refuse("with another completion");
-  if (words.take("L2::cache_hint")) decoder.refuse("with a cache policy");
+  one.returns = words.name() == Word::atom;
+  const bool is_async = words.take(Word::async);
+  if (is_async && !words.take(Word::mbarrier_complete_tx_bytes)) decoder.refuse("with another completion");
+  if (words.take(Word::L2_cache_hint)) decoder.refuse("with a cache policy");
   // .cta and .cluster scopes are more than hints, but with atomics blocks run one after another.
-  for (const std::string_view word : {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
+  for (const Word word :
+       {Word::relaxed, Word::acquire, Word::release, Word::acq_rel, Word::cta, Word::cluster, Word::gpu, Word::sys})
     words.take(word);
   const Space space = space_of(words);
   if (space == Space::param || space == Space::constant || space == Space::local) decoder.refuse("there");
@@ -496,7 +514,7 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   const auto what = take_atomic(words);
   if (!what) decoder.refuse("without an operation");
   one.what = *what;
-  const bool floating = is_floating(*type), has_noftz = words.take("noftz");
+  const bool floating = is_floating(*type), has_noftz = words.take(Word::noftz);
   if (!is_atomic_type(one.what, *type, one.returns, is_async)) decoder.refuse("of this type");
   // PTX ISA, atom: 16-bit floating-point sums need .noftz, others have none.
   if (has_noftz != (floating && *type != Type::f32 && *type != Type::f64)) decoder.refuse("with or without .noftz");
@@ -584,22 +602,23 @@ void commit_copies(Warp& warp, const Op&, Mask) {
   warp.groups.push_back(std::move(warp.open_group));
   warp.open_group.clear();
 }
-void wait_for_copies(Warp& warp, const Op& op, Mask) {
-  if (op.flag) commit_copies(warp, op, all_lanes);
-  complete_copies(warp, static_cast<size_t>(op.immediate));
+void wait_for_groups(Warp& warp, const Op& op, Mask) { complete_copies(warp, static_cast<size_t>(op.immediate)); }
+void wait_for_all_copies(Warp& warp, const Op& op, Mask) {
+  commit_copies(warp, op, all_lanes);
+  complete_copies(warp, 0);
 }
 
 void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("async")) decoder.refuse("not supported");
-  if (words.take("bulk")) return decode_bulk_copy(decoder, instruction, words);
-  if (words.take("mbarrier")) return decode_copy_arrives(decoder, instruction, words);
-  if (words.take("commit_group")) {
+  if (!words.take(Word::async)) decoder.refuse("not supported");
+  if (words.take(Word::bulk)) return decode_bulk_copy(decoder, instruction, words);
+  if (words.take(Word::mbarrier)) return decode_copy_arrives(decoder, instruction, words);
+  if (words.take(Word::commit_group)) {
     decoder.require_operands(instruction, 0, 0);
     decoder.emit(commit_copies);
     return;
   }
-  const bool all = words.take("wait_all");
-  if (all || words.take("wait_group")) {
+  const bool all = words.take(Word::wait_all);
+  if (all || words.take(Word::wait_group)) {
     int64_t left = 0;
     decoder.require_operands(instruction, all ? 0 : 1, all ? 0 : 1);
     if (!all) {
@@ -607,22 +626,20 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
         decoder.refuse("with a number that is not constant, or negative");
       left = static_cast<int64_t>(instruction.operands[0].value);
     }
-    Op& op = decoder.emit(wait_for_copies);
-    op.immediate = left;
-    op.flag = all;
+    decoder.emit(all ? wait_for_all_copies : wait_for_groups).immediate = left;
     return;
   }
-  const std::string_view cache = words.take_one({"ca", "cg"});
-  if (cache.empty()) decoder.refuse("not supported");
-  if (!words.take("shared") && !words.take("shared::cta")) decoder.refuse("with another destination");
-  if (!words.take("global")) decoder.refuse("with another source");
-  for (const std::string_view hint : {"L2::64B", "L2::128B", "L2::256B"}) words.take(hint);
-  const bool has_policy = words.take("L2::cache_hint");
+  const Word cache = words.take_one({Word::ca, Word::cg});
+  if (cache == Word::none) decoder.refuse("not supported");
+  if (!words.take(Word::shared) && !words.take(Word::shared_cta)) decoder.refuse("with another destination");
+  if (!words.take(Word::global)) decoder.refuse("with another source");
+  for (const Word hint : {Word::L2_64B, Word::L2_128B, Word::L2_256B}) words.take(hint);
+  const bool has_policy = words.take(Word::L2_cache_hint);
   const size_t count = instruction.operands.size() - (has_policy ? 1 : 0);
   decoder.require_operands(instruction, 3, 5);
   if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is not constant");
   CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
-  if (one.bytes != 16 && (cache == "cg" || (one.bytes != 4 && one.bytes != 8)))
+  if (one.bytes != 16 && (cache == Word::cg || (one.bytes != 4 && one.bytes != 8)))
     decoder.refuse("of another size than 4, 8 and 16, and with .cg 16");
   if (count > 4) decoder.refuse("with too many operands");
   one.to = address_of(decoder, instruction.operands[0], Space::shared);
@@ -645,15 +662,16 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
 
 /// A cache policy, which changes no value. PTX ISA, createpolicy.
 void decode_policy(Decoder& decoder, const Instruction& instruction, Words& words) {
-  constexpr std::string_view primary = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged",
-                             secondary = "|L2::evict_first|L2::evict_unchanged";
-  const std::span<const std::string> given(instruction.words);
-  const auto is_form = [&](Grammar grammar) { return matches(given.subspan(1), std::span(grammar)); };
-  const bool is_fractional = is_form({"fractional", primary, secondary, "b64"}),
-             is_range = is_form({"range", "|global", primary, secondary, "b64"}),
-             is_cvt = is_form({"cvt", "L2", "b64"});
+  constexpr Choice primary{Word::L2_evict_last, Word::L2_evict_normal, Word::L2_evict_first, Word::L2_evict_unchanged},
+      secondary{Word::none, Word::L2_evict_first, Word::L2_evict_unchanged};
+  const auto is_form = [&](std::initializer_list<Choice> grammar) {
+    return matches(std::span(instruction.words).subspan(1), std::span(grammar.begin(), grammar.size()));
+  };
+  const bool is_fractional = is_form({Word::fractional, primary, secondary, Word::b64}),
+             is_range = is_form({Word::range, {Word::none, Word::global}, primary, secondary, Word::b64}),
+             is_cvt = is_form({Word::cvt, Word::L2, Word::b64});
   if (!is_fractional && !is_range && !is_cvt) decoder.refuse("not a form that PTX has");
-  for (const std::string& word : instruction.words) words.take(word);
+  words.take_all();
   const size_t least = is_range ? 4 : is_cvt ? 2 : 1, most = is_range ? 4 : 2;
   decoder.require_operands(instruction, least, most);
   const uint32_t d = decoder.write(instruction.operands[0], Type::b64), zero = decoder.constant(0, 8);
@@ -662,27 +680,27 @@ void decode_policy(Decoder& decoder, const Instruction& instruction, Words& word
 }
 
 constexpr auto memory_rows = std::to_array<Opcode>({
-    {"ld", decode_access<Access::load>, acts},
-    {"ldu", decode_access<Access::uniform_load>, acts},
-    {"st", decode_access<Access::store>, acts},
-    {"cvta", decode_cvta},
-    {"isspacep", decode_isspacep},
-    {"atom", decode_atomic, acts, {}, may_drop},
-    {"red", decode_atomic, acts},
-    {"cp", decode_cp, acts},
-    {"membar", decode_ignored, acts},
-    {"fence", decode_ignored, acts},
-    {"prefetch", decode_ignored, acts},
-    {"prefetchu", decode_ignored, acts},
-    {"discard", decode_ignored, acts},
-    {"applypriority", decode_ignored, acts},
-    {"nanosleep", decode_ignored, acts},
-    {"griddepcontrol", decode_ignored, acts},
-    {"setmaxnreg", decode_ignored, acts},
-    {"pmevent", decode_ignored, acts},
-    {"createpolicy", decode_policy},
-    {"mapa", decode_mapa},
-    {"getctarank", decode_getctarank},
+    {Word::ld, decode_access<Access::load>, acts},
+    {Word::ldu, decode_access<Access::uniform_load>, acts},
+    {Word::st, decode_access<Access::store>, acts},
+    {Word::cvta, decode_cvta},
+    {Word::isspacep, decode_isspacep},
+    {Word::atom, decode_atomic, acts, {}, may_drop},
+    {Word::red, decode_atomic, acts},
+    {Word::cp, decode_cp, acts},
+    {.name = Word::membar, .decode = decode_ignored, .acts = acts, .ends_block = always},
+    {.name = Word::fence, .decode = decode_ignored, .acts = acts, .ends_block = is_fence},
+    {Word::prefetch, decode_ignored, acts},
+    {Word::prefetchu, decode_ignored, acts},
+    {Word::discard, decode_ignored, acts},
+    {Word::applypriority, decode_ignored, acts},
+    {Word::nanosleep, decode_ignored, acts},
+    {Word::griddepcontrol, decode_ignored, acts},
+    {Word::setmaxnreg, decode_ignored, acts},
+    {Word::pmevent, decode_ignored, acts},
+    {Word::createpolicy, decode_policy},
+    {Word::mapa, decode_mapa},
+    {Word::getctarank, decode_getctarank},
 });
 
 }  // namespace

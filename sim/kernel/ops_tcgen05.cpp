@@ -241,11 +241,12 @@ void converge(Decoder& decoder, Op& op) {
 }
 
 void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& words, bool allocates) {
-  if (!words.take("sync") || !words.take("aligned") || !words.take("b32")) decoder.refuse("of another type");
+  if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::b32))
+    decoder.refuse("of another type");
   AllocationDetails one;
   decoder.require_operands(instruction, 2, 2);
   if (allocates) {
-    const Space space = words.take("shared::cta") ? Space::shared : Space::generic;
+    const Space space = words.take(Word::shared_cta) ? Space::shared : Space::generic;
     one.to = address_of(decoder, instruction.operands[0], space);
   } else {
     one.address = decoder.read(instruction.operands[0], Type::b32);
@@ -258,9 +259,9 @@ void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& 
 }
 
 void decode_commit(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("mbarrier::arrive::one") || !words.take("b64")) decoder.refuse("with another completion");
-  const Space space = words.take("shared::cluster") ? Space::shared : Space::generic;
-  const bool to_many = words.take("multicast::cluster");
+  if (!words.take(Word::mbarrier_arrive_one) || !words.take(Word::b64)) decoder.refuse("with another completion");
+  const Space space = words.take(Word::shared_cluster) ? Space::shared : Space::generic;
+  const bool to_many = words.take(Word::multicast_cluster);
   decoder.require_operands(instruction, to_many ? 2 : 1, to_many ? 2 : 1);
   CommitDetails one;
   one.barrier = address_of(decoder, instruction.operands[0], space);
@@ -272,13 +273,13 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
 
 /// mma, ld, st, cp and shift: executed by layer instruction.
 void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (size_t i = 1; i < instruction.words.size(); ++i) words.take(instruction.words[i]);
+  words.take_all();
   std::string text = instruction.text;  // the Op holds the guard
   if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
   const Statement statement = parse_statement(text);
-  const std::string& what = instruction.words[1];
-  Tcgen05Details one{.instruction = statement.instruction, .loads = what == "ld"};
-  one.of_pair = has_word(instruction, "cta_group::2");
+  const Word what = instruction.words[1];
+  Tcgen05Details one{.instruction = statement.instruction, .loads = what == Word::ld};
+  one.of_pair = has_word(instruction, Word::cta_group_2);
   const auto number_of = [&](Field field, const Operand& given) {
     NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
     number.in_brackets = given.kind == Kind::address;
@@ -298,9 +299,9 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
     else if (operand.name == "redval") one.redval = decoder.write(given, Type::b32);
     else if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
   }
-  one.reads_shared = what == "mma" || what == "cp";
+  one.reads_shared = what == Word::mma || what == Word::cp;
   if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product has its descriptor at run time
-  const bool is_of_warp = what == "ld" || what == "st";
+  const bool is_of_warp = what == Word::ld || what == Word::st;
   const auto* details = decoder.keep(std::move(one));
   Op& op = decoder.emit(is_of_warp ? run_move : run_issued);
   op.details = details;
@@ -310,22 +311,23 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
 void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
   decoder.program().has_tensor_memory = true;
   if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU without Tensor Memory");
-  const std::string& what = instruction.words.size() > 1 ? instruction.words[1] : instruction.words[0];
-  if (what == "mma" || what == "ld" || what == "st" || what == "cp" || what == "shift")
+  const Word what = instruction.words.size() > 1 ? instruction.words[1] : Word::none;
+  if (what == Word::mma || what == Word::ld || what == Word::st || what == Word::cp || what == Word::shift)
     return decode_executed(decoder, instruction, words);
   words.take(what);
-  words.take_one({"cta_group::1", "cta_group::2"});
-  if (what == "alloc" || what == "dealloc") return decode_allocation(decoder, instruction, words, what == "alloc");
-  if (what == "commit") return decode_commit(decoder, instruction, words);
-  const bool is_order = what == "wait::ld" || what == "wait::st" || what == "relinquish_alloc_permit" ||
-                        what == "fence::before_thread_sync" || what == "fence::after_thread_sync";
+  words.take_one({Word::cta_group_1, Word::cta_group_2});
+  if (what == Word::alloc || what == Word::dealloc)
+    return decode_allocation(decoder, instruction, words, what == Word::alloc);
+  if (what == Word::commit) return decode_commit(decoder, instruction, words);
+  const bool is_order = what == Word::wait_ld || what == Word::wait_st || what == Word::relinquish_alloc_permit ||
+                        what == Word::fence_before_thread_sync || what == Word::fence_after_thread_sync;
   if (!is_order) decoder.refuse("not supported");
-  words.take("sync");
-  words.take("aligned");
+  words.take(Word::sync);
+  words.take(Word::aligned);
   decoder.emit(nothing);
 }
 
-constexpr auto tcgen05_rows = std::to_array<Opcode>({{"tcgen05", decode_tcgen05, acts}});
+constexpr auto tcgen05_rows = std::to_array<Opcode>({{Word::tcgen05, decode_tcgen05, acts}});
 
 }  // namespace
 

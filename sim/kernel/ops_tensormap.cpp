@@ -27,21 +27,21 @@ enum class MapField : uint8_t {
 };
 struct MapFieldInfo {
   MapField id;
-  std::string_view name;
+  Word name;
   int ordinals = 0;  // 0: the field takes no ordinal
 };
 constexpr auto map_fields = std::to_array<MapFieldInfo>({
-    {MapField::global_address, "global_address"},
-    {MapField::rank, "rank"},
-    {MapField::box_dim, "box_dim", 5},
-    {MapField::global_dim, "global_dim", 5},
-    {MapField::global_stride, "global_stride", 4},
-    {MapField::element_stride, "element_stride", 5},
-    {MapField::elemtype, "elemtype"},
-    {MapField::interleave_layout, "interleave_layout"},
-    {MapField::swizzle_mode, "swizzle_mode"},
-    {MapField::swizzle_atomicity, "swizzle_atomicity"},
-    {MapField::fill_mode, "fill_mode"},
+    {MapField::global_address, Word::global_address},
+    {MapField::rank, Word::rank},
+    {MapField::box_dim, Word::box_dim, 5},
+    {MapField::global_dim, Word::global_dim, 5},
+    {MapField::global_stride, Word::global_stride, 4},
+    {MapField::element_stride, Word::element_stride, 5},
+    {MapField::elemtype, Word::elemtype},
+    {MapField::interleave_layout, Word::interleave_layout},
+    {MapField::swizzle_mode, Word::swizzle_mode},
+    {MapField::swizzle_atomicity, Word::swizzle_atomicity},
+    {MapField::fill_mode, Word::fill_mode},
 });
 static_assert(are_in_enum_order(map_fields));
 
@@ -59,7 +59,7 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
   const MapFieldInfo& field = map_fields[static_cast<size_t>(one.field)];
   const auto require = [&](bool holds, std::string expected) {
     if (!holds)
-      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} {} of a tensor map", field.name, value),
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} {} of a tensor map", print(field.name), value),
             std::move(expected));
   };
   switch (one.field) {
@@ -143,10 +143,11 @@ void run_copy_map(Warp& warp, const Op& op, Mask mask) {
 }
 
 void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (const std::string_view word : {"global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"}) {
-    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", word));
+  for (const Word word :
+       {Word::global, Word::shared_cta, Word::tensormap_generic, Word::release, Word::sync, Word::aligned}) {
+    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
   }
-  words.take_one({"cta", "cluster", "gpu", "sys"});
+  words.take_one({Word::cta, Word::cluster, Word::gpu, Word::sys});
   decoder.require_operands(instruction, 3, 3);
   if (instruction.operands[2].kind != Kind::integer || instruction.operands[2].value != tensor_map_bytes)
     decoder.refuse("of another size than 128");
@@ -161,8 +162,8 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
 }
 
 void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (words.take("cp_fenceproxy")) return decode_copy_map(decoder, instruction, words);
-  if (!words.take("replace") || !words.take("tile")) decoder.refuse("not supported");
+  if (words.take(Word::cp_fenceproxy)) return decode_copy_map(decoder, instruction, words);
+  if (!words.take(Word::replace) || !words.take(Word::tile)) decoder.refuse("not supported");
   ReplaceDetails one;
   const MapFieldInfo* field = nullptr;
   for (const MapFieldInfo& row : map_fields) {
@@ -170,9 +171,11 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   }
   if (!field) decoder.refuse("without a field");
   one.field = field->id;
-  const Space space = words.take("global") ? Space::global : words.take("shared::cta") ? Space::shared : Space::generic;
+  const Space space = words.take(Word::global)       ? Space::global
+                      : words.take(Word::shared_cta) ? Space::shared
+                                                     : Space::generic;
   const auto type = words.take_type();
-  if (!words.take("b1024") || (type != Type::b32 && type != Type::b64)) decoder.refuse("of another type");
+  if (!words.take(Word::b1024) || (type != Type::b32 && type != Type::b64)) decoder.refuse("of another type");
   one.wide_value = type == Type::b64;
   const size_t count = field->ordinals > 0 ? 3 : 2;
   decoder.require_operands(instruction, count, count);
@@ -190,7 +193,7 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   op.b = b;
 }
 
-constexpr auto tensormap_rows = std::to_array<Opcode>({{"tensormap", decode_tensormap, acts}});
+constexpr auto tensormap_rows = std::to_array<Opcode>({{Word::tensormap, decode_tensormap, acts}});
 
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace {
 using Kind = Operand::Kind;
 
 void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) {
-  words.take("uni");
+  words.take(Word::uni);
   decoder.require_operands(instruction, 1, 1);
   Op& op = decoder.emit(nullptr);
   op.control = Control::branch;
@@ -21,13 +21,16 @@ void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) 
 
 void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words) {
   decoder.require_operands(instruction, 0, 0);
-  if (words.name() == "ret") words.take("uni");
+  if (words.name() == Word::ret) words.take(Word::uni);
   Op& op = decoder.emit(nullptr);
   op.control = Control::leave;
 }
 
-void run_trap(Warp&, const Op& op, Mask mask) {
-  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), op.flag ? "a failed assertion" : "trap", "a kernel that ends");
+void run_trap(Warp&, const Op&, Mask mask) {
+  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "trap", "a kernel that ends");
+}
+void fail_assertion(Warp&, const Op&, Mask mask) {
+  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "a failed assertion", "a kernel that ends");
 }
 void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
   decoder.require_operands(instruction, 0, 0);
@@ -36,11 +39,11 @@ void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
 
 /// Calls of functions that the module defines are inlined before decoding.
 void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
-  words.take("uni");
+  words.take(Word::uni);
   for (const Operand& operand : instruction.operands) {
     if (operand.kind != Kind::function) continue;
     if (operand.name == "__assertfail") {
-      decoder.emit(run_trap).flag = true;
+      decoder.emit(fail_assertion);
       return;
     }
     decoder.refuse(fmt::format("of {}, which the module does not define", operand.name));
@@ -51,11 +54,11 @@ void decode_call(Decoder& decoder, const Instruction& instruction, Words& words)
 // --- barriers
 
 void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) {
-  words.take("cta");
-  // "bar" is aligned by itself; "barrier" may say so.
-  if (words.name() == "barrier") words.take("aligned");
-  if (words.name() == "bar" && words.take("warp")) {
-    if (!words.take("sync")) decoder.refuse("without .sync");
+  words.take(Word::cta);
+  // bar is aligned by itself; barrier may say so.
+  if (words.name() == Word::barrier) words.take(Word::aligned);
+  if (words.name() == Word::bar && words.take(Word::warp)) {
+    if (!words.take(Word::sync)) decoder.refuse("without .sync");
     decoder.require_operands(instruction, 1, 1);
     const uint32_t members = decoder.read(instruction.operands[0], Type::b32);
     Op& op = decoder.emit(nullptr);
@@ -63,35 +66,36 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     op.e = members;
     return;
   }
-  if (words.name() == "barrier" && words.take("cluster")) {
-    const std::string_view what = words.take_one({"arrive", "wait"});
-    if (what == "arrive") words.take_one({"release", "relaxed"});
-    if (what == "wait") words.take("acquire");
-    if (what.empty()) decoder.refuse("without .arrive or .wait");
+  if (words.name() == Word::barrier && words.take(Word::cluster)) {
+    const Word what = words.take_one({Word::arrive, Word::wait});
+    if (what == Word::arrive) words.take_one({Word::release, Word::relaxed});
+    if (what == Word::wait) words.take(Word::acquire);
+    if (what == Word::none) decoder.refuse("without .arrive or .wait");
     decoder.require_operands(instruction, 0, 0);
     Op& op = decoder.emit(nullptr);
-    op.control = Control::cluster;
-    op.flag = what == "wait";
+    op.control = what == Word::wait ? Control::cluster_wait : Control::cluster_arrive;
     return;
   }
   BarrierDetails one;
   size_t next = 0;
   const auto& operands = instruction.operands;
   uint32_t d = 0, predicate = 0;
-  if (words.take("red")) {
+  if (words.take(Word::red)) {
     one.kind = BarrierKind::reduce;
-    const std::string_view what = words.take_one({"popc", "and", "or"});
-    if (what.empty()) decoder.refuse("without .popc, .and or .or");
-    one.reduction = what == "popc" ? 0 : what == "and" ? 1 : 2;
-    if (words.take_type() != (what == "popc" ? Type::u32 : Type::pred)) decoder.refuse("of another type");
+    const Word what = words.take_one({Word::popc, Word::and_, Word::or_});
+    if (what == Word::none) decoder.refuse("without .popc, .and or .or");
+    one.reduction = what == Word::popc   ? BarrierReduction::popc
+                    : what == Word::and_ ? BarrierReduction::and_
+                                         : BarrierReduction::or_;
+    if (words.take_type() != (what == Word::popc ? Type::u32 : Type::pred)) decoder.refuse("of another type");
     decoder.require_operands(instruction, 3, 4);
-    d = what == "popc" ? decoder.write(operands[0], Type::u32) : decoder.write_mask(operands[0]);
+    d = what == Word::popc ? decoder.write(operands[0], Type::u32) : decoder.write_mask(operands[0]);
     predicate = decoder.read_mask(operands.back());
     next = 1;
-  } else if (words.take("arrive")) {
+  } else if (words.take(Word::arrive)) {
     one.kind = BarrierKind::arrive;
     decoder.require_operands(instruction, 2, 2);
-  } else if (words.take("sync")) {
+  } else if (words.take(Word::sync)) {
     decoder.require_operands(instruction, 1, 2);
   } else {
     decoder.refuse("without .sync, .arrive or .red");
@@ -147,14 +151,14 @@ void shuffle(Warp& warp, const Op& op, Mask mask) {
   }
   auto* d = warp.lanes_of<uint32_t>(op.d);
   for_each_lane(mask, [&](int lane) { d[lane] = results[lane]; });
-  if (op.flag) set_mask(warp, op.d2, mask, inside);
+  if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, inside);
 }
 
 void decode_shfl(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("sync")) decoder.refuse("without .sync");
-  const std::string_view how = words.take_one({"up", "down", "bfly", "idx"});
+  if (!words.take(Word::sync)) decoder.refuse("without .sync");
+  const Word how = words.take_one({Word::up, Word::down, Word::bfly, Word::idx});
   const auto type = words.take_type();
-  if (how.empty() || type != Type::b32) decoder.refuse("of another mode or type");
+  if (how == Word::none || type != Type::b32) decoder.refuse("of another mode or type");
   decoder.require_operands(instruction, 5, 5);
   const auto& operands = instruction.operands;
   const bool has_two = operands[0].kind == Kind::pair;
@@ -162,41 +166,46 @@ void decode_shfl(Decoder& decoder, const Instruction& instruction, Words& words)
   const uint32_t a = decoder.read(operands[1], Type::b32), b = decoder.read(operands[2], Type::b32),
                  c = decoder.read(operands[3], Type::b32);
   const uint32_t d = decoder.write(has_two ? operands[0].elements[0] : operands[0], Type::b32),
-                 d2 = has_two ? decoder.write_mask(operands[0].elements[1]) : 0;
+                 d2 = has_two ? decoder.write_mask(operands[0].elements[1]) : Op::no_slot;
   Op& op = emit_together(decoder,
-                         how == "up"     ? shuffle<Shuffle::up>
-                         : how == "down" ? shuffle<Shuffle::down>
-                         : how == "bfly" ? shuffle<Shuffle::bfly>
-                                         : shuffle<Shuffle::idx>,
+                         how == Word::up     ? shuffle<Shuffle::up>
+                         : how == Word::down ? shuffle<Shuffle::down>
+                         : how == Word::bfly ? shuffle<Shuffle::bfly>
+                                             : shuffle<Shuffle::idx>,
                          operands[4]);
-  op.a = a, op.b = b, op.c = c, op.d = d, op.d2 = d2, op.flag = has_two;
+  op.a = a, op.b = b, op.c = c, op.d = d, op.d2 = d2;
 }
 
-void vote(Warp& warp, const Op& op, Mask mask) {
+void vote_all(Warp& warp, const Op& op, Mask mask) {
+  set_mask(warp, op.d, mask, (warp.mask_of(op.a) & mask) == mask ? all_lanes : 0);
+}
+void vote_any(Warp& warp, const Op& op, Mask mask) {
+  set_mask(warp, op.d, mask, (warp.mask_of(op.a) & mask) != 0 ? all_lanes : 0);
+}
+void vote_uni(Warp& warp, const Op& op, Mask mask) {
   const Mask yes = warp.mask_of(op.a) & mask;
-  switch (op.small) {
-    case 0: set_mask(warp, op.d, mask, yes == mask ? all_lanes : 0); break;
-    case 1: set_mask(warp, op.d, mask, yes != 0 ? all_lanes : 0); break;
-    case 2: set_mask(warp, op.d, mask, yes == mask || yes == 0 ? all_lanes : 0); break;
-    default: for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = yes; });
-  }
+  set_mask(warp, op.d, mask, yes == mask || yes == 0 ? all_lanes : 0);
+}
+void vote_ballot(Warp& warp, const Op& op, Mask mask) {
+  const Mask yes = warp.mask_of(op.a) & mask;
+  for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = yes; });
 }
 void decode_vote(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("sync")) decoder.refuse("without .sync");
-  const std::string_view how = words.take_one({"all", "any", "uni", "ballot"});
-  if (how.empty()) decoder.refuse("of another mode");
-  const bool is_ballot = how == "ballot";
-  if (!words.take(is_ballot ? "b32" : "pred")) decoder.refuse("of another type");
+  if (!words.take(Word::sync)) decoder.refuse("without .sync");
+  const Word how = words.take_one({Word::all, Word::any, Word::uni, Word::ballot});
+  if (how == Word::none) decoder.refuse("of another mode");
+  const bool is_ballot = how == Word::ballot;
+  if (!words.take(is_ballot ? Word::b32 : Word::pred)) decoder.refuse("of another type");
   decoder.require_operands(instruction, 3, 3);
   const uint32_t a = decoder.read_mask(instruction.operands[1]);
   const uint32_t d =
       is_ballot ? decoder.write(instruction.operands[0], Type::b32) : decoder.write_mask(instruction.operands[0]);
-  Op& op = emit_together(decoder, vote, instruction.operands[2]);
+  const Run run = is_ballot ? vote_ballot : how == Word::all ? vote_all : how == Word::any ? vote_any : vote_uni;
+  Op& op = emit_together(decoder, run, instruction.operands[2]);
   op.a = a, op.d = d;
-  op.small = how == "all" ? 0 : how == "any" ? 1 : how == "uni" ? 2 : 3;
 }
 
-template <typename W>
+template <typename W, bool asks_all>
 void match(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const W>(op.a);
   uint32_t results[lanes] = {};
@@ -206,23 +215,25 @@ void match(Warp& warp, const Op& op, Mask mask) {
     all = all && results[lane] == mask;
   });
   for_each_lane(mask, [&](int lane) {
-    warp.lanes_of<uint32_t>(op.d)[lane] = op.small == 0 ? results[lane] : all ? mask : 0;
+    warp.lanes_of<uint32_t>(op.d)[lane] = !asks_all ? results[lane] : all ? mask : 0;
   });
-  if (op.flag) set_mask(warp, op.d2, mask, all ? all_lanes : 0);
+  if (op.d2 != Op::no_slot) set_mask(warp, op.d2, mask, all ? all_lanes : 0);
 }
 void decode_match(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const std::string_view how = words.take_one({"any", "all"});
+  const Word how = words.take_one({Word::any, Word::all});
   const auto type = words.take_type();
-  if (how.empty() || !words.take("sync") || (type != Type::b32 && type != Type::b64))
+  if (how == Word::none || !words.take(Word::sync) || (type != Type::b32 && type != Type::b64))
     decoder.refuse("of another mode or type");
   decoder.require_operands(instruction, 3, 3);
   const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair, wide = bytes_of(*type) == 8;
   const uint32_t a = decoder.read(instruction.operands[1], *type);
   const uint32_t d = decoder.write(has_two ? result.elements[0] : result, Type::b32),
-                 d2 = has_two ? decoder.write_mask(result.elements[1]) : 0;
-  Op& op = emit_together(decoder, wide ? match<uint64_t> : match<uint32_t>, instruction.operands[2]);
-  op.a = a, op.d = d, op.d2 = d2, op.flag = has_two, op.small = how == "all";
+                 d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
+  const Run run = how == Word::all ? (wide ? match<uint64_t, true> : match<uint32_t, true>)
+                                   : (wide ? match<uint64_t, false> : match<uint32_t, false>);
+  Op& op = emit_together(decoder, run, instruction.operands[2]);
+  op.a = a, op.d = d, op.d2 = d2;
 }
 
 enum class Reduce : uint8_t { add, min, max, and_, or_, xor_ };
@@ -243,48 +254,52 @@ void reduce(Warp& warp, const Op& op, Mask mask) {
   });
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
 }
-/// f32, where the order does not matter. op.flag: .abs; op.small: .NaN. Source: PTX ISA, redux.sync.
-template <bool is_max>
+struct ReduceF32 {
+  bool is_max = false, absolute = false, propagates_nan = false;
+};
+/// f32, where the order does not matter. Source: PTX ISA, redux.sync.
 void reduce_f32(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
-  const uint32_t kept = op.flag ? 0x7FFFFFFF : 0xFFFFFFFF;
+  const auto& details = *static_cast<const ReduceF32*>(op.details);
+  const uint32_t kept = details.absolute ? 0x7FFFFFFF : 0xFFFFFFFF;
   uint32_t result = a[__builtin_ctz(mask)] & kept;
   bool any_nan = false;
   for_each_lane(mask, [&](int lane) {
     any_nan = any_nan || (a[lane] & 0x7FFFFFFF) > 0x7F800000;
-    result = static_cast<uint32_t>(least_or_greatest(Type::f32, is_max, result, a[lane] & kept));
+    result = static_cast<uint32_t>(least_or_greatest(Type::f32, details.is_max, result, a[lane] & kept));
   });
-  if (op.small != 0 && any_nan) result = 0x7FFFFFFF;
+  if (details.propagates_nan && any_nan) result = 0x7FFFFFFF;
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });
 }
 void decode_redux(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("sync")) decoder.refuse("without .sync");
-  const std::string_view how = words.take_one({"add", "min", "max", "and", "or", "xor"});
+  if (!words.take(Word::sync)) decoder.refuse("without .sync");
+  const Word how = words.take_one({Word::add, Word::min, Word::max, Word::and_, Word::or_, Word::xor_});
   const auto type = words.take_type();
-  const bool of_f32 = type == Type::f32 && (how == "min" || how == "max");
-  const bool of_bits = how == "and" || how == "or" || how == "xor";
-  if (how.empty() || !type || !(of_f32 || (of_bits ? type == Type::b32 : type == Type::u32 || type == Type::s32)))
+  const bool of_f32 = type == Type::f32 && (how == Word::min || how == Word::max);
+  const bool of_bits = how == Word::and_ || how == Word::or_ || how == Word::xor_;
+  if (how == Word::none || !type || !(of_f32 || (of_bits ? type == Type::b32 : type == Type::u32 || type == Type::s32)))
     decoder.refuse("of another operation or type");
   decoder.require_operands(instruction, 3, 3);
   if (of_f32) {
     // PTX ISA: sm_100a and the family of sm_100f. Exactly these GPUs have Tensor Memory.
     if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU other than sm_100a");
-    const bool absolute = words.take("abs"), propagates = words.take("NaN");
+    const auto* details = decoder.keep(ReduceF32{
+        .is_max = how == Word::max, .absolute = words.take(Word::abs), .propagates_nan = words.take(Word::NaN)});
     const uint32_t from = decoder.read(instruction.operands[1], *type),
                    to = decoder.write(instruction.operands[0], *type);
-    Op& op = emit_together(decoder, how == "max" ? reduce_f32<true> : reduce_f32<false>, instruction.operands[2]);
-    op.a = from, op.d = to, op.flag = absolute, op.small = propagates;
+    Op& op = emit_together(decoder, reduce_f32, instruction.operands[2]);
+    op.a = from, op.d = to, op.details = details;
     return;
   }
   const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
                  d = decoder.write(instruction.operands[0], Type::b32);
   const bool s = is_signed(*type);
-  const Run run = how == "add"   ? reduce<uint32_t, Reduce::add>
-                  : how == "min" ? (s ? reduce<int32_t, Reduce::min> : reduce<uint32_t, Reduce::min>)
-                  : how == "max" ? (s ? reduce<int32_t, Reduce::max> : reduce<uint32_t, Reduce::max>)
-                  : how == "and" ? reduce<uint32_t, Reduce::and_>
-                  : how == "or"  ? reduce<uint32_t, Reduce::or_>
-                                 : reduce<uint32_t, Reduce::xor_>;
+  const Run run = how == Word::add    ? reduce<uint32_t, Reduce::add>
+                  : how == Word::min  ? (s ? reduce<int32_t, Reduce::min> : reduce<uint32_t, Reduce::min>)
+                  : how == Word::max  ? (s ? reduce<int32_t, Reduce::max> : reduce<uint32_t, Reduce::max>)
+                  : how == Word::and_ ? reduce<uint32_t, Reduce::and_>
+                  : how == Word::or_  ? reduce<uint32_t, Reduce::or_>
+                                      : reduce<uint32_t, Reduce::xor_>;
   Op& op = emit_together(decoder, run, instruction.operands[2]);
   op.a = a, op.d = d;
 }
@@ -295,7 +310,7 @@ void elect(Warp& warp, const Op& op, Mask mask) {
   set_mask(warp, op.d2, mask, Mask{1} << leader);
 }
 void decode_elect(Decoder& decoder, const Instruction& instruction, Words& words) {
-  if (!words.take("sync")) decoder.refuse("without .sync");
+  if (!words.take(Word::sync)) decoder.refuse("without .sync");
   decoder.require_operands(instruction, 2, 2);
   const Operand& result = instruction.operands[0];
   if (result.kind != Kind::pair) decoder.refuse("without d|p");
@@ -316,8 +331,8 @@ void movmatrix(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = results[lane]; });
 }
 void decode_movmatrix(Decoder& decoder, const Instruction& instruction, Words& words) {
-  for (const std::string_view word : {"sync", "aligned", "m8n8", "trans", "b16"}) {
-    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", word));
+  for (const Word word : {Word::sync, Word::aligned, Word::m8n8, Word::trans, Word::b16}) {
+    if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
   }
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
@@ -342,21 +357,21 @@ void decode_brkpt(Decoder& decoder, const Instruction& instruction, Words&) {
 }
 
 constexpr auto warp_rows = std::to_array<Opcode>({
-    {"bra", decode_bra, acts},
-    {"ret", decode_leave, acts},
-    {"exit", decode_leave, acts},
-    {"trap", decode_trap, acts},
-    {"call", decode_call, acts},
-    {"brkpt", decode_brkpt, acts},
-    {"bar", decode_bar, acts},
-    {"barrier", decode_bar, acts},
-    {"shfl", decode_shfl, acts},
-    {"vote", decode_vote, acts},
-    {"match", decode_match, acts},
-    {"redux", decode_redux, acts},
-    {"elect", decode_elect, acts},
-    {"activemask", decode_activemask, acts},
-    {"movmatrix", decode_movmatrix},
+    {.name = Word::bra, .decode = decode_bra, .acts = acts, .jump = Jump::branch},
+    {.name = Word::ret, .decode = decode_leave, .acts = acts, .jump = Jump::ret},
+    {.name = Word::exit, .decode = decode_leave, .acts = acts, .jump = Jump::exit},
+    {.name = Word::trap, .decode = decode_trap, .acts = acts, .jump = Jump::exit},
+    {.name = Word::call, .decode = decode_call, .acts = acts, .jump = Jump::call},
+    {Word::brkpt, decode_brkpt, acts},
+    {Word::bar, decode_bar, acts},
+    {Word::barrier, decode_bar, acts},
+    {Word::shfl, decode_shfl, acts},
+    {Word::vote, decode_vote, acts},
+    {Word::match, decode_match, acts},
+    {Word::redux, decode_redux, acts},
+    {Word::elect, decode_elect, acts},
+    {Word::activemask, decode_activemask, acts},
+    {Word::movmatrix, decode_movmatrix},
 });
 
 }  // namespace

@@ -51,7 +51,7 @@ struct Scope {
   std::map<std::string, int, std::less<>> labels = {};  // index of the next instruction
 };
 
-struct Jump {
+struct UnresolvedJump {
   size_t instruction, operand;
   std::vector<int> scopes;  // numbers of the open scopes
   std::string label;
@@ -245,7 +245,7 @@ class Parser {
     source_line_ = source_file_ = 0;
     parse_body();
     close_scope();
-    for (const Jump& jump : jumps_) resolve(jump);
+    for (const UnresolvedJump& jump : jumps_) resolve(jump);
     jumps_.clear();
   }
 
@@ -304,7 +304,7 @@ class Parser {
     entry_.labels.emplace(index, std::string(token.spelling));
   }
 
-  void resolve(const Jump& jump) {
+  void resolve(const UnresolvedJump& jump) {
     Instruction& instruction = entry_.instructions[jump.instruction];
     for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
       const auto& labels = all_labels_[static_cast<size_t>(*scope)];
@@ -565,14 +565,16 @@ class Parser {
     }
     instruction.opcode = word("an instruction");
     if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
-    for (size_t from = 0; from <= instruction.opcode.size();) {
-      const size_t dot = std::min(instruction.opcode.find('.', from), instruction.opcode.size());
+    const std::string_view opcode = instruction.opcode;
+    for (size_t from = 0; from <= opcode.size();) {
+      const size_t dot = std::min(opcode.find('.', from), opcode.size());
       if (instruction.words.size() == most_words)
         refuse(tokens_[at_ - 1], fmt::format("an opcode of at most {} words", most_words));
-      instruction.words.push_back(instruction.opcode.substr(from, dot - from));
+      instruction.words.push_back(word_named(opcode.substr(from, dot - from)));
       from = dot + 1;
     }
-    const bool is_jump = instruction.words[0] == "bra", is_call = instruction.words[0] == "call";
+    instruction.row = &opcode_named(instruction.words[0]);
+    const bool is_jump = instruction.row->jump == Jump::branch, is_call = instruction.row->jump == Jump::call;
     while (!is(";")) {
       if (at_end()) refuse(peek(), "';'");
       // call (result), function, (arguments): a word between the lists is the function
@@ -687,7 +689,7 @@ class Parser {
   std::vector<Scope> scopes_;
   std::vector<std::map<std::string, int, std::less<>>> all_labels_;
   std::vector<int> open_numbers_;
-  std::vector<Jump> jumps_;
+  std::vector<UnresolvedJump> jumps_;
   Variable last_;
   bool points_ = false;
   int owner_ = -1;  // Variable::entry for the declarations that follow
@@ -704,5 +706,15 @@ const Entry* Module::find(std::string_view name) const {
 }
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }
+
+void become(Instruction& instruction, std::vector<Word> words) {
+  instruction.opcode.clear();
+  for (const Word word : words) {
+    if (!instruction.opcode.empty()) instruction.opcode += '.';
+    instruction.opcode += print(word);
+  }
+  instruction.words = std::move(words);
+  instruction.row = &opcode_named(instruction.words[0]);
+}
 
 }  // namespace bitmma::kernel

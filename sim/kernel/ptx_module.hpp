@@ -4,12 +4,13 @@
 //
 //   .visible .entry scale(.param .u64 x, .param .f32 by) {
 //     .reg .b64 %rd<3>;
-//     ld.param.u64 %rd1, [x];            Instruction{.opcode = "ld.param.u64", .operands = {register, address}}
+//     ld.param.u64 %rd1, [x];            Instruction{.words = {ld, param, u64}, .operands = {register, address}}
 //     ...
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,7 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "opcode.hpp"
 #include "type.hpp"
+#include "word.hpp"
 
 namespace bitmma::kernel {
 
@@ -64,8 +67,9 @@ struct Instruction {
   int source_file = 0;
   int guard = -1;  // a predicate register
   bool guard_negated = false;
-  std::string opcode = {};              // "add.rn.f32"
-  std::vector<std::string> words = {};  // "add", "rn", "f32"
+  std::string opcode = {};       // "add.rn.f32", as written
+  std::vector<Word> words = {};  // add, rn, f32
+  const Opcode* row = nullptr;   // of the first word; never nullptr in a module
   std::vector<Operand> operands = {};
   std::string text = {};  // as written, for messages
   // Set by assign_roles():
@@ -73,9 +77,20 @@ struct Instruction {
   bool is_refused = false;  // bitmma does not run it
 };
 
-inline bool has_word(const Instruction& instruction, std::string_view word) {
+inline bool has_word(const Instruction& instruction, Word word) {
   return std::ranges::find(instruction.words, word) != instruction.words.end();
 }
+inline bool has_one_of(const Instruction& instruction, std::initializer_list<Word> words) {
+  return std::ranges::any_of(words, [&](Word word) { return has_word(instruction, word); });
+}
+/// Whether the opcode is exactly these words.
+inline bool is(const Instruction& instruction, std::initializer_list<Word> words) {
+  return std::ranges::equal(instruction.words, words);
+}
+/// The type that the last word names: of most instructions, that of their operands.
+inline std::optional<Type> last_type(const Instruction& instruction) { return type_of(instruction.words.back()); }
+/// Gives the instruction another opcode.
+void become(Instruction& instruction, std::vector<Word> words);
 
 /// Calls body(operand) for each operand of kind reg, also those inside of vectors and addresses.
 template <typename Operands, typename Body>

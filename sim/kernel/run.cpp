@@ -367,7 +367,7 @@ class Executor {
     if (op.instruction < 0 || !launch_.checks || cluster_.warnings.early_read) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
     const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
-    const bool is_copy = one.words[0] == "mov";
+    const bool is_copy = one.row->passes == Passes::value;
     uint32_t newest = 0;
     for (const int reg : program_.reads[static_cast<size_t>(op.instruction)]) {
       const uint32_t group = groups[static_cast<size_t>(reg)];
@@ -431,7 +431,8 @@ class Executor {
         ++warp.pc;
         warp.waits = mask != 0 && (warp.mask_of(op.d) & mask) != mask;
         return !warp.waits;
-      case Control::cluster: return op.flag ? wait_for_cluster(warp, mask) : arrive_at_cluster(warp, mask);
+      case Control::cluster_arrive: return arrive_at_cluster(warp, mask);
+      case Control::cluster_wait: return wait_for_cluster(warp, mask);
       default: return false;
     }
   }
@@ -658,11 +659,11 @@ class Executor {
       const auto& one = *static_cast<const BarrierDetails*>(op.details);
       if (one.kind == BarrierKind::reduce) {
         const Mask mask = member->active;
-        if (one.reduction == 0)
+        if (one.reduction == BarrierReduction::popc)
           for_each_lane(mask, [&](int lane) { member->lanes_of<uint32_t>(op.d)[lane] = done.count; });
         else {
           Mask& to = member->mask_of(op.d);
-          to = (to & ~mask) | ((one.reduction == 1 ? done.all : done.any) ? mask : 0);
+          to = (to & ~mask) | ((one.reduction == BarrierReduction::and_ ? done.all : done.any) ? mask : 0);
         }
       }
       member->seen = known;

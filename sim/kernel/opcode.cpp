@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "opcode.hpp"
+
+#include <unordered_map>
+#include <vector>
+
+#include "decode.hpp"
+
+namespace bitmma::kernel {
+
+Word word_named(std::string_view name) {
+  static const auto words = [] {
+    std::unordered_map<std::string_view, Word> by_name;
+    for (const WordInfo& row : word_rows) {
+      if (!row.name.empty()) by_name.emplace(row.name, row.id);
+    }
+    return by_name;
+  }();
+  const auto row = words.find(name);
+  return row == words.end() ? Word::other : row->second;
+}
+
+std::optional<Type> type_of(Word word) {
+  static const auto types_of_words = [] {
+    std::vector<std::optional<Type>> by_word(word_rows.size());
+    for (const WordInfo& row : word_rows) by_word[static_cast<size_t>(row.id)] = type_named(row.name);
+    return by_word;
+  }();
+  return types_of_words[static_cast<size_t>(word)];
+}
+
+bool has_rounding(const Instruction& instruction) {
+  return has_one_of(instruction, {Word::rn, Word::rz, Word::rm, Word::rp});
+}
+
+bool is_slow_division(const Instruction& instruction) {
+  const auto type = last_type(instruction);
+  if (!type) return false;
+  return info(*type).kind == TypeClass::floating ? has_rounding(instruction) : *type != Type::u32;
+}
+bool is_slow_root(const Instruction& instruction) {
+  const bool is_of_number = instruction.operands.size() == 2 && instruction.operands[1].kind != Operand::Kind::reg;
+  return last_type(instruction) && has_rounding(instruction) && !is_of_number;
+}
+bool is_slow_rsqrt(const Instruction& instruction) {
+  return last_type(instruction) == Type::f64 && !has_word(instruction, Word::ftz);
+}
+bool is_fence(const Instruction& instruction) { return !has_word(instruction, Word::proxy); }
+bool always(const Instruction&) { return true; }
+
+std::span<const Opcode* const> opcodes() {
+  static const auto rows = [] {
+    std::vector<const Opcode*> all;
+    for (const auto of_file : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
+                               mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
+      for (const Opcode& row : of_file) all.push_back(&row);
+    }
+    return all;
+  }();
+  return rows;
+}
+
+const Opcode& opcode_named(Word name) {
+  static constexpr Opcode unknown{
+      .decode = [](Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported"); }, .acts = acts};
+  static const auto by_word = [] {
+    std::vector<const Opcode*> rows(word_rows.size(), &unknown);
+    for (const Opcode* const row : opcodes()) rows[static_cast<size_t>(row->name)] = row;
+    return rows;
+  }();
+  return *by_word[static_cast<size_t>(name)];
+}
+
+}  // namespace bitmma::kernel

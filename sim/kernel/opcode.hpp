@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// A row an opcode: everything that the kernel layer knows of an instruction by its name. The rows stand beside their
+// decoders (ops_*.cpp); the flow of control, folding, fusion, the trace and the decoder read them. An opcode without a
+// row is refused.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "type.hpp"
+#include "word.hpp"
+
+namespace bitmma::kernel {
+
+class Decoder;
+class Words;
+struct Instruction;
+
+using DecodeFunction = void (*)(Decoder&, const Instruction&, Words&);
+
+/// Where a thread goes from the instruction.
+enum class Jump : uint8_t { none, branch, call, ret, exit };
+
+/// The result is the operand itself, or the operand with another sign: ptxas looks through such instructions.
+enum class Passes : uint8_t { nothing, value, negated, absolute };
+
+/// The part of the instruction in a contraction to fma. Quotients and reciprocals take part if they are approximate:
+/// they end with a product.
+enum class Contraction : uint8_t { none, product, quotient, reciprocal, sum, difference };
+
+struct Opcode {
+  Word name = Word::other;
+  DecodeFunction decode = nullptr;
+  bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
+  /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
+  TypeSet types = {};
+  bool may_drop = false;  // `_` may stand for its whole result
+  Jump jump = Jump::none;
+  Passes passes = Passes::nothing;
+  Contraction contraction = Contraction::none;
+  /// The types for which ptxas computes it at compile time if all its operands are constants. Those of an approximation
+  /// (.approx, .full) are not listed: it folds all of f32.
+  TypeSet folds = {};
+  /// Whether ptxas begins a basic block behind the instruction before it contracts; nullptr: never.
+  bool (*ends_block)(const Instruction&) = nullptr;
+};
+constexpr bool acts = true, may_drop = true;
+
+bool has_rounding(const Instruction& instruction);
+
+// Opcode::ends_block. ptxas puts a slow path in a branch: of integer division except that of u32; of quotients and of
+// reciprocals and roots that are rounded, but for a reciprocal or root of a number; of rsqrt in f64. And a fence ends a
+// block.
+bool is_slow_division(const Instruction& instruction);
+bool is_slow_root(const Instruction& instruction);
+bool is_slow_rsqrt(const Instruction& instruction);
+bool is_fence(const Instruction& instruction);
+bool always(const Instruction& instruction);
+
+/// The row of an opcode. For a name that no row has: a row whose decoder refuses.
+const Opcode& opcode_named(Word name);
+
+/// All rows.
+std::span<const Opcode* const> opcodes();
+
+std::span<const Opcode> integer_opcodes();
+std::span<const Opcode> float_opcodes();
+std::span<const Opcode> memory_opcodes();
+std::span<const Opcode> warp_opcodes();
+std::span<const Opcode> matrix_opcodes();
+std::span<const Opcode> mbarrier_opcodes();
+std::span<const Opcode> tensormap_opcodes();
+std::span<const Opcode> tcgen05_opcodes();
+
+}  // namespace bitmma::kernel
