@@ -269,7 +269,7 @@ TEST_CASE("every file that computes with the host's floats sets their environmen
       {"sim/hardware/child.hpp", "sim/core/seconds.hpp"},
       {"sim/hardware/describe.cpp", "sim/core/seconds.hpp"},
       {"sim/hardware/word_campaign.cpp", "sim/core/seconds.hpp"},
-      {"sim/kernel/ops_float.cpp", "sim/kernel/run.cpp"},
+      {"sim/kernel/ops_float.cpp", "sim/kernel/launch.cpp"},
       {"sim/math/c_function_code.hpp", "sim/math/c_function.cpp"},
       {"sim/math/math_instruction.cpp", "sim/kernel/fold.cpp"},
       {"sim/operators/norms.cpp", "sim/operators/row_lanes.cpp"},

@@ -11,6 +11,7 @@
 #include "bitmma/formats/round.hpp"
 #include "flow.hpp"
 #include "lanes.hpp"
+#include "special.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -19,47 +20,6 @@ using Kind = Operand::Kind;
 
 constexpr uint32_t most_file_bytes = 1 << 28;
 constexpr int64_t most_local_bytes = 512 * 1024;  // CUDA C++ Programming Guide, compute capabilities
-
-constexpr auto specials = std::to_array<SpecialInfo>({
-    {Special::tid_x, "%tid.x"},
-    {Special::tid_y, "%tid.y"},
-    {Special::tid_z, "%tid.z"},
-    {Special::ntid_x, "%ntid.x"},
-    {Special::ntid_y, "%ntid.y"},
-    {Special::ntid_z, "%ntid.z"},
-    {Special::ctaid_x, "%ctaid.x"},
-    {Special::ctaid_y, "%ctaid.y"},
-    {Special::ctaid_z, "%ctaid.z"},
-    {Special::nctaid_x, "%nctaid.x"},
-    {Special::nctaid_y, "%nctaid.y"},
-    {Special::nctaid_z, "%nctaid.z"},
-    {Special::laneid, "%laneid"},
-    {Special::warpid, "%warpid"},
-    {Special::nwarpid, "%nwarpid"},
-    {Special::lanemask_eq, "%lanemask_eq"},
-    {Special::lanemask_le, "%lanemask_le"},
-    {Special::lanemask_lt, "%lanemask_lt"},
-    {Special::lanemask_ge, "%lanemask_ge"},
-    {Special::lanemask_gt, "%lanemask_gt"},
-    {Special::dynamic_smem_size, "%dynamic_smem_size"},
-    {Special::total_smem_size, "%total_smem_size"},
-    {Special::cluster_ctaid_x, "%cluster_ctaid.x"},
-    {Special::cluster_ctaid_y, "%cluster_ctaid.y"},
-    {Special::cluster_ctaid_z, "%cluster_ctaid.z"},
-    {Special::cluster_nctaid_x, "%cluster_nctaid.x"},
-    {Special::cluster_nctaid_y, "%cluster_nctaid.y"},
-    {Special::cluster_nctaid_z, "%cluster_nctaid.z"},
-    {Special::cluster_ctarank, "%cluster_ctarank"},
-    {Special::cluster_nctarank, "%cluster_nctarank"},
-    {Special::clusterid_x, "%clusterid.x"},
-    {Special::clusterid_y, "%clusterid.y"},
-    {Special::clusterid_z, "%clusterid.z"},
-    {Special::nclusterid_x, "%nclusterid.x"},
-    {Special::nclusterid_y, "%nclusterid.y"},
-    {Special::nclusterid_z, "%nclusterid.z"},
-    {Special::warp_size, "WARP_SZ"},
-});
-static_assert(are_in_enum_order(specials));
 
 int slot_bytes(Type type) {
   const int bits = info(type).bits;
@@ -74,8 +34,6 @@ constexpr W same_word(W a) {
 void not_mask(Warp& warp, const Op& op, Mask mask) { set_mask(warp, op.d, mask, ~warp.mask_of(op.a)); }
 
 }  // namespace
-
-std::span<const SpecialInfo> special_registers() { return specials; }
 
 bool Words::take(Word word) {
   for (size_t i = 1; i < used_.size(); ++i) {
@@ -123,7 +81,7 @@ std::string Words::left() const {
   size_t from = 0;
   for (const bool used : used_) {
     const size_t dot = std::min(instruction_.opcode.find('.', from), instruction_.opcode.size());
-    if (!used) text += "." + instruction_.opcode.substr(from, dot - from);
+    if (!used) text.append(".").append(instruction_.opcode, from, dot - from);
     from = dot + 1;
   }
   return text;
@@ -172,13 +130,13 @@ uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
   return found->second;
 }
 
-uint32_t Decoder::special(const std::string& name, int bits) {
-  const auto row = std::ranges::find(specials, name, &SpecialInfo::name);
-  if (row == specials.end()) refuse(fmt::format("special register {}", name));
-  const auto [found, is_new] = specials_.emplace(std::pair(name, bits), 0);
+uint32_t Decoder::special(const std::string& name) {
+  const SpecialRegister* const row = special_register(name);
+  if (!row) refuse(fmt::format("special register {}", name));
+  const auto [found, is_new] = specials_.emplace(name, 0);
   if (is_new) {
-    found->second = scratch(bits > 32 ? 8 * lanes : 4 * lanes);
-    program_.specials.push_back({.slot = found->second, .id = static_cast<int>(row->id), .wide = bits > 32});
+    found->second = scratch(4 * lanes);
+    program_.specials.push_back({.slot = found->second, .row = row});
   }
   return found->second;
 }
@@ -228,11 +186,9 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
       refuse(fmt::format("a real constant as .{}", info(type).name));
     }
     case Kind::special:
-      if (bits > 64) refuse("a special register of 128 bits");
-      if (std::ranges::find(specials, operand.name, &SpecialInfo::name) != specials.end() &&
-          (bits > 32 || info(type).kind == TypeClass::floating))
+      if (special_register(operand.name) && (bits > 32 || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
-      return special(operand.name, bits);
+      return special(operand.name);
     case Kind::symbol:
       if (bits > 64) refuse("an address of 128 bits");
       return variable_address(operand.variable, operand.offset, bytes);

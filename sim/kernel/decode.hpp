@@ -77,7 +77,7 @@ class Decoder {
   uint32_t write_mask(const Operand& operand);
   uint32_t constant(uint64_t value, int bytes);
   uint32_t variable_address(int variable, int64_t offset, int bytes);
-  uint32_t special(const std::string& name, int bits);
+  uint32_t special(const std::string& name);
   uint32_t scratch(int bytes);
   int current() const { return current_; }
   /// The number that an operand is, or that a mov put into its register; nullptr if it is none.
@@ -123,7 +123,7 @@ class Decoder {
   std::set<int> named_;  // variables that an instruction names
   std::map<std::pair<uint64_t, int>, uint32_t> constants_;
   std::map<std::tuple<int, int64_t, int>, uint32_t> addresses_;
-  std::map<std::pair<std::string, int>, uint32_t> specials_;
+  std::map<std::string, uint32_t> specials_;
   std::map<int, std::array<uint32_t, 2>> kept_factors_;
   int current_ = -1;
   bool without_guard_ = false;
@@ -162,22 +162,5 @@ uint64_t add_f64(uint64_t a, uint64_t b);
 uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b);
 void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type);
-
-/// Ids of special registers, in the order of their names.
-enum class Special : uint8_t {
-  // clang-format off
-  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z, nctaid_x, nctaid_y, nctaid_z,
-  laneid, warpid, nwarpid, lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt,
-  dynamic_smem_size, total_smem_size,
-  cluster_ctaid_x, cluster_ctaid_y, cluster_ctaid_z, cluster_nctaid_x, cluster_nctaid_y, cluster_nctaid_z,
-  cluster_ctarank, cluster_nctarank, clusterid_x, clusterid_y, clusterid_z, nclusterid_x, nclusterid_y, nclusterid_z,
-  warp_size,
-  // clang-format on
-};
-struct SpecialInfo {
-  Special id;
-  std::string_view name;
-};
-std::span<const SpecialInfo> special_registers();
 
 }  // namespace bitmma::kernel

@@ -230,7 +230,8 @@ class Folder {
       Decoder decoder(module, alone, target_, {});
       const Program program = decoder.decode();
       std::vector<uint8_t> file(program.file_bytes + 64);
-      Warp warp{.file = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(file.data()), 64))};
+      Warp warp;
+      warp.file = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<intptr_t>(file.data()), 64));
       for (const Program::Constant& constant : program.constants) {
         if (constant.bytes == 0) warp.mask_of(constant.slot) = static_cast<Mask>(constant.value);
         else if (constant.bytes == 4) *warp.lanes_of<uint32_t>(constant.slot) = static_cast<uint32_t>(constant.value);

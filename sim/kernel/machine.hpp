@@ -21,15 +21,13 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/kernel/kernel.hpp"
+#include "divergence.hpp"
 #include "ptx_module.hpp"
+#include "special.hpp"
 #include "tensor_memory.hpp"
 #include "type.hpp"
 
 namespace bitmma::kernel {
-
-constexpr int lanes = 32;
-using Mask = uint32_t;
-constexpr Mask all_lanes = 0xFFFFFFFF;
 
 struct Warp;
 struct Op;
@@ -156,33 +154,15 @@ struct BulkCopy {
   std::vector<Piece> pieces = {};
 };
 
-/// Lanes that wait for others: all lanes of a branch at its reconvergence point (`is_parent`), or the other path's.
-struct Level {
-  int reconverge = -1, pc = 0;
-  Mask mask = 0;
-  bool is_parent = false;
-};
-
-/// Lanes parked at an instruction that all lanes must reach together.
-struct Parked {
-  int pc = 0;
-  Mask mask = 0;
-};
-
 enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, at_cluster_barrier, done };
 
-struct Warp {
+struct Warp : Divergence {
   uint8_t* file = nullptr;
   Cta* cta = nullptr;
   int index = 0;   // in its block
   int number = 0;  // in its cluster
-  int pc = 0;
-  Mask active = 0, live = 0;
-  int reconverge = -1;
   WarpStatus status = WarpStatus::ready;
-  int instruction = -1;  // at which a waiting warp is
-  std::vector<Level> levels = {};
-  std::vector<Parked> parked = {};
+  int instruction = -1;                             // at which a waiting warp is
   std::vector<std::vector<AsyncCopy>> groups = {};  // committed groups of cp.async, oldest first
   std::vector<AsyncCopy> open_group = {};
   std::vector<uint32_t> seen = {};  // epochs of the cluster's other warps that barriers made visible to this warp
@@ -313,8 +293,7 @@ struct Program {
   std::vector<Constant> constants = {};
   struct Special {
     uint32_t slot = 0;
-    int id = 0;
-    bool wide = false;
+    const SpecialRegister* row = nullptr;
   };
   std::vector<Special> specials = {};
   std::vector<int64_t> variable_offsets = {};  // offset of each variable in its space

@@ -708,11 +708,9 @@ const Entry* Module::find(std::string_view name) const {
 Module read_module(std::string_view text) { return Parser(text).parse(); }
 
 void become(Instruction& instruction, std::vector<Word> words) {
-  instruction.opcode.clear();
-  for (const Word word : words) {
-    if (!instruction.opcode.empty()) instruction.opcode += '.';
-    instruction.opcode += print(word);
-  }
+  std::string opcode(print(words[0]));
+  for (const Word word : std::span(words).subspan(1)) opcode.append(".").append(print(word));
+  instruction.opcode = std::move(opcode);
   instruction.words = std::move(words);
   instruction.row = &opcode_named(instruction.words[0]);
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Which lanes of a warp run, and where. Lanes that take different ways run one after the other: a branch pushes the
+// lanes that wait onto a stack of levels, and they run together again from the immediate post-dominator of the branch
+// on. Knows masks and numbers of steps, and nothing of instructions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace bitmma::kernel {
+
+constexpr int lanes = 32;
+using Mask = uint32_t;
+constexpr Mask all_lanes = 0xFFFFFFFF;
+
+/// Lanes that wait for others: all lanes of a branch at its reconvergence point (`is_parent`), or the other path's.
+struct Level {
+  int reconverge = -1, pc = 0;
+  Mask mask = 0;
+  bool is_parent = false;
+};
+
+/// Lanes parked at an instruction that all lanes must reach together.
+struct Parked {
+  int pc = 0;
+  Mask mask = 0;
+};
+
+class Divergence {
+ public:
+  int pc = 0;  // of the active lanes
+  Mask active = 0, live = 0;
+  int reconverge = -1;  // where the active lanes wait for those of another path; -1: nowhere
+
+  /// Whether there are lanes to run after a switch.
+  enum class Next : uint8_t {
+    runs,
+    ended,   // no lane is live
+    blocked  // the live lanes are parked at different instructions, or at none: pc is the first one's
+  };
+  /// Switches to the next lanes that can run.
+  Next next();
+
+  /// Of the active lanes those of `taken` jump to `target`, the others go on to the next step. They meet at `meeting`.
+  void branch(Mask taken, int target, int meeting);
+
+  enum class Gathered : uint8_t {
+    all,      // the lanes in `needed` are active
+    waits,    // the active lanes are parked: other lanes run, after next()
+    in_part,  // the guard lets only some of the active lanes arrive, and others are missing: an error of the kernel
+  };
+  /// The active lanes of `mask` arrive at an instruction that all lanes of `needed` must reach together.
+  Gathered gather(Mask mask, Mask needed);
+
+  /// The lanes that wait at such an instruction.
+  Mask parked() const;
+
+ private:
+  std::vector<Level> levels_ = {};
+  std::vector<Parked> parked_ = {};
+};
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Runs one cluster of blocks: its warps in turn, with 32 lanes each in lock step.
+#pragma once
+
+#include <memory>
+
+#include "machine.hpp"
+
+namespace bitmma::kernel {
+
+/// Thrown if ThreadTrace::step ends the launch.
+struct Stopped {};
+
+/// A fault with its place; of several faults the one of the lowest cluster is reported.
+struct PlacedFault {
+  size_t cluster = 0;
+  Violation violation = {};
+};
+
+/// The memory of a launch that its clusters share.
+struct SharedByClusters {
+  std::vector<Region> regions = {};  // in ascending order of their addresses
+  GlobalAddresses addresses = {};
+  std::vector<uint8_t> params = {}, constants = {};
+};
+
+/// Runs clusters one after the other. Its arguments must outlive it.
+class Executor {
+ public:
+  Executor(const Program& program, const Launch& launch, SharedByClusters& memory);
+  ~Executor();
+  Executor(Executor&&) = delete;
+
+  /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault, and Stopped.
+  void run(const std::array<int64_t, 3>& id, size_t index);
+
+  uint64_t thread_instructions() const;
+  const Warnings& warnings() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// The memory that an Executor takes, in bytes.
+int64_t executor_bytes(const Program& program, const Launch& launch);
+
+}  // namespace bitmma::kernel

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// A launch: its checks, its memory, and its clusters over host threads.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "../math/ieee_environment.hpp"
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/parallel.hpp"
+#include "bitmma/core/text.hpp"
+#include "executor.hpp"
+#include "tensor_map.hpp"
+
+namespace bitmma {
+namespace kernel {
+namespace {
+
+constexpr int64_t most_cluster = 16;  // blocks; CUDA guarantees 8, an H100 accepts 16 on request
+
+/// The launch with its cluster: the shape of .reqnctapercluster, or one block. With .blocksareclusters the grid counts
+/// clusters.
+Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
+  const Entry& entry = kernel.program().entry;
+  Launch launch = given;
+  std::array<int64_t, 3> required{1, 1, 1};
+  for (size_t i = 0; i < entry.required_cluster.size() && i < 3; ++i)
+    required[i] = std::max<int64_t>(entry.required_cluster[i], 1);
+  if (!launch.cluster) launch.cluster = required;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t extent = (*launch.cluster)[i];
+    const auto refuse = [&](std::string expected) {
+      throw Error({.field = "cluster",
+                   .seen = fmt::format("{}", fmt::join(*launch.cluster, ",")),
+                   .expected = std::move(expected)});
+    };
+    if (extent < 1 || extent > most_cluster) refuse(fmt::format("1 to {} of each extent", most_cluster));
+    if (!entry.required_cluster.empty() && *launch.cluster != required)
+      refuse(fmt::format("{}, as .reqnctapercluster of the kernel requires", fmt::join(required, ",")));
+    if (entry.grid_of_clusters && launch.grid[i] <= 0x7FFFFFFF) launch.grid[i] *= extent;
+  }
+  const std::array<int64_t, 3>& cluster = *launch.cluster;
+  const int64_t blocks = cluster[0] * cluster[1] * cluster[2];
+  const int64_t most = entry.most_cluster > 0 ? std::min<int64_t>(entry.most_cluster, most_cluster) : most_cluster;
+  if (blocks > most)
+    throw Error(
+        {.field = "cluster", .seen = fmt::format("{} blocks", blocks), .expected = fmt::format("at most {}", most)});
+  return launch;
+}
+
+void require_launch(const PtxEntry& kernel, const Launch& launch) {
+  const Program& program = kernel.program();
+  std::vector<Violation> found;
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+    found.push_back(
+        {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
+  };
+  constexpr std::array<int64_t, 3> most_grid{0x7FFFFFFF, 65535, 65535}, most_block{1024, 1024, 64};
+  for (size_t i = 0; i < 3; ++i) {
+    const char axis = "xyz"[i];
+    if (launch.grid[i] < 1 || launch.grid[i] > most_grid[i])
+      refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]), fmt::format("1 to {}", most_grid[i]));
+    if (launch.block[i] < 1 || launch.block[i] > most_block[i])
+      refuse(fmt::format("block.{}", axis), std::to_string(launch.block[i]), fmt::format("1 to {}", most_block[i]));
+    if (const int64_t cluster = (*launch.cluster)[i]; launch.grid[i] % cluster != 0)
+      refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]),
+             fmt::format("a multiple of the {} blocks of a cluster", cluster));
+  }
+  if (!found.empty()) throw Error(std::move(found));
+  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > 1024) refuse("block", std::to_string(threads), "at most 1024 threads");
+  const auto print_extents = [](const auto& extents) { return fmt::format("{}", fmt::join(extents, ",")); };
+  const std::vector<int64_t>& required = program.entry.required_block;
+  for (size_t i = 0; i < required.size() && i < 3; ++i) {
+    if (launch.block[i] == required[i]) continue;
+    refuse("block", print_extents(launch.block),
+           fmt::format("{}, as .reqntid of the kernel requires", print_extents(required)));
+    break;
+  }
+  int64_t most = 1;
+  for (const int64_t one : program.entry.most_block) most *= one;
+  if (!program.entry.most_block.empty() && threads > most)
+    refuse("block", std::to_string(threads),
+           fmt::format("at most {} threads, as .maxntid of the kernel requires", most));
+  constexpr int64_t most_shared = 227 * 1024;
+  if (launch.dynamic_shared_bytes < 0 || program.shared_bytes + launch.dynamic_shared_bytes > most_shared)
+    refuse("shared memory",
+           fmt::format("{} static and {} dynamic bytes", program.shared_bytes, launch.dynamic_shared_bytes),
+           fmt::format("at most {} together", most_shared));
+  if (launch.trace && !launch.trace->step) refuse("trace.step", "nothing", "a function that receives the steps");
+  for (size_t i = 0; launch.trace && i < 3; ++i) {
+    const auto require = [&](std::string_view what, int64_t index, int64_t extent) {
+      if (index < 0 || index >= extent)
+        refuse(fmt::format("trace.{}.{}", what, "xyz"[i]), std::to_string(index), fmt::format("0 to {}", extent - 1));
+    };
+    require("block", launch.trace->block[i], launch.grid[i]);
+    require("thread", launch.trace->thread[i], launch.block[i]);
+  }
+  if (launch.arguments.size() != kernel.parameters().size()) {
+    std::string names;
+    for (const PtxParameter& parameter : kernel.parameters())
+      names += fmt::format("{}.{} {}", names.empty() ? "" : ", ", parameter.type, parameter.name);
+    refuse("arguments", std::to_string(launch.arguments.size()),
+           fmt::format("{}: {}", kernel.parameters().size(), names));
+  }
+  for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    const PtxParameter& parameter = kernel.parameters()[i];
+    const int64_t bytes = argument.map         ? static_cast<int64_t>(tensor_map_bytes)
+                          : argument.is_memory ? 8
+                                               : std::ssize(argument.value);
+    if (bytes != parameter.bytes)
+      refuse(fmt::format("argument {}", i),
+             argument.map         ? "a tensor map"
+             : argument.is_memory ? "memory"
+                                  : counted(bytes, "byte"),
+             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name),
+             argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
+                 ? "pass a tensor map: tensor_map in Python, tensor_map_argument in C++"
+                 : "");
+    if (argument.offset_bytes < 0 || argument.offset_bytes > std::ssize(argument.memory))
+      refuse(fmt::format("offset of argument {}", i), std::to_string(argument.offset_bytes),
+             fmt::format("0..{}", argument.memory.size()));
+  }
+  if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
+  if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
+    refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
+           fmt::format("at most {}", launch.most_bytes), "a smaller block or cluster, or a higher limit");
+  if (!found.empty()) throw Error(std::move(found));
+}
+
+}  // namespace
+}  // namespace kernel
+
+KernelArgument scalar_argument(uint64_t value, int bytes) {
+  if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
+    throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "1, 2, 4 or 8"});
+  KernelArgument argument;
+  for (int i = 0; i < bytes; ++i) argument.value.push_back(static_cast<uint8_t>(value >> 8 * i));
+  return argument;
+}
+
+KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten, int64_t offset_bytes) {
+  return {.memory = memory, .is_memory = true, .offset_bytes = offset_bytes, .is_unwritten = is_unwritten};
+}
+
+KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map) {
+  require_tensor_map(map, std::ssize(memory));
+  return {.memory = memory, .is_memory = true, .map = map};
+}
+
+LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
+  using namespace kernel;
+  const Launch launch = with_cluster(kernel, given);
+  require_launch(kernel, launch);
+  const Program& program = kernel.program();
+  SharedByClusters memory;
+  auto& [regions, addresses, params, constants] = memory;
+  std::vector<std::vector<uint8_t>> states, storage;
+  uint64_t next = global_begin;
+  // cudaMalloc aligns allocations to 512 bytes; a gap after each one exposes accesses beyond its end.
+  const auto add_region = [&](std::span<uint8_t> memory, std::string name) -> Region& {
+    regions.push_back({.begin = next, .size = memory.size(), .data = memory.data(), .name = std::move(name)});
+    next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + memory.size()) + 4096, 512));
+    return regions.back();
+  };
+  params.resize(static_cast<size_t>(program.param_bytes));
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    std::vector<uint8_t> value = argument.value;
+    if (argument.is_memory) {
+      // Two arguments may share the same memory.
+      const auto same = std::ranges::find_if(regions, [&](const Region& region) {
+        return region.data == argument.memory.data() && region.size == argument.memory.size() && region.size > 0;
+      });
+      uint64_t address = 0;
+      if (same != regions.end()) {
+        address = same->begin;
+      } else {
+        Region& region = add_region(argument.memory, fmt::format("argument {} ({})", i, kernel.parameters()[i].name));
+        address = region.begin;
+        if (argument.is_unwritten && launch.checks) {
+          states.emplace_back(argument.memory.size(), uint8_t{unwritten});
+          region.states = states.back().data();
+        }
+      }
+      if (argument.map) {
+        const PackedTensorMap packed = pack(*argument.map, address);
+        value.resize(sizeof packed);
+        std::memcpy(value.data(), &packed, sizeof packed);
+      } else {
+        address += static_cast<uint64_t>(argument.offset_bytes);
+        value.resize(8);
+        std::memcpy(value.data(), &address, 8);
+      }
+    }
+    const auto at = static_cast<size_t>(program.variable_offsets[static_cast<size_t>(program.entry.params[i])]);
+    std::ranges::copy(value, params.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  constants.resize(static_cast<size_t>(program.constant_bytes));
+  addresses.of_variable.assign(program.variables.size(), 0);
+  storage.reserve(program.variables.size());
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    const Variable& variable = program.variables[i];
+    if (variable.space == Space::global) {
+      storage.emplace_back(variable.bytes.empty() ? std::vector<uint8_t>(static_cast<size_t>(variable.size_bytes()))
+                                                  : variable.bytes);
+      addresses.of_variable[i] = add_region(storage.back(), fmt::format("variable {}", variable.name)).begin;
+    } else if (variable.space == Space::constant && program.variable_offsets[i] >= 0) {
+      std::ranges::copy(variable.bytes, constants.begin() + static_cast<std::ptrdiff_t>(program.variable_offsets[i]));
+    }
+  }
+  size_t stored = 0;
+  for (size_t i = 0; i < program.variables.size(); ++i) {
+    const Variable& variable = program.variables[i];
+    const bool is_constant = variable.space == Space::constant && program.variable_offsets[i] >= 0;
+    uint8_t* const own = variable.space == Space::global ? storage[stored++].data()
+                         : is_constant                   ? constants.data() + program.variable_offsets[i]
+                                                         : nullptr;
+    for (const Variable::Address& address : variable.addresses) {
+      const auto of = std::ranges::find(program.variables, address.of, &Variable::name);
+      if (of == program.variables.end() || of->space != Space::global)
+        throw Error({.code = ViolationCode::unsupported_ptx,
+                     .field = fmt::format("PTX line {}", variable.line),
+                     .seen = fmt::format("the address of {} in {}", address.of, variable.name),
+                     .expected = "the address of a global variable"});
+      const uint64_t value = addresses.of_variable[static_cast<size_t>(of - program.variables.begin())] +
+                             static_cast<uint64_t>(address.offset);
+      if (own) std::memcpy(own + address.at, &value, static_cast<size_t>(std::min(bytes_of(variable.type), 8)));
+    }
+  }
+
+  std::array<int64_t, 3> grid{};  // in clusters
+  for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
+  const int64_t clusters = grid[0] * grid[1] * grid[2];
+  // Atomics order blocks: these run one after another.
+  std::vector<std::unique_ptr<BlockUses>> uses;
+  for (Region& region : regions) {
+    if (!launch.checks || clusters == 1 || program.has_atomics || region.size == 0) break;
+    region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
+  }
+  const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
+  const int threads =
+      program.has_atomics || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Executor>> free;
+  std::optional<PlacedFault> first;
+  LaunchReport report;
+  parallel_for(static_cast<size_t>(clusters), threads, [&](size_t index) {
+    std::unique_ptr<Executor> executor;
+    {
+      const std::lock_guard lock(mutex);
+      if (report.was_stopped || (first && first->cluster < index)) return;
+      if (!free.empty()) executor = std::move(free.back()), free.pop_back();
+    }
+    if (!executor) executor = std::make_unique<Executor>(program, launch, memory);
+    const auto cluster = static_cast<int64_t>(index);
+    const std::array<int64_t, 3> id{cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
+    const math::IeeeEnvironment environment;
+    try {
+      executor->run(id, index);
+    } catch (PlacedFault& fault) {
+      const std::lock_guard lock(mutex);
+      if (!first || fault.cluster < first->cluster) first = std::move(fault);
+    } catch (const Stopped&) {
+      const std::lock_guard lock(mutex);
+      report.was_stopped = true;
+    }
+    const std::lock_guard lock(mutex);
+    free.push_back(std::move(executor));
+  });
+  if (first) throw Error(first->violation);
+  Warnings first_warnings;
+  for (const auto& executor : free) {
+    report.thread_instructions += executor->thread_instructions();
+    const Warnings& warnings = executor->warnings();
+    for (std::optional<Violation> Warnings::*const kind :
+         {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race}) {
+      if (!(first_warnings.*kind)) first_warnings.*kind = warnings.*kind;
+    }
+  }
+  for (const std::optional<Violation>& warning :
+       {first_warnings.early_read, first_warnings.same_address, first_warnings.block_race}) {
+    if (warning) report.warnings.push_back(*warning);
+  }
+  return report;
+}
+
+}  // namespace bitmma

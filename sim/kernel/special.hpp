@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Special registers, one row each: %tid.x, %laneid, %clusterid.y ... PTX ISA, section "Special Registers".
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace bitmma::kernel {
+
+struct Warp;
+
+struct SpecialRegister {
+  std::string_view name;
+  uint64_t (*value)(const Warp& warp, int lane) = nullptr;
+};
+
+std::span<const SpecialRegister> special_registers();
+/// Returns nullptr if no row has the name.
+const SpecialRegister* special_register(std::string_view name);
+
+}  // namespace bitmma::kernel
