@@ -367,13 +367,15 @@ void Decoder::lay_out_variables() {
   program_.param_bytes = offsets[static_cast<size_t>(Space::param)];
   for (size_t i = 0; i < module_.variables.size(); ++i) {
     const Variable& variable = module_.variables[i];
-    if (variable.space == Space::param || variable.space == Space::global || variable.is_extern_array || !is_own(i))
-      continue;
+    const bool is_of_module = variable.space == Space::global || variable.space == Space::constant;
+    if (variable.space == Space::param || is_of_module || variable.is_extern_array || !is_own(i)) continue;
     place(i);
   }
+  const std::vector<int64_t> constants = places_of_constants(module_);
+  for (size_t i = 0; i < module_.variables.size(); ++i)
+    if (constants[i] >= 0) program_.variable_offsets[i] = constants[i];
   program_.shared_bytes = offsets[static_cast<size_t>(Space::shared)];
   program_.local_bytes = offsets[static_cast<size_t>(Space::local)];
-  program_.constant_bytes = offsets[static_cast<size_t>(Space::constant)];
   if (program_.local_bytes > most_local_bytes) {
     throw Error({.code = ViolationCode::unsupported_ptx,
                  .field = fmt::format("PTX line {}", entry_.line),

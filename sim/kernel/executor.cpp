@@ -35,7 +35,7 @@ std::string print_place(const Program& program, int instruction) {
 class Executor::State {
  public:
   State(const Program& program, const Launch& launch, SharedByClusters& memory)
-      : program_(program), launch_(launch), addresses_(memory.addresses) {
+      : program_(program), launch_(launch), addresses_(memory.variable_addresses) {
     const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
     const auto warps = static_cast<size_t>((threads + lanes - 1) / lanes);
     const int64_t dynamic = launch.dynamic_shared_bytes;
@@ -51,7 +51,7 @@ class Executor::State {
       cta.launch = &launch;
       cta.regions = &memory.regions;
       cta.params = memory.params;
-      cta.constants = &memory.constants;
+      cta.constants = memory.constants;
       cta.threads = threads;
       cta.local_bytes = program.local_bytes;
       // Addresses index it, including the reserved first KiB, which matrix descriptors can address.
@@ -110,7 +110,7 @@ class Executor::State {
   uint64_t address_of(const Cta& cta, int variable, uint64_t offset) const {
     const auto index = static_cast<size_t>(variable);
     const Variable& one = program_.variables[index];
-    if (one.space == Space::global) return addresses_.of_variable[index] + offset;
+    if (one.space == Space::global) return addresses_[index] + offset;
     const uint64_t begin = one.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
     return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
   }
@@ -429,7 +429,7 @@ class Executor::State {
 
   const Program& program_;
   const Launch& launch_;
-  const GlobalAddresses& addresses_;
+  const std::vector<uint64_t>& addresses_;
   Cluster cluster_;
   std::vector<uint8_t> files_;
   Warp* current_ = nullptr;

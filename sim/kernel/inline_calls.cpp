@@ -139,6 +139,8 @@ class Inliner {
     for (const int variable : own_variables_[static_cast<size_t>(&function - module_.functions.data())]) {
       if (frame.variables.contains(variable)) continue;
       Variable own = module_.variables[static_cast<size_t>(variable)];
+      // Those of all calls, and of the host.
+      if (own.space == Space::global || own.space == Space::constant) continue;
       variable_bytes_ += own.size_bytes();
       if (module_.variables.size() >= most_variables || variable_bytes_ > most_variable_bytes)
         refuse(one, fmt::format("at most {} variables of {} bytes, including those of called functions", most_variables,

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/text.hpp"
 #include "decode.hpp"
 #include "fold.hpp"
@@ -14,7 +15,7 @@
 namespace bitmma {
 namespace {
 
-const kernel::Entry& entry_of(const kernel::Module& module, const std::string& name) {
+size_t entry_index(const kernel::Module& module, const std::string& name) {
   std::vector<std::string> names;
   for (const kernel::Entry& entry : module.entries) names.push_back(entry.name);
   if (names.empty()) {
@@ -23,7 +24,7 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
                  .seen = name.empty() ? "(none)" : shortened(printable(name)),
                  .expected = "a module with an .entry"});
   }
-  if (name.empty() && names.size() == 1) return module.entries.front();
+  if (name.empty() && names.size() == 1) return 0;
   if (name.empty()) {
     throw Error({.code = ViolationCode::missing_argument,
                  .field = "entry",
@@ -31,24 +32,67 @@ const kernel::Entry& entry_of(const kernel::Module& module, const std::string& n
                  .legal = names,
                  .fix = "name one"});
   }
-  if (const kernel::Entry* const entry = module.find(name)) return *entry;
+  if (const kernel::Entry* const entry = module.find(name)) return static_cast<size_t>(entry - module.entries.data());
   throw Error({.code = ViolationCode::not_found, .field = "entry", .seen = shortened(printable(name)), .legal = names});
+}
+
+PtxEntryInfo info_of(const kernel::Module& module, const kernel::Entry& entry) {
+  PtxEntryInfo info{.name = entry.name,
+                    .required_block = entry.required_block,
+                    .most_block = entry.most_block,
+                    .required_cluster = entry.required_cluster,
+                    .most_cluster = entry.most_cluster,
+                    .grid_of_clusters = entry.grid_of_clusters};
+  int64_t end = 0;
+  for (const int param : entry.params) {
+    const kernel::Variable& variable = module.variables[static_cast<size_t>(param)];
+    const int64_t offset = round_up(end, variable.align);
+    info.parameters.push_back({.name = variable.name,
+                               .type = std::string(kernel::info(variable.type).name),
+                               .bytes = variable.size_bytes(),
+                               .offset = offset,
+                               .align = variable.align});
+    end = offset + variable.size_bytes();
+  }
+  return info;
 }
 
 }  // namespace
 
-PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
-  kernel::Module module = kernel::read_module(ptx);
-  const int index = static_cast<int>(&entry_of(module, options.entry) - module.entries.data());
-  kernel::inline_calls(module, index);
-  kernel::Entry& entry = module.entries[static_cast<size_t>(index)];
-  name_ = entry.name;
-  target_ = options.target ? *options.target : parse_target(module.target);
-  for (const int param : entry.params) {
-    const kernel::Variable& variable = module.variables[static_cast<size_t>(param)];
-    parameters_.push_back(
-        {.name = variable.name, .type = std::string(kernel::info(variable.type).name), .bytes = variable.size_bytes()});
+int64_t PtxEntryInfo::parameter_bytes() const {
+  return parameters.empty() ? 0 : parameters.back().offset + parameters.back().bytes;
+}
+
+PtxModule::PtxModule(std::string_view ptx) : module_(std::make_shared<const kernel::Module>(kernel::read_module(ptx))) {
+  for (const kernel::Entry& entry : module_->entries) entries_.push_back(info_of(*module_, entry));
+}
+
+Target PtxModule::target() const { return parse_target(module_->target); }
+
+std::vector<PtxVariable> PtxModule::variables() const {
+  std::vector<PtxVariable> all;
+  for (const kernel::Variable& variable : module_->variables) {
+    if (variable.is_extern_array ||
+        (variable.space != kernel::Space::global && variable.space != kernel::Space::constant))
+      continue;
+    all.push_back({.name = variable.name,
+                   .space = std::string(print(variable.space)),
+                   .type = std::string(kernel::info(variable.type).name),
+                   .bytes = variable.size_bytes(),
+                   .align = variable.align});
   }
+  return all;
+}
+
+PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) : PtxEntry(PtxModule(ptx), options) {}
+
+PtxEntry::PtxEntry(const PtxModule& ptx, const KernelOptions& options) : module_(ptx.module()) {
+  const size_t index = entry_index(*module_, options.entry);
+  kernel::Module module = *module_;  // the calls of the entry are inlined in this copy
+  kernel::inline_calls(module, static_cast<int>(index));
+  kernel::Entry& entry = module.entries[index];
+  info_ = ptx.entries()[index];
+  target_ = options.target ? *options.target : parse_target(module.target);
   if (!options.fmad && options.sass) {
     throw Error({.code = ViolationCode::not_together,
                  .field = "sass",
@@ -70,6 +114,7 @@ PtxEntry::PtxEntry(std::string_view ptx, const KernelOptions& options) {
   program_ = std::make_shared<const kernel::Program>(decoder.decode());
 }
 
+int64_t PtxEntry::local_bytes() const { return program_->local_bytes; }
 int64_t PtxEntry::shared_bytes() const { return program_->shared_bytes; }
 
 bool PtxEntry::order_matters() const { return program_->order_matters; }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 
 #include "../math/ieee_environment.hpp"
@@ -11,6 +12,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
 #include "executor.hpp"
+#include "global_memory.hpp"
 #include "tensor_map.hpp"
 
 namespace bitmma {
@@ -47,6 +49,84 @@ Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
     throw Error(
         {.field = "cluster", .seen = fmt::format("{} blocks", blocks), .expected = fmt::format("at most {}", most)});
   return launch;
+}
+
+/// The bytes of the parameters. Memory of the arguments becomes that of the device, at addresses as cudaMalloc gives
+/// them.
+std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& launch, Memory& device) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(kernel.info().parameter_bytes()));
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    const PtxParameter& parameter = kernel.parameters()[i];
+    const auto to = bytes.begin() + static_cast<std::ptrdiff_t>(parameter.offset);
+    if (!argument.is_memory) {
+      std::ranges::copy(argument.value, to);
+      continue;
+    }
+    // Two arguments may share the same memory.
+    std::optional<uint64_t> address;
+    for (const Allocation& allocation : device.allocations()) {
+      if (allocation.data.data() == argument.memory.data() && allocation.data.size() == argument.memory.size() &&
+          allocation.bytes > 0)
+        address = allocation.address;
+    }
+    if (!address) {
+      address = device.contents().free_address(std::ssize(argument.memory));
+      device.map(*address, argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
+    }
+    if (argument.map) {
+      std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, *address)), to);
+    } else {
+      const uint64_t value = *address + static_cast<uint64_t>(argument.offset_bytes);
+      std::ranges::copy(std::bit_cast<std::array<uint8_t, 8>>(value), to);
+    }
+  }
+  return bytes;
+}
+
+void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& found) {
+  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+    found.push_back(
+        {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
+  };
+  if (launch.parameter_bytes) {
+    const int64_t bytes = std::ssize(*launch.parameter_bytes), wanted = kernel.info().parameter_bytes();
+    if (!launch.arguments.empty())
+      found.push_back({.code = ViolationCode::not_together, .field = "arguments", .seen = "parameter_bytes"});
+    if (bytes != wanted) refuse("parameter_bytes", counted(bytes, "byte"), counted(wanted, "byte"));
+    return;
+  }
+  if (launch.arguments.size() != kernel.parameters().size()) {
+    std::string names;
+    for (const PtxParameter& parameter : kernel.parameters())
+      names += fmt::format("{}.{} {}", names.empty() ? "" : ", ", parameter.type, parameter.name);
+    refuse("arguments", std::to_string(launch.arguments.size()),
+           fmt::format("{}: {}", kernel.parameters().size(), names));
+  }
+  for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
+    const KernelArgument& argument = launch.arguments[i];
+    const PtxParameter& parameter = kernel.parameters()[i];
+    const int64_t bytes = argument.map         ? static_cast<int64_t>(tensor_map_bytes)
+                          : argument.is_memory ? 8
+                                               : std::ssize(argument.value);
+    if (bytes != parameter.bytes)
+      refuse(fmt::format("argument {}", i),
+             argument.map         ? "a tensor map"
+             : argument.is_memory ? "memory"
+                                  : counted(bytes, "byte"),
+             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name),
+             argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
+                 ? "pass a tensor map: tensor_map in Python, tensor_map_argument in C++"
+                 : "");
+    if (argument.offset_bytes < 0 || argument.offset_bytes > std::ssize(argument.memory))
+      refuse(fmt::format("offset of argument {}", i), std::to_string(argument.offset_bytes),
+             fmt::format("0..{}", argument.memory.size()));
+  }
+  for (size_t i = 0; launch.memory && i < launch.arguments.size(); ++i) {
+    if (launch.arguments[i].is_memory)
+      refuse(fmt::format("argument {}", i), "memory of the caller, beside a Memory", "an address of the Memory",
+             "Memory::map makes it an allocation");
+  }
 }
 
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
@@ -97,32 +177,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     require("block", launch.trace->block[i], launch.grid[i]);
     require("thread", launch.trace->thread[i], launch.block[i]);
   }
-  if (launch.arguments.size() != kernel.parameters().size()) {
-    std::string names;
-    for (const PtxParameter& parameter : kernel.parameters())
-      names += fmt::format("{}.{} {}", names.empty() ? "" : ", ", parameter.type, parameter.name);
-    refuse("arguments", std::to_string(launch.arguments.size()),
-           fmt::format("{}: {}", kernel.parameters().size(), names));
-  }
-  for (size_t i = 0; i < std::min(launch.arguments.size(), kernel.parameters().size()); ++i) {
-    const KernelArgument& argument = launch.arguments[i];
-    const PtxParameter& parameter = kernel.parameters()[i];
-    const int64_t bytes = argument.map         ? static_cast<int64_t>(tensor_map_bytes)
-                          : argument.is_memory ? 8
-                                               : std::ssize(argument.value);
-    if (bytes != parameter.bytes)
-      refuse(fmt::format("argument {}", i),
-             argument.map         ? "a tensor map"
-             : argument.is_memory ? "memory"
-                                  : counted(bytes, "byte"),
-             fmt::format("{} of .{} {}", counted(parameter.bytes, "byte"), parameter.type, parameter.name),
-             argument.is_memory && parameter.bytes == static_cast<int64_t>(tensor_map_bytes)
-                 ? "pass a tensor map: tensor_map in Python, tensor_map_argument in C++"
-                 : "");
-    if (argument.offset_bytes < 0 || argument.offset_bytes > std::ssize(argument.memory))
-      refuse(fmt::format("offset of argument {}", i), std::to_string(argument.offset_bytes),
-             fmt::format("0..{}", argument.memory.size()));
-  }
+  require_arguments(kernel, launch, found);
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
   if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
     refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
@@ -155,81 +210,15 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   const Launch launch = with_cluster(kernel, given);
   require_launch(kernel, launch);
   const Program& program = kernel.program();
+  Memory own;
+  Memory& device = launch.memory ? *launch.memory : own;
   SharedByClusters memory;
-  auto& [regions, addresses, params, constants] = memory;
-  std::vector<std::vector<uint8_t>> states, storage;
-  uint64_t next = global_begin;
-  // cudaMalloc aligns allocations to 512 bytes; a gap after each one exposes accesses beyond its end.
-  const auto add_region = [&](std::span<uint8_t> memory, std::string name) -> Region& {
-    regions.push_back({.begin = next, .size = memory.size(), .data = memory.data(), .name = std::move(name)});
-    next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + memory.size()) + 4096, 512));
-    return regions.back();
-  };
-  params.resize(static_cast<size_t>(program.param_bytes));
-  for (size_t i = 0; i < launch.arguments.size(); ++i) {
-    const KernelArgument& argument = launch.arguments[i];
-    std::vector<uint8_t> value = argument.value;
-    if (argument.is_memory) {
-      // Two arguments may share the same memory.
-      const auto same = std::ranges::find_if(regions, [&](const Region& region) {
-        return region.data == argument.memory.data() && region.size == argument.memory.size() && region.size > 0;
-      });
-      uint64_t address = 0;
-      if (same != regions.end()) {
-        address = same->begin;
-      } else {
-        Region& region = add_region(argument.memory, fmt::format("argument {} ({})", i, kernel.parameters()[i].name));
-        address = region.begin;
-        if (argument.is_unwritten && launch.checks) {
-          states.emplace_back(argument.memory.size(), uint8_t{unwritten});
-          region.states = states.back().data();
-        }
-      }
-      if (argument.map) {
-        const PackedTensorMap packed = pack(*argument.map, address);
-        value.resize(sizeof packed);
-        std::memcpy(value.data(), &packed, sizeof packed);
-      } else {
-        address += static_cast<uint64_t>(argument.offset_bytes);
-        value.resize(8);
-        std::memcpy(value.data(), &address, 8);
-      }
-    }
-    const auto at = static_cast<size_t>(program.variable_offsets[static_cast<size_t>(program.entry.params[i])]);
-    std::ranges::copy(value, params.begin() + static_cast<std::ptrdiff_t>(at));
-  }
-  constants.resize(static_cast<size_t>(program.constant_bytes));
-  addresses.of_variable.assign(program.variables.size(), 0);
-  storage.reserve(program.variables.size());
-  for (size_t i = 0; i < program.variables.size(); ++i) {
-    const Variable& variable = program.variables[i];
-    if (variable.space == Space::global) {
-      storage.emplace_back(variable.bytes.empty() ? std::vector<uint8_t>(static_cast<size_t>(variable.size_bytes()))
-                                                  : variable.bytes);
-      addresses.of_variable[i] = add_region(storage.back(), fmt::format("variable {}", variable.name)).begin;
-    } else if (variable.space == Space::constant && program.variable_offsets[i] >= 0) {
-      std::ranges::copy(variable.bytes, constants.begin() + static_cast<std::ptrdiff_t>(program.variable_offsets[i]));
-    }
-  }
-  size_t stored = 0;
-  for (size_t i = 0; i < program.variables.size(); ++i) {
-    const Variable& variable = program.variables[i];
-    const bool is_constant = variable.space == Space::constant && program.variable_offsets[i] >= 0;
-    uint8_t* const own = variable.space == Space::global ? storage[stored++].data()
-                         : is_constant                   ? constants.data() + program.variable_offsets[i]
-                                                         : nullptr;
-    for (const Variable::Address& address : variable.addresses) {
-      const auto of = std::ranges::find(program.variables, address.of, &Variable::name);
-      if (of == program.variables.end() || of->space != Space::global)
-        throw Error({.code = ViolationCode::unsupported_ptx,
-                     .field = fmt::format("PTX line {}", variable.line),
-                     .seen = fmt::format("the address of {} in {}", address.of, variable.name),
-                     .expected = "the address of a global variable"});
-      const uint64_t value = addresses.of_variable[static_cast<size_t>(of - program.variables.begin())] +
-                             static_cast<uint64_t>(address.offset);
-      if (own) std::memcpy(own + address.at, &value, static_cast<size_t>(std::min(bytes_of(variable.type), 8)));
-    }
-  }
+  memory.params = launch.parameter_bytes ? *launch.parameter_bytes : bytes_of_arguments(kernel, launch, device);
+  Memory::Contents::Variables& variables = device.contents().variables_of(kernel.module());
+  memory.variable_addresses = variables.addresses;
+  memory.constants = variables.constants;
+  memory.regions = device.contents().regions(launch.checks);
+  std::vector<Region>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
@@ -270,18 +259,19 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));
   });
+  if (!launch.checks) device.contents().forget_states();
   if (first) throw Error(first->violation);
   Warnings first_warnings;
   for (const auto& executor : free) {
     report.thread_instructions += executor->thread_instructions();
     const Warnings& warnings = executor->warnings();
     for (std::optional<Violation> Warnings::*const kind :
-         {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race}) {
+         {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race}) {
       if (!(first_warnings.*kind)) first_warnings.*kind = warnings.*kind;
     }
   }
-  for (const std::optional<Violation>& warning :
-       {first_warnings.early_read, first_warnings.same_address, first_warnings.block_race}) {
+  for (const std::optional<Violation>& warning : {first_warnings.early_read, first_warnings.same_address,
+                                                  first_warnings.block_race, first_warnings.shared_race}) {
     if (warning) report.warnings.push_back(*warning);
   }
   return report;

@@ -235,7 +235,7 @@ struct Cta {
   int rank = 0;
   const Program* program = nullptr;
   const Launch* launch = nullptr;
-  std::vector<Region>* regions = nullptr;
+  const std::vector<Region>* regions = nullptr;
   std::array<int64_t, 3> id{};
   std::vector<uint8_t> shared = {}, shared_states = {};
   std::vector<uint8_t> local = {}, local_states = {};
@@ -250,7 +250,7 @@ struct Cta {
   std::map<uint32_t, std::vector<uint32_t>> known_at = {};
   std::optional<TensorMemory> tensor_memory = {};  // only for kernels with tcgen05
   std::vector<uint8_t> params = {};
-  std::vector<uint8_t>* constants = nullptr;
+  std::span<uint8_t> constants = {};
   size_t last_region = 0;
   int64_t threads = 0;
   int64_t local_bytes = 0;
@@ -261,6 +261,7 @@ struct Warnings {
   std::optional<Violation> early_read = {};    // of an accumulator before any wait
   std::optional<Violation> same_address = {};  // lanes that store different values to one address
   std::optional<Violation> block_race = {};    // blocks that use the same global memory
+  std::optional<Violation> shared_race = {};   // with RaceCheck::warning
 };
 
 /// The blocks that run together: one block if the launch has no clusters.
@@ -297,7 +298,7 @@ struct Program {
   };
   std::vector<Special> specials = {};
   std::vector<int64_t> variable_offsets = {};  // offset of each variable in its space
-  int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0, constant_bytes = 0;
+  int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0;
   int dynamic_align = 1;
   /// For each instruction, in kernels with wgmma: the registers that it writes and those that it reads, except
   /// accumulators of wgmma.mma_async.
@@ -305,11 +306,6 @@ struct Program {
   bool has_tensor_memory = false;
   bool has_atomics = false;    // on global memory
   bool order_matters = false;  // some atomics add floating-point numbers in global memory
-};
-
-/// The addresses of the module's global variables in one launch.
-struct GlobalAddresses {
-  std::vector<uint64_t> of_variable = {};
 };
 
 // Memory of a warp. Every access checks alignment and bounds; shared memory also checks for races with other warps.

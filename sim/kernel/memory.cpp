@@ -35,6 +35,21 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
   return text;
 }
 
+/// Ends the kernel for a race, or warns of the first one, as the launch says.
+void report_race(const Warp& warp, const Op& op, Fault race) {
+  const Cta& cta = *warp.cta;
+  if (cta.launch->races == RaceCheck::fault) throw race;
+  std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
+  if (cta.launch->races == RaceCheck::off || warning) return;
+  warning =
+      Violation{.code = race.code,
+                .field = fmt::format("{}, {}", print_thread(cta, warp.index, race.lane), line_of(cta, op.instruction)),
+                .seen = std::move(race.seen),
+                .expected = std::move(race.expected),
+                .fix = std::move(race.fix),
+                .severity = Severity::warning};
+}
+
 /// Records the warp's access to bytes of a block, and reports a conflicting access without a barrier in between. Reads
 /// of other blocks are not recorded.
 void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t bytes, AccessKind kind,
@@ -48,10 +63,14 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
     const bool same_value = data && data[i - at] == cta.shared[i];
     if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch)) {
-      fault(ViolationCode::shared_memory_race, lane,
-            fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
-                        print_writer(warp, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-            "a barrier between the two", "put bar.sync between the write and this access");
+      report_race(
+          warp, op,
+          {.code = ViolationCode::shared_memory_race,
+           .lane = lane,
+           .seen = fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
+                               print_writer(warp, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+           .expected = "a barrier between the two",
+           .fix = "put bar.sync between the write and this access"});
     }
     const uint32_t bit = is_own ? uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32) : 0;
     if (kind == AccessKind::read) {
@@ -66,10 +85,13 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
       if (is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number,
                      cta.read_epochs[i * warps + static_cast<size_t>(reader)]))
         continue;
-      fault(ViolationCode::shared_memory_race, lane,
-            fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
-                        line_of(cta, use.read_instruction)),
-            "a barrier between the two", "put bar.sync between the read and this write");
+      report_race(warp, op,
+                  {.code = ViolationCode::shared_memory_race,
+                   .lane = lane,
+                   .seen = fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
+                                       line_of(cta, use.read_instruction)),
+                   .expected = "a barrier between the two",
+                   .fix = "put bar.sync between the read and this write"});
     }
     use.readers = 0;
     use.writer = static_cast<int16_t>(warp.number);
@@ -199,8 +221,9 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
     return address >= region.begin && holds(region.size, address - region.begin, bytes);
   };
   if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
-    const auto found = std::ranges::find_if(regions, is_in);
-    if (found == regions.end()) {
+    const auto behind = std::ranges::upper_bound(regions, address, {}, &Region::begin);
+    const auto found = behind == regions.begin() ? regions.end() : std::prev(behind);
+    if (found == regions.end() || !is_in(*found)) {
       fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
             "an address in one of the arguments");
     }
@@ -266,7 +289,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
     case Space::local: return in_local(warp, lane, address, bytes, kind);
     case Space::param:
     case Space::constant: {
-      std::vector<uint8_t>& memory = space == Space::param ? cta.params : *cta.constants;
+      const std::span<uint8_t> memory = space == Space::param ? std::span(cta.params) : cta.constants;
       if (!holds(memory.size(), address, bytes)) {
         fault(ViolationCode::out_of_bounds, lane,
               fmt::format("{} bytes at {} of .{} memory", bytes, address, print(space)),
@@ -373,6 +396,7 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
     const bool is_known =
         std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
     if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) continue;
+    if (!is_known && cta.launch->races != RaceCheck::fault) continue;
     fault(is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race, lane,
           fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
                       print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),

@@ -13,6 +13,7 @@
 #include "../core/ascii.hpp"
 #include "../core/ieee_environment.hpp"
 #include "../instruction/text/words.hpp"
+#include "bitmma/core/bits.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/formats/round.hpp"
@@ -703,6 +704,20 @@ class Parser {
 const Entry* Module::find(std::string_view name) const {
   const auto found = std::ranges::find(entries, name, &Entry::name);
   return found == entries.end() ? nullptr : &*found;
+}
+
+std::vector<int64_t> places_of_constants(const Module& module) {
+  std::vector<int64_t> places;
+  int64_t end = 0;
+  for (const Variable& variable : module.variables) {
+    if (variable.space != Space::constant || variable.is_extern_array) {
+      places.push_back(-1);
+      continue;
+    }
+    places.push_back(round_up(end, variable.align));
+    end = places.back() + variable.size_bytes();
+  }
+  return places;
 }
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }

@@ -155,6 +155,10 @@ struct Module {
   const Entry* find(std::string_view name) const;
 };
 
+/// Where the variables of the module in .const memory are in it: of each variable its offset, or -1 if it is elsewhere.
+/// One place for all entries, since the host writes there by a variable's name.
+std::vector<int64_t> places_of_constants(const Module& module);
+
 /// Throws Error, with the line, for text that is not a PTX module.
 Module read_module(std::string_view text);
 

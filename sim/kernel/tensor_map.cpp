@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <limits>
 
 #include "bitmma/core/error.hpp"
@@ -50,6 +51,14 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   if (map.swizzle != Swizzle::none && map.box[0] * bytes > width)
     refuse("box[0]", fmt::format("{} bytes", map.box[0] * bytes),
            fmt::format("at most the {} bytes of the swizzle", width));
+}
+
+std::array<uint8_t, tensor_map_bytes> encode_tensor_map(const TensorMap& map, uint64_t address) {
+  require_tensor_map(map, std::numeric_limits<int64_t>::max());
+  if (address % 16 != 0)
+    throw Error(
+        {.field = "tensor map: address", .seen = fmt::format("{:#x}", address), .expected = "a multiple of 16"});
+  return std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(kernel::pack(map, address));
 }
 
 namespace kernel {

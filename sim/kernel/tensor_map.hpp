@@ -7,7 +7,7 @@
 
 namespace bitmma::kernel {
 
-constexpr size_t tensor_map_bytes = 128;
+using bitmma::tensor_map_bytes;
 
 struct PackedTensorMap {
   static constexpr uint64_t mark_of_ours = 0x70616d20'616d7469;  // "itma map"

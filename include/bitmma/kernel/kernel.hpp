@@ -3,7 +3,10 @@
 //
 //   const PtxEntry kernel(ptx, {.entry = "softmax"});
 //   LaunchReport report = launch(kernel, {.grid = {4, 2, 1}, .block = {128, 1, 1},
-//                                         .arguments = {buffer(x), buffer(y), scalar(1024)}});
+//                                         .arguments = {memory_argument(x), memory_argument(y), scalar_argument(1024,
+//                                         4)}});
+//
+// Several launches over one memory, with parameters as bytes: PtxModule, and Memory of memory.hpp.
 //
 // A kernel's instructions fix the order in which a GPU adds, so a reduction by shuffles and shared memory needs no
 // rule. Each value comes from the layers below: math (special functions, cvt, fma), instruction (mma.sync, wgmma). Only
@@ -32,8 +35,11 @@
 namespace bitmma {
 
 namespace kernel {
+struct Module;
 struct Program;
 }  // namespace kernel
+
+class Memory;
 
 struct KernelOptions {
   std::string entry = {};             // empty: the only one of the module
@@ -49,8 +55,49 @@ struct PtxParameter {
   std::string name = {};
   std::string type = {};  // "u64", "f32", "b8"
   int64_t bytes = 0;
+  int64_t offset = 0, align = 1;  // in the bytes of all parameters
 
   bool operator==(const PtxParameter&) const = default;
+};
+
+/// An entry of a module, and its performance-tuning directives; 0 and empty: it has none.
+struct PtxEntryInfo {
+  std::string name = {};
+  std::vector<PtxParameter> parameters = {};
+  std::vector<int64_t> required_block = {};    // .reqntid
+  std::vector<int64_t> most_block = {};        // .maxntid
+  std::vector<int64_t> required_cluster = {};  // .reqnctapercluster
+  int64_t most_cluster = 0;                    // .maxclusterrank, in blocks
+  bool grid_of_clusters = false;               // .blocksareclusters: the grid counts clusters
+
+  /// The bytes of all parameters.
+  int64_t parameter_bytes() const;
+};
+
+/// A variable of a module in .global or .const memory.
+struct PtxVariable {
+  std::string name = {};
+  std::string space = {};  // "global" or "const"
+  std::string type = {};   // of an element
+  int64_t bytes = 0, align = 1;
+};
+
+/// A PTX module, parsed once.
+class PtxModule {
+ public:
+  /// Throws Error, with the line, for text that is not PTX.
+  explicit PtxModule(std::string_view ptx);
+
+  /// Of .target. Throws Error for one that bitmma does not know.
+  Target target() const;
+  const std::vector<PtxEntryInfo>& entries() const { return entries_; }
+  std::vector<PtxVariable> variables() const;
+  /// For the library itself.
+  const std::shared_ptr<const kernel::Module>& module() const { return module_; }
+
+ private:
+  std::shared_ptr<const kernel::Module> module_;
+  std::vector<PtxEntryInfo> entries_;
 };
 
 /// What the SASS shows for a product and a sum that reads it.
@@ -82,22 +129,26 @@ class PtxEntry {
   /// Parses the module and decodes one entry. Throws Error for text that is not PTX, for an entry that does not exist,
   /// and for unsupported instructions, each with its line.
   explicit PtxEntry(std::string_view ptx, const KernelOptions& options = {});
+  explicit PtxEntry(const PtxModule& module, const KernelOptions& options = {});
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return info_.name; }
   Target target() const { return target_; }
-  const std::vector<PtxParameter>& parameters() const { return parameters_; }
+  const std::vector<PtxParameter>& parameters() const { return info_.parameters; }
+  const PtxEntryInfo& info() const { return info_; }
   const std::vector<KernelFusion>& fusions() const { return fusions_; }
-  /// Static shared memory per block.
+  /// Static shared memory per block, and local memory per thread.
   int64_t shared_bytes() const;
+  int64_t local_bytes() const;
   /// True if atomics add floating-point numbers to global memory: the sum then depends on their order, which a GPU does
   /// not guarantee. bitmma adds in ascending order of threads.
   bool order_matters() const;
   const kernel::Program& program() const { return *program_; }
+  const std::shared_ptr<const kernel::Module>& module() const { return module_; }
 
  private:
-  std::string name_;
+  PtxEntryInfo info_;
   Target target_ = Target::sm_90a;
-  std::vector<PtxParameter> parameters_;
+  std::shared_ptr<const kernel::Module> module_;
   std::vector<KernelFusion> fusions_;
   std::shared_ptr<const kernel::Program> program_;
 };
@@ -126,6 +177,9 @@ KernelArgument memory_argument(std::span<uint8_t> memory, bool is_unwritten = fa
 /// A tensor map over global memory, as in memory_argument. Throws Error if the map does not fit the memory.
 KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& map);
 
+/// What a launch does with accesses to a byte of shared memory that no barrier orders, of which at least one writes.
+enum class RaceCheck : uint8_t { fault, warning, off };
+
 struct Launch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   /// Blocks per cluster, at most 16 in total; the grid is a multiple. Nothing: the kernel's .reqnctapercluster, or
@@ -133,8 +187,14 @@ struct Launch {
   std::optional<std::array<int64_t, 3>> cluster = {};
   int64_t dynamic_shared_bytes = 0;
   std::vector<KernelArgument> arguments = {};
+  /// In place of `arguments`: the bytes of all parameters, each at its offset, as cuLaunchKernel's extra buffer has
+  /// them. Pointers in them, also in structures, are addresses of `memory`, and tensor maps those of encode_tensor_map.
+  std::optional<std::vector<uint8_t>> parameter_bytes = {};
+  /// The global memory. Nothing: that of `arguments` and the module's variables, with their initial bytes.
+  Memory* memory = nullptr;
   int threads = 1;
   bool checks = true;  // check reads of unwritten memory and races; bounds and alignment are always checked
+  RaceCheck races = RaceCheck::fault;       // in shared memory, where `checks` are on
   uint64_t most_steps = uint64_t{1} << 36;  // limit of instructions per block, after which the launch counts as hanging
   /// Limit of the memory that bitmma takes for the blocks of one cluster: registers, shared and local memory and their
   /// checks. Host threads that would need more are not started.
@@ -147,12 +207,13 @@ struct [[nodiscard]] LaunchReport {
   bool was_stopped = false;  // by ThreadTrace::step
   /// What PTX leaves undefined and the launch did, the first occurrence of each: a read of an accumulator before
   /// wgmma.wait_group; lanes of a warp that store different values to one address; blocks that use the same global
-  /// memory, so that their order decides bits.
+  /// memory, so that their order decides bits; races in shared memory that are no faults.
   std::vector<Violation> warnings = {};
 };
 
 /// Runs the grid. Throws Error for arguments that do not fit the entry, and for faults of the kernel, with the block,
-/// the thread and the PTX line. Memory is then as the kernel left it.
+/// the thread and the PTX line; its code says the kind: out_of_bounds, misaligned, unwritten_read, shared_memory_race,
+/// deadlock, kernel_trap or undefined_by_ptx. Memory is then as the kernel left it.
 LaunchReport launch(const PtxEntry& kernel, const Launch& launch);
 
 }  // namespace bitmma

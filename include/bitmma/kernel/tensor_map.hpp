@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -32,5 +33,11 @@ struct TensorMap {
 
 /// Throws Error for a map that the driver refuses, and for memory that is too small for the tensor.
 void require_tensor_map(const TensorMap& map, int64_t memory_bytes);
+
+constexpr std::size_t tensor_map_bytes = 128;
+
+/// The map of a tensor at an address of global memory, as kernels get it in a parameter or in memory. NVIDIA does not
+/// publish its encoding; this one is bitmma's. Throws Error for a map that the driver refuses.
+std::array<uint8_t, tensor_map_bytes> encode_tensor_map(const TensorMap& map, uint64_t address);
 
 }  // namespace bitmma

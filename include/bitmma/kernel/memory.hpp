@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// The global memory of a device, which lasts over launches.
+//
+//   const PtxModule module(ptx);
+//   Memory memory;
+//   const uint64_t x = memory.allocate(4096);                  // or memory.map(address, bytes): in place
+//   memory.write(x, bytes);
+//   launch(PtxEntry(module, {.entry = "scale"}),
+//          {.grid = {4, 1, 1}, .block = {256, 1, 1}, .memory = &memory, .parameter_bytes = words_of(x, 1024)});
+//   memory.read(x, bytes);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bitmma {
+
+class PtxModule;
+
+/// An allocation of global memory.
+struct Allocation {
+  uint64_t address = 0;
+  int64_t bytes = 0;
+  std::string name = {};         // for messages
+  std::span<uint8_t> data = {};  // its bytes on the host
+};
+
+/// Allocations at addresses, with the state of each byte: a read of a byte that neither a kernel nor the host has
+/// written is a fault. A launch looks up an address in logarithmic time. One launch at a time may use a Memory.
+class Memory {
+ public:
+  Memory();
+  ~Memory();
+  Memory(Memory&&) noexcept;
+  Memory& operator=(Memory&&) noexcept;
+
+  /// Allocates `bytes` bytes that are not written, at a multiple of 512 as cudaMalloc does, and returns their address.
+  /// Throws Error for a negative number.
+  uint64_t allocate(int64_t bytes, std::string name = {});
+  /// The same at an address that the caller chooses. Throws Error if another allocation, or the addresses of shared,
+  /// local, constant or parameter memory, are in its way.
+  void allocate_at(uint64_t address, int64_t bytes, std::string name = {});
+  /// Makes memory of the caller an allocation at `address`, which may be its own. Kernels read and write it in place;
+  /// it must outlive its use. Throws Error as allocate_at does.
+  void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
+  /// Throws Error unless an allocation begins at the address.
+  void free(uint64_t address);
+
+  /// Copies between the host and one allocation. Throw Error for bytes that are not all in one allocation; read, for
+  /// bytes that are not written, too.
+  void write(uint64_t address, std::span<const uint8_t> bytes);
+  void fill(uint64_t address, int64_t bytes, uint8_t value);
+  void read(uint64_t address, std::span<uint8_t> bytes) const;
+
+  /// The allocation that has the byte at this address; nothing if none has.
+  std::optional<Allocation> find(uint64_t address) const;
+  /// In ascending order of addresses, those of modules' variables included.
+  std::vector<Allocation> allocations() const;
+  /// How many bytes of the allocation at this address are written. Throws Error unless one begins there.
+  int64_t written_bytes(uint64_t address) const;
+
+  /// A variable of a module in .global or .const memory. The variables of a module get their initial bytes when the
+  /// module is first used with this memory, and keep what kernels and the host write. Throws Error for a name that the
+  /// module does not have there. The address of a .const variable is that which cvta gives.
+  Allocation variable(const PtxModule& module, std::string_view name);
+
+  /// For the library itself.
+  struct Contents;
+  Contents& contents() { return *contents_; }
+
+ private:
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace bitmma

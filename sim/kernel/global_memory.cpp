@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+#include "global_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bitmma/core/bits.hpp"
+#include "bitmma/core/text.hpp"
+
+namespace bitmma {
+namespace {
+
+using kernel::Space;
+using kernel::Variable;
+
+constexpr int64_t alignment = 512, gap = 4096;
+
+Error no_allocation(uint64_t address, std::string expected) {
+  return Error({.code = ViolationCode::out_of_bounds,
+                .field = "address",
+                .seen = fmt::format("{:#x}", address),
+                .expected = std::move(expected)});
+}
+
+/// The block with all `bytes` bytes from `address`, and where they begin in it.
+template <typename Blocks>
+auto place_of(Blocks& blocks, uint64_t address, size_t bytes) {
+  auto block = blocks.upper_bound(address);
+  if (block != blocks.begin()) {
+    --block;
+    const uint64_t at = address - block->first, size = block->second.data.size();
+    if (at <= size && size - at >= bytes) return std::pair(&block->second, static_cast<size_t>(at));
+  }
+  throw Error({.code = ViolationCode::out_of_bounds,
+               .field = "address",
+               .seen = fmt::format("{} at {:#x}", counted(static_cast<int64_t>(bytes), "byte"), address),
+               .expected = "bytes of one allocation"});
+}
+
+void mark_written(Memory::Contents::Block& block, size_t at, size_t bytes) {
+  if (!block.states.empty())
+    std::fill_n(block.states.begin() + static_cast<std::ptrdiff_t>(at), bytes, kernel::written);
+}
+
+/// Whether two ranges of addresses have a byte in common; an empty one is in nobody's way.
+bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+  return a_bytes > 0 && b_bytes > 0 && (a <= b ? b - a < a_bytes : a - b < b_bytes);
+}
+
+}  // namespace
+
+Memory::Contents::Block& Memory::Contents::add(uint64_t address, int64_t bytes, std::string name) {
+  const auto refuse = [&](std::string expected) {
+    return Error({.code = ViolationCode::out_of_bounds,
+                  .field = "address",
+                  .seen = fmt::format("{} at {:#x}", counted(bytes, "byte"), address),
+                  .expected = std::move(expected)});
+  };
+  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  const auto size = static_cast<uint64_t>(bytes);
+  if (address == 0 || size > ~address) throw refuse("addresses from 1 to 2^64-1");
+  for (const uint64_t window :
+       {kernel::shared_window, kernel::local_window, kernel::constant_window, kernel::param_window}) {
+    if (overlap(address, size, window, kernel::window_bytes))
+      throw refuse(
+          fmt::format("addresses outside of {:#x}..{:#x}, which are those of shared, local, constant and "
+                      "parameter memory",
+                      kernel::shared_window, kernel::param_window + kernel::window_bytes - 1));
+  }
+  const auto behind = blocks.upper_bound(address);
+  const auto before = behind == blocks.begin() ? blocks.end() : std::prev(behind);
+  for (const auto block : {before, behind}) {
+    if (block == blocks.end()) continue;
+    if (block->first == address || overlap(address, size, block->first, block->second.data.size()))
+      throw refuse(fmt::format("addresses that no allocation has; one has {} at {:#x}",
+                               counted(std::ssize(block->second.data), "byte"), block->first));
+  }
+  Block& block = blocks[address];
+  block.name = name.empty() ? fmt::format("the allocation at {:#x}", address) : std::move(name);
+  return block;
+}
+
+uint64_t Memory::Contents::free_address(int64_t bytes) {
+  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  const auto size = static_cast<uint64_t>(bytes) + gap;
+  for (;;) {
+    const auto behind = blocks.lower_bound(next);
+    uint64_t end = next;  // of what is in the way
+    if (behind != blocks.begin()) {
+      const auto before = std::prev(behind);
+      if (before->first + before->second.data.size() > next) end = before->first + before->second.data.size();
+    }
+    if (end == next && behind != blocks.end() && behind->first - next < size)
+      end = behind->first + behind->second.data.size();
+    if (end == next) {
+      const uint64_t address = next;
+      next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + size), alignment));
+      return address;
+    }
+    next = static_cast<uint64_t>(round_up(static_cast<int64_t>(end + gap), alignment));
+  }
+}
+
+Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_ptr<const kernel::Module>& module) {
+  if (const auto known = modules.find(module.get()); known != modules.end()) return known->second;
+  const std::vector<Variable>& variables = module->variables;
+  Variables loaded{.module = module, .addresses = std::vector<uint64_t>(variables.size()), .constants = {}};
+  const std::vector<int64_t> places = kernel::places_of_constants(*module);
+  const auto index_of = [&](const Variable& variable, const Variable::Address& initialiser) {
+    const auto of = std::ranges::find_if(
+        variables, [&](const Variable& other) { return other.name == initialiser.of && other.space == Space::global; });
+    if (of != variables.end()) return static_cast<size_t>(of - variables.begin());
+    throw Error({.code = ViolationCode::unsupported_ptx,
+                 .field = fmt::format("PTX line {}", variable.line),
+                 .seen = fmt::format("the address of {} in {}", initialiser.of, variable.name),
+                 .expected = "the address of a global variable"});
+  };
+  // Nothing is added before all is known to be right.
+  for (const Variable& variable : variables) {
+    for (const Variable::Address& initialiser : variable.addresses) index_of(variable, initialiser);
+  }
+  std::vector<uint8_t*> bytes_of_variable(variables.size());
+  int64_t constant_bytes = 0;
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (places[i] >= 0) constant_bytes = std::max(constant_bytes, places[i] + variables[i].size_bytes());
+  loaded.constants.resize(static_cast<size_t>(constant_bytes));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const Variable& variable = variables[i];
+    if (variable.space == Space::global) {
+      loaded.addresses[i] = free_address(variable.size_bytes());
+      Block& block = add(loaded.addresses[i], variable.size_bytes(), fmt::format("variable {}", variable.name));
+      block.own.resize(static_cast<size_t>(variable.size_bytes()));
+      block.data = block.own;
+      bytes_of_variable[i] = block.own.data();
+    } else if (places[i] >= 0) {
+      bytes_of_variable[i] = loaded.constants.data() + places[i];
+    }
+    if (bytes_of_variable[i]) std::ranges::copy(variable.bytes, bytes_of_variable[i]);
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    for (const Variable::Address& initialiser : variables[i].addresses) {
+      if (!bytes_of_variable[i]) continue;
+      const uint64_t value =
+          loaded.addresses[index_of(variables[i], initialiser)] + static_cast<uint64_t>(initialiser.offset);
+      std::memcpy(bytes_of_variable[i] + initialiser.at, &value,
+                  static_cast<size_t>(std::min(kernel::bytes_of(variables[i].type), 8)));
+    }
+  }
+  return modules.emplace(module.get(), std::move(loaded)).first->second;
+}
+
+std::vector<kernel::Region> Memory::Contents::regions(bool checks) {
+  std::vector<kernel::Region> all;
+  for (auto& [address, block] : blocks) {
+    all.push_back({.begin = address,
+                   .size = block.data.size(),
+                   .data = block.data.data(),
+                   .states = checks && !block.states.empty() ? block.states.data() : nullptr,
+                   .name = block.name});
+  }
+  return all;
+}
+
+void Memory::Contents::forget_states() {
+  for (auto& [address, block] : blocks) block.states.clear();
+}
+
+Memory::Memory() : contents_(std::make_unique<Contents>()) {}
+Memory::~Memory() = default;
+Memory::Memory(Memory&&) noexcept = default;
+Memory& Memory::operator=(Memory&&) noexcept = default;
+
+uint64_t Memory::allocate(int64_t bytes, std::string name) {
+  const uint64_t address = contents_->free_address(bytes);
+  allocate_at(address, bytes, std::move(name));
+  return address;
+}
+
+void Memory::allocate_at(uint64_t address, int64_t bytes, std::string name) {
+  std::vector<uint8_t> own, states;  // before the allocation: a large one may fail
+  if (bytes > 0) own.resize(static_cast<size_t>(bytes)), states.resize(static_cast<size_t>(bytes), kernel::unwritten);
+  Contents::Block& block = contents_->add(address, bytes, std::move(name));
+  block.own = std::move(own);
+  block.states = std::move(states);
+  block.data = block.own;
+}
+
+void Memory::map(uint64_t address, std::span<uint8_t> bytes, bool is_written, std::string name) {
+  std::vector<uint8_t> states;
+  if (!is_written) states.resize(bytes.size(), kernel::unwritten);
+  Contents::Block& block = contents_->add(address, std::ssize(bytes), std::move(name));
+  block.states = std::move(states);
+  block.data = bytes;
+}
+
+void Memory::free(uint64_t address) {
+  for (const auto& [module, variables] : contents_->modules) {
+    if (address != 0 && std::ranges::find(variables.addresses, address) != variables.addresses.end())
+      throw no_allocation(address, "an allocation that is no variable of a module");
+  }
+  if (contents_->blocks.erase(address) == 0) throw no_allocation(address, "the address of an allocation");
+}
+
+void Memory::write(uint64_t address, std::span<const uint8_t> bytes) {
+  const auto [block, at] = place_of(contents_->blocks, address, bytes.size());
+  std::ranges::copy(bytes, block->data.begin() + static_cast<std::ptrdiff_t>(at));
+  mark_written(*block, at, bytes.size());
+}
+
+void Memory::fill(uint64_t address, int64_t bytes, uint8_t value) {
+  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  const auto size = static_cast<size_t>(bytes);
+  const auto [block, at] = place_of(contents_->blocks, address, size);
+  std::ranges::fill(block->data.subspan(at, size), value);
+  mark_written(*block, at, size);
+}
+
+void Memory::read(uint64_t address, std::span<uint8_t> bytes) const {
+  const auto [block, at] = place_of(contents_->blocks, address, bytes.size());
+  if (!block->states.empty()) {
+    const auto states = std::span(block->states).subspan(at, bytes.size());
+    const auto hole = std::ranges::find_if(states, [](uint8_t state) { return state != kernel::written; });
+    if (hole != states.end())
+      throw Error(
+          {.code = ViolationCode::unwritten_read,
+           .field = block->name,
+           .seen = fmt::format("byte {} has not been written", static_cast<int64_t>(at) + (hole - states.begin())),
+           .expected = "bytes that the host or a kernel has written"});
+  }
+  std::ranges::copy(block->data.subspan(at, bytes.size()), bytes.begin());
+}
+
+std::optional<Allocation> Memory::find(uint64_t address) const {
+  auto block = contents_->blocks.upper_bound(address);
+  if (block == contents_->blocks.begin()) return std::nullopt;
+  --block;
+  if (address - block->first >= block->second.data.size()) return std::nullopt;
+  return Allocation{.address = block->first,
+                    .bytes = std::ssize(block->second.data),
+                    .name = block->second.name,
+                    .data = block->second.data};
+}
+
+std::vector<Allocation> Memory::allocations() const {
+  std::vector<Allocation> all;
+  for (const auto& [address, block] : contents_->blocks)
+    all.push_back({.address = address, .bytes = std::ssize(block.data), .name = block.name, .data = block.data});
+  return all;
+}
+
+int64_t Memory::written_bytes(uint64_t address) const {
+  const auto block = contents_->blocks.find(address);
+  if (block == contents_->blocks.end()) throw no_allocation(address, "the address of an allocation");
+  if (block->second.states.empty()) return std::ssize(block->second.data);
+  return std::ranges::count(block->second.states, uint8_t{kernel::written});
+}
+
+Allocation Memory::variable(const PtxModule& module, std::string_view name) {
+  const kernel::Module& parsed = *module.module();
+  const std::vector<int64_t> places = kernel::places_of_constants(parsed);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parsed.variables.size(); ++i) {
+    const Variable& variable = parsed.variables[i];
+    if (variable.space != Space::global && places[i] < 0) continue;
+    names.push_back(variable.name);
+    if (variable.name != name) continue;
+    Contents::Variables& variables = contents_->variables_of(module.module());
+    if (variable.space == Space::global) return *find(variables.addresses[i]);
+    const auto at = static_cast<size_t>(places[i]), bytes = static_cast<size_t>(variable.size_bytes());
+    return {.address = kernel::constant_window + at,
+            .bytes = variable.size_bytes(),
+            .name = variable.name,
+            .data = std::span(variables.constants).subspan(at, bytes)};
+  }
+  throw Error({.code = ViolationCode::not_found,
+               .field = "variable",
+               .seen = shortened(printable(name)),
+               .expected = "a variable of the module in .global or .const memory",
+               .legal = std::move(names)});
+}
+
+}  // namespace bitmma
