@@ -274,9 +274,8 @@ Allocation Memory::variable(const PtxModule& module, std::string_view name) {
             .data = std::span(variables.constants).subspan(at, bytes)};
   }
   throw Error({.code = ViolationCode::not_found,
-               .field = "variable",
+               .field = "variable of the module",
                .seen = shortened(printable(name)),
-               .expected = "a variable of the module in .global or .const memory",
                .legal = std::move(names)});
 }
 

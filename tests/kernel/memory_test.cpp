@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// Modules that are parsed once, memory that lasts over launches, parameters as bytes.
+#include "bitmma/kernel/memory.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "bitmma/kernel/kernel.hpp"
+#include "run_kernel.hpp"
+#include "support/catch.hpp"
+#include "support/violation.hpp"
+
+namespace bitmma {
+namespace {
+
+const std::string module_text = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .global .align 4 .u32 count = 7;
+.visible .global .align 8 .u64 where = generic(count)+0;
+.visible .const .align 4 .f32 scale[2] = {0f3F800000, 0f40000000};
+// adds n to count, and writes count to *p
+.visible .entry add(.param .u64 p, .param .u32 n) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [p];
+  ld.param.u32 %r1, [n];
+  ld.global.u32 %r2, [count];
+  add.u32 %r3, %r1, %r2;
+  st.global.u32 [count], %r3;
+  st.global.u32 [%rd1], %r3;
+  ret;
+}
+// *p = scale[1]; p[1] = *where
+.visible .entry get(.param .u64 p) .reqntid 1, 1, 1 {
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [p];
+  ld.const.b32 %r1, [scale+4];
+  st.global.b32 [%rd1], %r1;
+  ld.global.u64 %rd2, [where];
+  ld.u32 %r2, [%rd2];
+  st.global.b32 [%rd1+4], %r2;
+  ret;
+}
+// A structure by value with a pointer inside: {u32 n; u64 p}
+.visible .entry of_struct(.param .align 8 .b8 s[16]) {
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.u32 %r1, [s];
+  ld.param.u64 %rd1, [s+8];
+  st.global.b32 [%rd1], %r1;
+  ret;
+}
+// Two warps write one byte of shared memory, without a barrier.
+.visible .entry race(.param .u64 p) {
+  .shared .align 4 .b8 s[4];
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<2>;
+  mov.u32 %r1, %tid.x;
+  st.shared.u32 [s], %r1;
+  ret;
+}
+)";
+
+template <typename... T>
+std::vector<uint8_t> bytes_of(const T&... values) {
+  std::vector<uint8_t> bytes;
+  const auto append = [&](const auto& value) {
+    const size_t at = (bytes.size() + sizeof value - 1) / sizeof value * sizeof value;
+    bytes.resize(at + sizeof value);
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  };
+  (append(values), ...);
+  return bytes;
+}
+
+uint32_t word_at(const Memory& memory, uint64_t address) {
+  std::array<uint8_t, 4> bytes;
+  memory.read(address, bytes);
+  return std::bit_cast<uint32_t>(bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a module tells its entries and variables, and is parsed once for all its kernels") {
+  const PtxModule module(module_text);
+  CHECK(module.target() == Target::sm_90a);
+  REQUIRE(module.entries().size() == 4);
+  const PtxEntryInfo& add = module.entries()[0];
+  CHECK(add.name == "add");
+  CHECK(add.parameters == std::vector<PtxParameter>{{"p", "u64", 8, 0, 8}, {"n", "u32", 4, 8, 4}});
+  CHECK(add.parameter_bytes() == 12);
+  CHECK(module.entries()[1].required_block == std::vector<int64_t>{1, 1, 1});
+  CHECK(module.entries()[2].parameters == std::vector<PtxParameter>{{"s", "b8", 16, 0, 8}});
+  const std::vector<PtxVariable> variables = module.variables();
+  REQUIRE(variables.size() == 3);
+  CHECK(variables[0].name == "count");
+  CHECK(variables[2].space == "const");
+  CHECK(variables[2].bytes == 8);
+  CHECK(PtxEntry(module, {.entry = "race"}).shared_bytes() == 4);
+  CHECK_THROWS_WITH(PtxEntry(module, {}), ContainsSubstring("entry"));
+}
+
+TEST_CASE("variables of a module keep over launches what kernels and the host write, by name") {
+  const PtxModule module(module_text);
+  const PtxEntry add(module, {.entry = "add"}), get(module, {.entry = "get"});
+  Memory memory;
+  const uint64_t p = memory.allocate(8);
+  launch(add, {.parameter_bytes = bytes_of(p, uint32_t{5}), .memory = &memory});
+  CHECK(word_at(memory, p) == 12);
+  launch(add, {.arguments = {scalar_argument(p, 8), scalar_argument(1, 4)}, .memory = &memory});
+  CHECK(word_at(memory, p) == 13);
+  const Allocation count = memory.variable(module, "count");
+  CHECK(word_at(memory, count.address) == 13);
+  memory.write(count.address, bytes_of(uint32_t{100}));
+  const Allocation scale = memory.variable(module, "scale");
+  REQUIRE(scale.data.size() == 8);
+  std::memcpy(scale.data.data() + 4, "\x01\x02\x03\x04", 4);
+  launch(get, {.parameter_bytes = bytes_of(p), .memory = &memory});
+  CHECK(word_at(memory, p) == 0x04030201);
+  CHECK(word_at(memory, p + 4) == 100);  // by the address of count in an initialiser
+  // Another memory, and a launch without one, begin with the initial bytes.
+  Memory other;
+  CHECK(word_at(other, other.variable(module, "count").address) == 7);
+  std::vector<uint32_t> words(2);
+  launch(add, {.arguments = {test::memory(words), scalar_argument(1, 4)}});
+  CHECK(words[0] == 8);
+  CHECK_THROWS_WITH(memory.variable(module, "nothing"), ContainsSubstring("count"));
+}
+
+TEST_CASE("allocations are where the caller wants them, and keep the state of each byte") {
+  const PtxModule module(module_text);
+  const PtxEntry of_struct(module, {.entry = "of_struct"}), get(module, {.entry = "get"});
+  Memory memory;
+  // The address of the host is that of the device.
+  std::vector<uint32_t> host(4);
+  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(host.data()));
+  memory.map(address, {reinterpret_cast<uint8_t*>(host.data()), 16});
+  launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{42}, address + 8), .memory = &memory});
+  CHECK(host == std::vector<uint32_t>{0, 0, 42, 0});
+  memory.allocate_at(0x10000, 64, "mine");
+  CHECK(memory.written_bytes(0x10000) == 0);
+  launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{9}, uint64_t{0x10004}), .memory = &memory});
+  CHECK(memory.written_bytes(0x10000) == 4);
+  CHECK(word_at(memory, 0x10004) == 9);
+  std::array<uint8_t, 8> bytes;
+  CHECK_THROWS_WITH(memory.read(0x10000, bytes), ContainsSubstring("mine: byte 0 has not been written"));
+  memory.fill(0x10000, 4, 0xFF);
+  CHECK(word_at(memory, 0x10000) == 0xFFFFFFFF);
+  REQUIRE(memory.find(0x1003F));
+  CHECK(memory.find(0x1003F)->name == "mine");
+  CHECK_FALSE(memory.find(0x10040));
+  // Nothing may be in the way.
+  CHECK_THROWS_WITH(memory.allocate_at(0x1003F, 1), ContainsSubstring("one has 64 bytes at 0x10000"));
+  CHECK_THROWS_WITH(memory.allocate_at(0xFFFF, 2), ContainsSubstring("one has 64 bytes"));
+  CHECK_THROWS_WITH(memory.allocate_at(0x6000'0000'0000, 1), ContainsSubstring("shared"));
+  CHECK_THROWS_WITH(memory.allocate_at(0, 1), ContainsSubstring("from 1"));
+  CHECK_THROWS_WITH(memory.allocate(-1), ContainsSubstring("0 or more"));
+  CHECK_THROWS_WITH(memory.write(0x1003C, bytes), ContainsSubstring("bytes of one allocation"));
+  CHECK_THROWS_WITH(memory.free(0x10004), ContainsSubstring("the address of an allocation"));
+  memory.free(0x10000);
+  memory.allocate_at(0x1003F, 1);
+  // A kernel faults outside of allocations, with its code.
+  try {
+    (void)launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{9}, uint64_t{0x10004}), .memory = &memory});
+    FAIL("no fault");
+  } catch (const Error& error) {
+    CHECK(error.violations().front().code == ViolationCode::out_of_bounds);
+  }
+  // Of many allocations each is found.
+  std::vector<uint64_t> all;
+  for (int i = 0; i < 300; ++i) all.push_back(memory.allocate(4 + i));
+  for (const uint64_t one : all) {
+    launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{1}, one), .memory = &memory});
+    CHECK(memory.written_bytes(one) == 4);
+  }
+}
+
+TEST_CASE("a launch takes the bytes of parameters or arguments, and says which do not fit") {
+  const PtxModule module(module_text);
+  const PtxEntry add(module, {.entry = "add"});
+  Memory memory;
+  std::vector<uint32_t> words(1);
+  const auto refusal = [&](const Launch& call) {
+    try {
+      (void)launch(add, call);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(refusal({.parameter_bytes = bytes_of(uint64_t{1})}) == "parameter_bytes = 8 bytes: must be 12 bytes");
+  CHECK_THAT(refusal({.arguments = {scalar_argument(1, 8), scalar_argument(1, 4)},
+                      .parameter_bytes = bytes_of(uint64_t{1}, uint32_t{1})}),
+             ContainsSubstring("cannot be combined"));
+  CHECK_THAT(refusal({.arguments = {test::memory(words), scalar_argument(1, 4)}, .memory = &memory}),
+             ContainsSubstring("Memory::map"));
+}
+
+TEST_CASE("races in shared memory are faults, warnings or nothing") {
+  const PtxEntry race(PtxModule(module_text), {.entry = "race"});
+  const auto call = [&](RaceCheck races) {
+    return launch(race, {.block = {64, 1, 1}, .arguments = {scalar_argument(0, 8)}, .races = races});
+  };
+  try {
+    (void)call(RaceCheck::fault);
+    FAIL("no fault");
+  } catch (const Error& error) {
+    CHECK(error.violations().front().code == ViolationCode::shared_memory_race);
+  }
+  const auto codes = [](const LaunchReport& report) {
+    std::vector<ViolationCode> all;
+    for (const Violation& warning : report.warnings) all.push_back(warning.code);
+    return all;
+  };
+  CHECK(codes(call(RaceCheck::warning)) ==
+        std::vector{ViolationCode::undefined_by_ptx, ViolationCode::shared_memory_race});
+  CHECK(codes(call(RaceCheck::off)) == std::vector{ViolationCode::undefined_by_ptx});
+}
+
+TEST_CASE("an encoded tensor map in the bytes of parameters is the map of an argument") {
+  std::vector<uint8_t> tensor(256);
+  const TensorMap map{.element_bytes = 1, .sizes = {16, 16}, .strides_bytes = {16}, .box = {16, 16}};
+  const auto encoded = encode_tensor_map(map, 0x1000);
+  CHECK(encoded.size() == 128);
+  CHECK(encoded != encode_tensor_map(map, 0x2000));
+  CHECK_THROWS_WITH(encode_tensor_map(map, 0x1008), ContainsSubstring("a multiple of 16"));
+  TensorMap wrong = map;
+  wrong.box = {512, 1};
+  CHECK_THROWS_WITH(encode_tensor_map(wrong, 0x1000), ContainsSubstring("box"));
+}
+
+}  // namespace bitmma
