@@ -242,9 +242,7 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
 
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
-  std::string text = instruction.text;  // the Op holds the guard
-  if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
-  const Statement statement = parse_statement(text);
+  const Statement statement = parse_statement(instruction.text);
   const bool is_warpgroup = words.name() == Word::wgmma;
   MmaDetails one{.instruction = statement.instruction,
                  .without_c = statement.instruction,

@@ -274,9 +274,7 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
 /// mma, ld, st, cp and shift: executed by layer instruction.
 void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
-  std::string text = instruction.text;  // the Op holds the guard
-  if (text.starts_with('@')) text = text.substr(text.find(' ') + 1);
-  const Statement statement = parse_statement(text);
+  const Statement statement = parse_statement(instruction.text);
   const Word what = instruction.words[1];
   Tcgen05Details one{.instruction = statement.instruction, .loads = what == Word::ld};
   one.of_pair = has_word(instruction, Word::cta_group_2);
