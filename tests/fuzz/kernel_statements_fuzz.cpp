@@ -2,133 +2,30 @@
 // of other kinds or numbers. Each is refused, or runs a little.
 #include "bitmma/kernel/kernel.hpp"
 #include "fuzz.hpp"
+#include "kernel/opcode.hpp"
 
 namespace bitmma::fuzz {
 namespace {
 
-constexpr std::string_view names[] = {
-    "add",       "sub",        "addc",      "subc",         "mul",      "mad",        "madc",  "mul24",    "mad24",
-    "div",       "rem",        "min",       "max",          "abs",      "neg",        "sad",   "and",      "or",
-    "xor",       "not",        "cnot",      "shl",          "shr",      "shf",        "lop3",  "prmt",     "popc",
-    "clz",       "bfind",      "brev",      "bfe",          "bfi",      "dp4a",       "dp2a",  "bmsk",     "setp",
-    "selp",      "mov",        "set",       "fma",          "rcp",      "sqrt",       "rsqrt", "ex2",      "lg2",
-    "sin",       "cos",        "tanh",      "copysign",     "testp",    "cvt",        "ld",    "ldu",      "st",
-    "cvta",      "isspacep",   "atom",      "red",          "cp",       "membar",     "fence", "prefetch", "discard",
-    "nanosleep", "setmaxnreg", "pmevent",   "createpolicy", "mapa",     "getctarank", "bra",   "ret",      "exit",
-    "trap",      "call",       "brkpt",     "bar",          "barrier",  "shfl",       "vote",  "match",    "redux",
-    "elect",     "activemask", "movmatrix", "ldmatrix",     "stmatrix", "mma",        "wgmma", "mbarrier", "tensormap",
-    "tcgen05"};
-constexpr std::string_view words[] = {"rn",
-                                      "rz",
-                                      "rm",
-                                      "rp",
-                                      "rni",
-                                      "rzi",
-                                      "ftz",
-                                      "sat",
-                                      "approx",
-                                      "full",
-                                      "cc",
-                                      "lo",
-                                      "hi",
-                                      "wide",
-                                      "relu",
-                                      "NaN",
-                                      "xorsign",
-                                      "abs",
-                                      "sync",
-                                      "aligned",
-                                      "global",
-                                      "shared",
-                                      "shared::cta",
-                                      "shared::cluster",
-                                      "local",
-                                      "const",
-                                      "param",
-                                      "volatile",
-                                      "relaxed",
-                                      "acquire",
-                                      "release",
-                                      "gpu",
-                                      "cta",
-                                      "cluster",
-                                      "v2",
-                                      "v4",
-                                      "v8",
-                                      "add",
-                                      "min",
-                                      "max",
-                                      "exch",
-                                      "cas",
-                                      "and",
-                                      "or",
-                                      "xor",
-                                      "inc",
-                                      "noftz",
-                                      "eq",
-                                      "ne",
-                                      "lt",
-                                      "gt",
-                                      "ltu",
-                                      "num",
-                                      "l",
-                                      "r",
-                                      "wrap",
-                                      "clamp",
-                                      "up",
-                                      "down",
-                                      "bfly",
-                                      "idx",
-                                      "all",
-                                      "any",
-                                      "uni",
-                                      "ballot",
-                                      "popc",
-                                      "red",
-                                      "arrive",
-                                      "init",
-                                      "inval",
-                                      "test_wait",
-                                      "try_wait",
-                                      "parity",
-                                      "expect_tx",
-                                      "async",
-                                      "bulk",
-                                      "tensor",
-                                      "1d",
-                                      "2d",
-                                      "ca",
-                                      "cg",
-                                      "commit_group",
-                                      "wait_group",
-                                      "wait_all",
-                                      "mbarrier::complete_tx::bytes",
-                                      "bulk_group",
-                                      "m8n8",
-                                      "x1",
-                                      "x2",
-                                      "x4",
-                                      "trans",
-                                      "m16n8k16",
-                                      "m16n8k8",
-                                      "row",
-                                      "col",
-                                      "mma_async",
-                                      "m64n8k16",
-                                      "shiftamt",
-                                      "L2::cache_hint",
-                                      "proxy",
-                                      "nc",
-                                      "to",
-                                      "replace",
-                                      "tile",
-                                      "box_dim",
-                                      "b1024",
-                                      "alloc",
-                                      "cta_group::1",
-                                      "kind::f16",
-                                      "32x32b",
-                                      "sc"};
+/// The names of opcodes and the words between their dots: those of the decoder's own tables.
+const std::vector<std::string_view>& names() {
+  static const auto all = [] {
+    std::vector<std::string_view> of_rows;
+    for (const kernel::Opcode* const opcode : kernel::opcodes()) of_rows.push_back(print(opcode->name));
+    return of_rows;
+  }();
+  return all;
+}
+const std::vector<std::string_view>& words() {
+  static const auto all = [] {
+    std::vector<std::string_view> of_rows{"m64n8k16", "m16n8k16", "x1", "s8",
+                                          "nonsense"};  // and some that are not there
+    for (const kernel::WordInfo& row : kernel::word_rows)
+      if (!row.name.empty()) of_rows.push_back(row.name);
+    return of_rows;
+  }();
+  return all;
+}
 constexpr std::string_view types[] = {"b8",    "b16", "b32",  "b64",  "b128",  "u8",     "u16",   "u32",    "u64",
                                       "s8",    "s16", "s32",  "s64",  "f16",   "bf16",   "f16x2", "bf16x2", "f32",
                                       "f32x2", "f64", "tf32", "pred", "s16x2", "e4m3x2", "e2m1x2"};
@@ -161,8 +58,8 @@ std::string operand(Bytes& in, int depth = 0) {
 
 std::string statement(Bytes& in) {
   std::string text = one_in(in, 6) ? "@%p1 " : "";
-  text += pick(in, names);
-  for (int i = between(in, 0, 4); i > 0; --i) text += "." + std::string(pick(in, words));
+  text += pick(in, names());
+  for (int i = between(in, 0, 4); i > 0; --i) text += "." + std::string(pick(in, words()));
   for (int i = between(in, 0, 2); i > 0; --i) text += "." + std::string(pick(in, types));
   const int count = between(in, 0, 5);
   for (int i = 0; i < count; ++i) text += (i > 0 ? ", " : " ") + operand(in);
