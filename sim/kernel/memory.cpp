@@ -35,19 +35,38 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
   return text;
 }
 
-/// Ends the kernel for a race, or warns of the first one, as the launch says.
-void report_race(const Warp& warp, const Op& op, Fault race) {
-  const Cta& cta = *warp.cta;
+/// Ends the kernel for a race at byte `at` of a block, or warns of the first one, as the launch says. `earlier`: the
+/// other access, and where it stands.
+[[gnu::cold, gnu::noinline]] void report_race(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
+                                              const std::string& earlier, int instruction, std::string fix) {
+  Fault race{.code = ViolationCode::shared_memory_race,
+             .lane = lane,
+             .seen = fmt::format("byte {} of shared memory, which {} at {}", at - shared_begin, earlier,
+                                 line_of(cta, instruction)),
+             .expected = "a barrier between the two",
+             .fix = std::move(fix)};
   if (cta.launch->races == RaceCheck::fault) throw race;
   std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
-  if (cta.launch->races == RaceCheck::off || warning) return;
-  warning =
-      Violation{.code = race.code,
-                .field = fmt::format("{}, {}", print_thread(cta, warp.index, race.lane), line_of(cta, op.instruction)),
-                .seen = std::move(race.seen),
-                .expected = std::move(race.expected),
-                .fix = std::move(race.fix),
-                .severity = Severity::warning};
+  if (warning) return;
+  warning = Violation{
+      .code = race.code,
+      .field = fmt::format("{}, {}", print_thread(*warp.cta, warp.index, lane), line_of(*warp.cta, op.instruction)),
+      .seen = std::move(race.seen),
+      .expected = std::move(race.expected),
+      .fix = std::move(race.fix),
+      .severity = Severity::warning};
+}
+[[gnu::cold, gnu::noinline]] void report_write(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at) {
+  if (cta.launch->races == RaceCheck::off) return;
+  const ByteUse& use = cta.uses[at];
+  report_race(warp, cta, op, lane, at, print_writer(warp, use.writer, use.write_lane) + " wrote", use.write_instruction,
+              "put bar.sync between the write and this access");
+}
+[[gnu::cold, gnu::noinline]] void report_read(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
+                                              int reader) {
+  if (cta.launch->races == RaceCheck::off) return;
+  report_race(warp, cta, op, lane, at, fmt::format("warp {} read", reader), cta.uses[at].read_instruction,
+              "put bar.sync between the read and this write");
 }
 
 /// Records the warp's access to bytes of a block, and reports a conflicting access without a barrier in between. Reads
@@ -63,14 +82,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
     const bool both_atomic = kind == AccessKind::atomic && use.by_atomic;
     const bool same_value = data && data[i - at] == cta.shared[i];
     if (use.writer >= 0 && !both_atomic && !same_value && !is_ordered(warp, use.writer, use.write_epoch)) {
-      report_race(
-          warp, op,
-          {.code = ViolationCode::shared_memory_race,
-           .lane = lane,
-           .seen = fmt::format("byte {} of shared memory, which {} wrote at {}", i - shared_begin,
-                               print_writer(warp, use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-           .expected = "a barrier between the two",
-           .fix = "put bar.sync between the write and this access"});
+      report_write(warp, cta, op, lane, i);
     }
     const uint32_t bit = is_own ? uint32_t{1} << (static_cast<uint32_t>(warp.index) % 32) : 0;
     if (kind == AccessKind::read) {
@@ -85,13 +97,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
       if (is_ordered(warp, cta.warps[static_cast<size_t>(reader)].number,
                      cta.read_epochs[i * warps + static_cast<size_t>(reader)]))
         continue;
-      report_race(warp, op,
-                  {.code = ViolationCode::shared_memory_race,
-                   .lane = lane,
-                   .seen = fmt::format("byte {} of shared memory, which warp {} read at {}", i - shared_begin, reader,
-                                       line_of(cta, use.read_instruction)),
-                   .expected = "a barrier between the two",
-                   .fix = "put bar.sync between the read and this write"});
+      report_read(warp, cta, op, lane, i, reader);
     }
     use.readers = 0;
     use.writer = static_cast<int16_t>(warp.number);
