@@ -579,19 +579,75 @@ typedef struct bitmma_kernel_argument {
   const bitmma_tensor_map* map;  // over the memory: the parameter is this map
 } bitmma_kernel_argument;
 
+// What happens at accesses to a byte of shared memory that no barrier orders, of which at least one writes.
+typedef int32_t bitmma_races;
+enum { BITMMA_RACES_ARE_FAULTS = 0, BITMMA_RACES_ARE_WARNINGS = 1, BITMMA_RACES_OFF = 2 };
+
 typedef struct bitmma_launch {
   int64_t grid[3], block[3];  // 0 means 1
   int64_t cluster[3];         // blocks of a cluster; all 0: from the kernel's .reqnctapercluster, or 1
   int64_t dynamic_shared_bytes;
   const bitmma_kernel_argument* arguments;
   size_t argument_count;
-  int threads;    // host threads; 0: all cores
-  int no_checks;  // 1: do not check for reads of unwritten memory and for races
+  int threads;                   // host threads; 0: all cores
+  int no_checks;                 // 1: do not check for reads of unwritten memory and for races
+  struct bitmma_memory* memory;  // the global memory, below; NULL: that of the arguments and the module's variables
+  // In place of arguments: the bytes of all parameters, each at its offset. Pointers in them, also in structures, are
+  // addresses of the memory, and tensor maps those of bitmma_tensor_map_encode.
+  const void* parameters;
+  size_t parameter_bytes;
+  bitmma_races races;
 } bitmma_launch;
 // Runs the grid. BITMMA_ERROR_INVALID: wrong arguments, or an error of the kernel, with its block, thread and line of
 // the PTX. Memory is then as the kernel left it. thread_instructions may be NULL.
 bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_launch* launch,
                                    uint64_t* thread_instructions);
+
+// ----------------------------------------------------------------------------- several launches over one memory
+//
+// A module is parsed once, and its variables last over launches, as the memory does.
+//
+//   bitmma_module_create(ptx, &module);
+//   bitmma_kernel_of_module(module, &(bitmma_kernel_options){.entry = "add"}, &kernel);
+//   bitmma_memory_create(&memory);
+//   bitmma_memory_allocate(memory, 4096, &x);
+//   bitmma_memory_write(memory, x, values, sizeof values);
+//   const struct { uint64_t x; uint32_t count; } parameters = {x, 1000};
+//   bitmma_kernel_launch(kernel, &(bitmma_launch){.grid = {4}, .block = {256}, .memory = memory,
+//                                                 .parameters = &parameters, .parameter_bytes = 12}, NULL);
+
+typedef struct bitmma_module bitmma_module;
+typedef struct bitmma_memory bitmma_memory;
+
+bitmma_status bitmma_module_create(const char* ptx, bitmma_module** module);
+void bitmma_module_destroy(bitmma_module* module);  // kernels of it stay
+// The names of its entries; NULL after the last one. Valid as long as the module.
+const char* bitmma_module_entry(const bitmma_module* module, size_t index);
+bitmma_status bitmma_kernel_of_module(const bitmma_module* module, const bitmma_kernel_options* options,
+                                      bitmma_kernel** kernel);
+// Where a parameter begins in the bytes of all parameters, and how many these are. 0 if there is no such parameter.
+size_t bitmma_kernel_parameter_offset(const bitmma_kernel* kernel, size_t index);
+size_t bitmma_kernel_all_parameter_bytes(const bitmma_kernel* kernel);
+
+// Global memory: allocations at addresses, with the state of each byte: reading a byte that neither a kernel nor the
+// host has written is a fault. One launch at a time may use a memory.
+bitmma_status bitmma_memory_create(bitmma_memory** memory);
+void bitmma_memory_destroy(bitmma_memory* memory);
+// At a multiple of 512, as cudaMalloc does.
+bitmma_status bitmma_memory_allocate(bitmma_memory* memory, int64_t bytes, uint64_t* address);
+// At an address that the caller chooses. BITMMA_ERROR_INVALID: something is in the way.
+bitmma_status bitmma_memory_allocate_at(bitmma_memory* memory, uint64_t address, int64_t bytes);
+// Memory of the caller, which kernels read and write in place, at an address that may be its own.
+bitmma_status bitmma_memory_map(bitmma_memory* memory, uint64_t address, void* data, int64_t bytes, int is_unwritten);
+bitmma_status bitmma_memory_free(bitmma_memory* memory, uint64_t address);
+bitmma_status bitmma_memory_write(bitmma_memory* memory, uint64_t address, const void* data, int64_t bytes);
+bitmma_status bitmma_memory_read(const bitmma_memory* memory, uint64_t address, void* data, int64_t bytes);
+// A variable of a module in .global or .const memory, with its initial bytes at first. The pointers may be NULL; data
+// is the variable's bytes on the host, which the host may write.
+bitmma_status bitmma_memory_variable(bitmma_memory* memory, const bitmma_module* module, const char* name,
+                                     uint64_t* address, int64_t* bytes, void** data);
+// The map of a tensor at an address of a memory, for parameters or for memory.
+bitmma_status bitmma_tensor_map_encode(const bitmma_tensor_map* map, uint64_t address, uint8_t encoded[128]);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bitmma/kernel/memory.hpp"
 #include "c_api.hpp"
 
 using namespace bitmma;
@@ -17,6 +18,12 @@ using namespace bitmma::c_api;
 
 struct bitmma_kernel {
   PtxEntry value;
+};
+struct bitmma_module {
+  PtxModule value;
+};
+struct bitmma_memory {
+  Memory value;
 };
 
 namespace {
@@ -70,6 +77,34 @@ KernelArgument argument_of(const bitmma_kernel_argument& from, size_t index, int
   return tensor_map_argument(memory, tensor_map_of(*from.map));
 }
 
+KernelOptions options_of(const bitmma_kernel_options* options) {
+  KernelOptions wanted;
+  if (!options) return wanted;
+  if (options->entry) wanted.entry = options->entry;
+  if (options->target) wanted.target = target_of(options->target, wanted.target.value_or(Target::sm_90a));
+  if (options->sass) wanted.sass = options->sass;
+  wanted.fmad = options->no_fmad == 0;
+  return wanted;
+}
+
+RaceCheck race_check_of(bitmma_races races) {
+  switch (races) {
+    case BITMMA_RACES_ARE_FAULTS: return RaceCheck::fault;
+    case BITMMA_RACES_ARE_WARNINGS: return RaceCheck::warning;
+    case BITMMA_RACES_OFF: return RaceCheck::off;
+    default: break;
+  }
+  throw Error({.field = "launch.races", .seen = std::to_string(races), .expected = "0 to 2"});
+}
+
+/// The bytes of an argument that names memory of the caller.
+template <typename Byte, typename Pointer>
+std::span<Byte> bytes_given(Pointer* data, int64_t bytes) {
+  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  if (bytes > 0 && !data) refuse_null("data");
+  return {static_cast<Byte*>(data), static_cast<size_t>(bytes)};
+}
+
 /// Extents, in which 0 means 1.
 std::array<int64_t, 3> extents_of(const int64_t* from) {
   std::array<int64_t, 3> extents{from[0], from[1], from[2]};
@@ -84,15 +119,30 @@ extern "C" {
 bitmma_status bitmma_kernel_create(const char* ptx, const bitmma_kernel_options* options, bitmma_kernel** kernel) {
   return guarded([&] {
     bitmma_kernel*& to = given(kernel, "kernel");
-    KernelOptions wanted;
-    if (options) {
-      if (options->entry) wanted.entry = options->entry;
-      if (options->target) wanted.target = target_of(options->target, wanted.target.value_or(Target::sm_90a));
-      if (options->sass) wanted.sass = options->sass;
-      wanted.fmad = options->no_fmad == 0;
-    }
-    to = new bitmma_kernel{PtxEntry(text_given(ptx, "ptx"), wanted)};
+    to = new bitmma_kernel{PtxEntry(text_given(ptx, "ptx"), options_of(options))};
   });
+}
+
+bitmma_status bitmma_kernel_of_module(const bitmma_module* module, const bitmma_kernel_options* options,
+                                      bitmma_kernel** kernel) {
+  return guarded([&] {
+    bitmma_kernel*& to = given(kernel, "kernel");
+    to = new bitmma_kernel{PtxEntry(given(module, "module").value, options_of(options))};
+  });
+}
+
+bitmma_status bitmma_module_create(const char* ptx, bitmma_module** module) {
+  return guarded([&] {
+    bitmma_module*& to = given(module, "module");
+    to = new bitmma_module{PtxModule(text_given(ptx, "ptx"))};
+  });
+}
+
+void bitmma_module_destroy(bitmma_module* module) { delete module; }
+
+const char* bitmma_module_entry(const bitmma_module* module, size_t index) {
+  if (!module || index >= module->value.entries().size()) return nullptr;
+  return module->value.entries()[index].name.c_str();
 }
 
 void bitmma_kernel_destroy(bitmma_kernel* kernel) { delete kernel; }
@@ -104,6 +154,15 @@ size_t bitmma_kernel_parameter_count(const bitmma_kernel* kernel) {
 size_t bitmma_kernel_parameter_bytes(const bitmma_kernel* kernel, size_t index) {
   if (!kernel || index >= kernel->value.parameters().size()) return 0;
   return static_cast<size_t>(kernel->value.parameters()[index].bytes);
+}
+
+size_t bitmma_kernel_parameter_offset(const bitmma_kernel* kernel, size_t index) {
+  if (!kernel || index >= kernel->value.parameters().size()) return 0;
+  return static_cast<size_t>(kernel->value.parameters()[index].offset);
+}
+
+size_t bitmma_kernel_all_parameter_bytes(const bitmma_kernel* kernel) {
+  return kernel ? static_cast<size_t>(kernel->value.info().parameter_bytes()) : 0;
 }
 
 int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel) { return kernel ? kernel->value.shared_bytes() : 0; }
@@ -126,17 +185,83 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
                 .block = extents_of(from.block),
                 .dynamic_shared_bytes = from.dynamic_shared_bytes,
                 .threads = threads_of(from.threads),
-                .checks = from.no_checks == 0};
+                .checks = from.no_checks == 0,
+                .races = race_check_of(from.races)};
+    if (from.memory) call.memory = &from.memory->value;
     if (std::ranges::any_of(from.cluster, [](int64_t one) { return one != 0; }))
       call.cluster = extents_of(from.cluster);
-    if (from.argument_count != entry.parameters().size())
+    if (from.parameters) {
+      const auto* const bytes = static_cast<const uint8_t*>(from.parameters);
+      call.parameter_bytes = {bytes, bytes + from.parameter_bytes};
+    } else if (from.parameter_bytes > 0) {
+      refuse_null("launch.parameters");
+    }
+    if (!from.parameters && from.argument_count != entry.parameters().size())
       throw Error({.field = "launch.argument_count",
                    .seen = std::to_string(from.argument_count),
                    .expected = std::to_string(entry.parameters().size())});
+    if (from.parameters && from.argument_count > 0)
+      throw Error({.code = ViolationCode::not_together, .field = "launch.arguments", .seen = "launch.parameters"});
     for (size_t i = 0; i < from.argument_count; ++i)
       call.arguments.push_back(argument_of(from.arguments[i], i, entry.parameters()[i].bytes));
     const LaunchReport done = bitmma::launch(entry, call);
     if (thread_instructions) *thread_instructions = done.thread_instructions;
+  });
+}
+
+bitmma_status bitmma_memory_create(bitmma_memory** memory) {
+  return guarded([&] {
+    bitmma_memory*& to = given(memory, "memory");
+    to = new bitmma_memory;
+  });
+}
+
+void bitmma_memory_destroy(bitmma_memory* memory) { delete memory; }
+
+bitmma_status bitmma_memory_allocate(bitmma_memory* memory, int64_t bytes, uint64_t* address) {
+  return guarded([&] {
+    uint64_t& to = given(address, "address");
+    to = given(memory, "memory").value.allocate(bytes);
+  });
+}
+
+bitmma_status bitmma_memory_allocate_at(bitmma_memory* memory, uint64_t address, int64_t bytes) {
+  return guarded([&] { given(memory, "memory").value.allocate_at(address, bytes); });
+}
+
+bitmma_status bitmma_memory_map(bitmma_memory* memory, uint64_t address, void* data, int64_t bytes, int is_unwritten) {
+  return guarded(
+      [&] { given(memory, "memory").value.map(address, bytes_given<uint8_t>(data, bytes), is_unwritten == 0); });
+}
+
+bitmma_status bitmma_memory_free(bitmma_memory* memory, uint64_t address) {
+  return guarded([&] { given(memory, "memory").value.free(address); });
+}
+
+bitmma_status bitmma_memory_write(bitmma_memory* memory, uint64_t address, const void* data, int64_t bytes) {
+  return guarded([&] { given(memory, "memory").value.write(address, bytes_given<const uint8_t>(data, bytes)); });
+}
+
+bitmma_status bitmma_memory_read(const bitmma_memory* memory, uint64_t address, void* data, int64_t bytes) {
+  return guarded([&] { given(memory, "memory").value.read(address, bytes_given<uint8_t>(data, bytes)); });
+}
+
+bitmma_status bitmma_memory_variable(bitmma_memory* memory, const bitmma_module* module, const char* name,
+                                     uint64_t* address, int64_t* bytes, void** data) {
+  return guarded([&] {
+    const Allocation variable =
+        given(memory, "memory").value.variable(given(module, "module").value, text_given(name, "name"));
+    if (address) *address = variable.address;
+    if (bytes) *bytes = variable.bytes;
+    if (data) *data = variable.data.data();
+  });
+}
+
+bitmma_status bitmma_tensor_map_encode(const bitmma_tensor_map* map, uint64_t address, uint8_t encoded[128]) {
+  return guarded([&] {
+    uint8_t& to = given(encoded, "encoded");
+    const auto bytes = encode_tensor_map(tensor_map_of(given(map, "map")), address);
+    std::ranges::copy(bytes, &to);
   });
 }
 

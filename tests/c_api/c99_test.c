@@ -762,6 +762,25 @@ static void test_kernel(void) {
   CHECK_OK(bitmma_kernel_launch(kernel, &launch, &instructions));
   CHECK(x[1] == 2 && x[2] == 3 && x[3] == 4 && x[5] == 8 && x[31] == 46 && instructions == 32 * 8);
   bitmma_kernel_destroy(kernel);
+  // The same over a memory whose addresses are the caller's.
+  bitmma_module* module = NULL;
+  bitmma_memory* memory = NULL;
+  CHECK_OK(bitmma_module_create(ptx, &module));
+  CHECK_OK(bitmma_kernel_of_module(module, NULL, &kernel));
+  bitmma_module_destroy(module);
+  CHECK_OK(bitmma_memory_create(&memory));
+  const uint64_t address = (uint64_t)(uintptr_t)x;
+  CHECK_OK(bitmma_memory_map(memory, address, x, sizeof x, 0));
+  for (uint32_t i = 0; i < 32; ++i) x[i] = i;
+  bitmma_launch by_bytes = {0};
+  by_bytes.block[0] = 32;
+  by_bytes.memory = memory;
+  by_bytes.parameters = &address;
+  by_bytes.parameter_bytes = 8;
+  CHECK_OK(bitmma_kernel_launch(kernel, &by_bytes, NULL));
+  CHECK(x[1] == 2 && x[31] == 46);
+  bitmma_memory_destroy(memory);
+  bitmma_kernel_destroy(kernel);
 }
 
 static void test_all(void) {

@@ -656,6 +656,95 @@ TEST_CASE("kernels run from C as from C++, with numbers, memory and tensor maps"
   CHECK(std::ranges::all_of(d, [](float one) { return one == 128.0f; }));
 }
 
+TEST_CASE("modules, memory and launches by bytes from C as from C++") {
+  constexpr const char* ptx = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .global .align 4 .u32 count = 7;
+.visible .entry add(.param .u64 p, .param .u32 n) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<3>;
+  .shared .b32 s[1];
+  ld.param.u64 %rd1, [p];
+  ld.param.u32 %r1, [n];
+  ld.global.u32 %r2, [count];
+  add.u32 %r3, %r1, %r2;
+  st.global.u32 [count], %r3;
+  st.global.u32 [%rd1], %r3;
+  mov.u32 %r1, %tid.x;
+  st.shared.u32 [s], %r1;
+  ret;
+})";
+  Handle<bitmma_module, bitmma_module_destroy> module;
+  Handle<bitmma_memory, bitmma_memory_destroy> memory;
+  KernelHandle add;
+  REQUIRE(bitmma_module_create(ptx, &module) == BITMMA_OK);
+  CHECK(bitmma_module_entry(module, 0) == std::string("add"));
+  CHECK(bitmma_module_entry(module, 1) == nullptr);
+  REQUIRE(bitmma_kernel_of_module(module, nullptr, &add) == BITMMA_OK);
+  CHECK(bitmma_kernel_parameter_offset(add, 1) == 8);
+  CHECK(bitmma_kernel_all_parameter_bytes(add) == 12);
+  REQUIRE(bitmma_memory_create(&memory) == BITMMA_OK);
+  uint64_t x = 0;
+  REQUIRE(bitmma_memory_allocate(memory, 4, &x) == BITMMA_OK);
+  CHECK(x % 512 == 0);
+  uint32_t word = 0;
+  CHECK(bitmma_memory_read(memory, x, &word, 4) == BITMMA_ERROR_INVALID);  // nobody has written it
+  uint8_t parameters[12];
+  const uint32_t five = 5;
+  std::memcpy(parameters, &x, 8), std::memcpy(parameters + 8, &five, 4);
+  bitmma_launch launch{};
+  launch.memory = memory, launch.parameters = parameters, launch.parameter_bytes = 12;
+  REQUIRE(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
+  REQUIRE(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
+  REQUIRE(bitmma_memory_read(memory, x, &word, 4) == BITMMA_OK);
+  CHECK(word == 17);
+  uint64_t address = 0;
+  int64_t bytes = 0;
+  void* data = nullptr;
+  REQUIRE(bitmma_memory_variable(memory, module, "count", &address, &bytes, &data) == BITMMA_OK);
+  CHECK(bytes == 4);
+  const uint32_t hundred = 100;
+  REQUIRE(bitmma_memory_write(memory, address, &hundred, 4) == BITMMA_OK);
+  CHECK(std::memcmp(data, &hundred, 4) == 0);
+  // The address of the host is that of the device.
+  uint32_t host[2] = {0, 0};
+  const auto own = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(host));
+  REQUIRE(bitmma_memory_map(memory, own, host, 8, 0) == BITMMA_OK);
+  const uint64_t second = own + 4;
+  std::memcpy(parameters, &second, 8);
+  REQUIRE(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
+  CHECK(host[1] == 105);
+  CHECK(bitmma_memory_free(memory, own) == BITMMA_OK);
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);  // out of bounds now
+  CHECK(bitmma_memory_free(memory, own) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_allocate_at(memory, x, 1) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_allocate_at(memory, 0x10000, 1) == BITMMA_OK);
+  CHECK(bitmma_memory_allocate(memory, -1, &x) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_map(memory, 0x20000, nullptr, 8, 0) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_variable(memory, module, "nothing", &address, nullptr, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_variable(nullptr, module, "count", &address, nullptr, nullptr) == BITMMA_ERROR_INVALID);
+  // Races are what the launch says.
+  std::memcpy(parameters, &x, 8);
+  launch.block[0] = 64;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);
+  launch.races = BITMMA_RACES_OFF;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
+  launch.parameter_bytes = 8;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);
+  launch.parameters = nullptr;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);
+  bitmma_tensor_map map{};
+  map.rank = 1, map.element_bytes = 4, map.sizes[0] = 16, map.box[0] = 16;
+  uint8_t encoded[128] = {};
+  CHECK(bitmma_tensor_map_encode(&map, 0x1000, encoded) == BITMMA_OK);
+  CHECK(std::ranges::any_of(encoded, [](uint8_t byte) { return byte != 0; }));
+  CHECK(bitmma_tensor_map_encode(&map, 0x1001, encoded) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_tensor_map_encode(&map, 0x1000, nullptr) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_module_create("no PTX", &module) == BITMMA_ERROR_INVALID);
+}
+
 TEST_CASE("what is not sure of a kernel, and bad kernels, arguments and launches from C") {
   const std::string cuda = module_of_data("cuda.ptx");
   bitmma_kernel* kernel = nullptr;
