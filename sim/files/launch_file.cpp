@@ -8,18 +8,17 @@
 #include <map>
 #include <new>
 
-#include "../core/json_reader.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/kernel/kernel.hpp"
 #include "known_names.hpp"
+#include "launch_json.hpp"
 #include "system.hpp"
 
 namespace bitmma {
 namespace {
 
-constexpr int64_t most_launches = 100'000, most_arguments = 4096, most_launch_bytes = int64_t{1} << 40,
-                  most_launch_extent = 0x7FFFFFFF;
+constexpr int64_t most_launch_bytes = int64_t{1} << 40;
 constexpr int most_launch_depth = 8;
 
 std::string tensor_name(std::string_view what, size_t launch, int memory) {
@@ -37,15 +36,6 @@ const Tensor& require_bytes(const Tensor& tensor) {
 const Tensor& tensor_of(const TensorFile& file, const std::string& name) {
   if (const Tensor* const tensor = file.find(name)) return require_bytes(*tensor);
   throw Error({.code = ViolationCode::not_found, .field = name, .seen = "(missing)", .expected = "a tensor of bytes"});
-}
-
-std::array<int64_t, 3> extents_of(const JsonReader& reader, const char* key) {
-  const std::vector<int64_t> given = reader.numbers(key, 3, most_launch_extent);
-  if (given.empty() || std::ranges::find(given, 0) != given.end())
-    reader.refuse(key, "one to three numbers of at least 1");
-  std::array<int64_t, 3> extents{1, 1, 1};
-  std::ranges::copy(given, extents.begin());
-  return extents;
 }
 
 std::vector<uint8_t> bytes_of(const JsonReader& reader, const char* key) {
@@ -97,14 +87,14 @@ RecordedLaunch launch_of(const JsonReader& reader, int modules, int memories) {
   reader.require_keys({"entry", "label", "ptx", "grid", "block", "cluster", "shared_bytes", "fmad", "arguments"});
   RecordedLaunch launch{.entry = reader.text("entry"),
                         .module = static_cast<int>(reader.number("ptx", modules - 1)),
-                        .grid = extents_of(reader, "grid"),
-                        .block = extents_of(reader, "block"),
+                        .grid = launch_extents(reader, "grid"),
+                        .block = launch_extents(reader, "block"),
                         .memories = memories};
   if (reader.has("label")) launch.label = printable(reader.text("label"));
-  if (reader.has("cluster")) launch.cluster = extents_of(reader, "cluster");
+  if (reader.has("cluster")) launch.cluster = launch_extents(reader, "cluster");
   if (reader.has("shared_bytes")) launch.dynamic_shared_bytes = reader.number("shared_bytes", most_launch_extent);
   if (reader.has("fmad")) launch.fmad = reader.flag("fmad");
-  const std::vector<Json> arguments = reader.list("arguments", most_arguments);
+  const std::vector<Json> arguments = reader.list("arguments", most_launch_arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
     launch.arguments.push_back(argument_of({arguments[i], fmt::format("{}.arguments[{}]", launch.entry, i)}, memories));
   }

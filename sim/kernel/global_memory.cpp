@@ -194,6 +194,12 @@ void Memory::map(uint64_t address, std::span<uint8_t> bytes, bool is_written, st
   block.data = bytes;
 }
 
+uint64_t Memory::map(std::span<uint8_t> bytes, bool is_written, std::string name) {
+  const uint64_t address = contents_->free_address(std::ssize(bytes));
+  map(address, bytes, is_written, std::move(name));
+  return address;
+}
+
 void Memory::free(uint64_t address) {
   for (const auto& [module, variables] : contents_->modules) {
     if (address != 0 && std::ranges::find(variables.addresses, address) != variables.addresses.end())

@@ -70,10 +70,8 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
           allocation.bytes > 0)
         address = allocation.address;
     }
-    if (!address) {
-      address = device.contents().free_address(std::ssize(argument.memory));
-      device.map(*address, argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
-    }
+    if (!address)
+      address = device.map(argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
     if (argument.map) {
       std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, *address)), to);
     } else {

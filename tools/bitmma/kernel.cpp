@@ -3,19 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-#include <charconv>
-#include <filesystem>
 #include <map>
 
 #include "arguments.hpp"
 #include "bitmma/analysis/report.hpp"
-#include "bitmma/core/bits.hpp"
 #include "bitmma/files/file.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/files/trace_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "flags.hpp"
+#include "kernel_arguments.hpp"
+#include "kernel_launches.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
 
@@ -30,56 +28,9 @@ struct KernelFlags {
   Flag<int> threads = 1;
   Flag<int> values = 4;
   LaunchLimitFlags limits;
+  Flag<std::string> launches;
   Flag<bool> no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
   TargetFlag target;
-};
-
-/// The names of a type in arguments, in safetensors and in vector notation.
-struct ArgumentType {
-  std::string_view name, dtype;
-  std::optional<Format> format;  // only for floating-point types
-  int bytes;
-  bool is_signed = false;
-};
-constexpr auto argument_types = std::to_array<ArgumentType>({
-    {"f64", "F64", Format::f64, 8},
-    {"f32", "F32", Format::f32, 4},
-    {"f16", "F16", Format::f16, 2},
-    {"bf16", "BF16", Format::bf16, 2},
-    {"e4m3", "F8_E4M3", Format::e4m3, 1},
-    {"e5m2", "F8_E5M2", Format::e5m2, 1},
-    {"s64", "I64", {}, 8, true},
-    {"s32", "I32", {}, 4, true},
-    {"s16", "I16", {}, 2, true},
-    {"s8", "I8", {}, 1, true},
-    {"u64", "U64", {}, 8},
-    {"u32", "U32", {}, 4},
-    {"u16", "U16", {}, 2},
-    {"u8", "U8", {}, 1},
-});
-
-const ArgumentType* argument_type_of_dtype(std::string_view dtype) {
-  const auto found = std::ranges::find(argument_types, dtype, &ArgumentType::dtype);
-  return found == argument_types.end() ? nullptr : &*found;
-}
-
-const ArgumentType& argument_type_named(std::string_view name) {
-  const auto found = std::ranges::find(argument_types, name, &ArgumentType::name);
-  if (found != argument_types.end()) return *found;
-  throw Error({.code = ViolationCode::unknown_name,
-               .field = "--arg",
-               .seen = shortened(printable(name)),
-               .legal = row_names(argument_types),
-               .fix = "write a number as f32:0.125, memory as zeros:f16[2,64], data as x.npy"});
-}
-
-/// One --arg: the bytes of a number, or a tensor that the kernel reads and writes.
-struct GivenArgument {
-  std::vector<uint8_t> value = {};
-  std::optional<Tensor> tensor = {};
-  std::vector<uint8_t> memory = {};
-  bool is_unwritten = false;
-  std::optional<TensorMap> map = {};  // the parameter is a tensor map over the tensor
 };
 
 /// "4,2,1" or "4x2x1": up to three extents of at least 1.
@@ -97,187 +48,6 @@ std::array<int64_t, 3> extents_of_flag(std::string_view flag, const std::string&
     extents[i] = static_cast<int64_t>(*number);
   }
   return extents;
-}
-
-std::vector<int64_t> shape_of_argument(const std::string& text, const std::string& shape) {
-  std::vector<int64_t> extents;
-  int64_t elements = 1;
-  for (const std::string& part : split_list(shape)) {
-    const auto number = parse_whole(part);
-    if (!number || *number > uint64_t{1} << 33 ||
-        (*number > 0 && elements > (int64_t{1} << 33) / static_cast<int64_t>(*number))) {
-      throw Error({.field = "--arg",
-                   .seen = shortened(text),
-                   .expected = "extents as in zeros:f16[2,64], of at most 2^33 elements"});
-    }
-    extents.push_back(static_cast<int64_t>(*number));
-    elements *= extents.back();
-  }
-  return extents;
-}
-
-uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
-  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  if (is_hex) {
-    if (const auto word = parse_whole(text); word && *word <= low_mask(8 * type.bytes)) return *word;
-  } else if (type.format) {
-    double number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, number);
-    if (error == std::errc() && stop == end)
-      return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
-                     Overflow::infinity);
-  } else if (type.is_signed) {
-    const auto most = static_cast<int64_t>(low_mask(8 * type.bytes - 1));
-    if (const auto number = parse_signed(text); number && *number <= most && *number >= -most - 1)
-      return static_cast<uint64_t>(*number) & low_mask(8 * type.bytes);
-  } else if (const auto number = parse_whole(text); number && *number <= low_mask(8 * type.bytes)) {
-    return *number;
-  }
-  throw Error({.field = "--arg",
-               .seen = shortened(printable(text)),
-               .expected = fmt::format("a number of {}, or its bits as 0x...", type.name)});
-}
-
-GivenArgument tensor_argument(Tensor tensor) {
-  GivenArgument given;
-  given.memory = tensor.bytes.copy();
-  given.tensor = std::move(tensor);
-  return given;
-}
-
-/// `memory_bytes` is the size of the memory that arguments may still ask for.
-GivenArgument argument_of(const std::string& text, int64_t& memory_bytes);
-
-/// "map[64,64]:x.npy", "map[64,64/128]:zeros:f16[128,256]": the box in the tensor's order of extents, and the swizzle
-/// in bytes.
-GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
-  const size_t close = text.find(']');
-  std::string box = text.substr(4, std::min(close, text.size()) - 4);
-  const size_t slash = box.find('/');
-  const auto swizzle = swizzle_named(slash == std::string::npos ? "none" : box.substr(slash + 1));
-  if (close == std::string::npos || text.substr(close + 1, 1) != ":" || !swizzle)
-    throw Error({.field = "--arg",
-                 .seen = shortened(printable(text)),
-                 .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
-  GivenArgument given = argument_of(text.substr(close + 2), memory_bytes);
-  if (!given.tensor || given.map)
-    throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
-  const std::vector<int64_t>& shape = given.tensor->shape;
-  TensorMap map{.element_bytes = dtype_bytes(given.tensor->dtype),
-                .sizes = {shape.rbegin(), shape.rend()},
-                .box = shape_of_argument(text, box.substr(0, slash)),
-                .swizzle = *swizzle};
-  std::ranges::reverse(map.box);
-  int64_t stride = map.element_bytes;
-  for (size_t i = 0; i + 1 < map.sizes.size(); ++i) map.strides_bytes.push_back(stride *= map.sizes[i]);
-  given.map = std::move(map);
-  return given;
-}
-
-/// A file in an argument, and its tensor.
-struct ArgumentFile {
-  std::string path, tensor;
-};
-
-/// Nothing for memory and numbers.
-std::optional<ArgumentFile> file_of_argument(const std::string& text) {
-  const size_t colon = text.find(':');
-  const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (before == "zeros" || before == "empty") return std::nullopt;
-  const bool has_tensors = before.ends_with(".safetensors") || before.ends_with(".npz");
-  if (!std::filesystem::exists(text) && !text.ends_with(".npy") && !has_tensors) return std::nullopt;
-  const bool names_tensor = has_tensors && !after.empty();
-  return ArgumentFile{.path = names_tensor ? before : text, .tensor = names_tensor ? after : ""};
-}
-
-/// The file that an argument names, also in a tensor map.
-std::vector<std::string> paths_of_argument(const std::string& text) {
-  const size_t close = text.starts_with("map[") ? text.find("]:") : std::string::npos;
-  const auto file = file_of_argument(close == std::string::npos ? text : text.substr(close + 2));
-  return file ? std::vector{file->path} : std::vector<std::string>{};
-}
-
-/// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
-GivenArgument argument_of(const std::string& text, int64_t& memory_bytes) {
-  if (text.starts_with("map[")) return map_argument(text, memory_bytes);
-  const size_t colon = text.find(':');
-  const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const bool zeros = before == "zeros", empty = before == "empty";
-  if (zeros || empty) {
-    const size_t open = after.find('[');
-    if (open == std::string::npos || !after.ends_with(']'))
-      throw Error({.field = "--arg",
-                   .seen = shortened(printable(text)),
-                   .expected = fmt::format("{}:TYPE[EXTENTS], such as {}:f16[2,64]", before, before)});
-    const ArgumentType& type = argument_type_named(after.substr(0, open));
-    const std::vector<int64_t> shape = shape_of_argument(text, after.substr(open + 1, after.size() - open - 2));
-    int64_t bytes = type.bytes;
-    for (const int64_t one : shape) bytes *= one;
-    if (bytes > memory_bytes)
-      throw Error({.field = "--arg",
-                   .seen = fmt::format("{}, {} bytes", shortened(text), bytes),
-                   .expected = fmt::format("at most {} bytes, which are left of --limit-memory", memory_bytes),
-                   .fix = "raise --limit-memory"});
-    memory_bytes -= bytes;
-    GivenArgument given = tensor_argument(
-        Tensor::from_bytes("", std::string(type.dtype), shape, std::vector<uint8_t>(static_cast<size_t>(bytes))));
-    given.is_unwritten = empty;
-    return given;
-  }
-  if (const auto named = file_of_argument(text)) {
-    const TensorFile file = read_tensor_file(named->path);
-    if (!named->tensor.empty()) {
-      if (const Tensor* const tensor = file.find(named->tensor)) return tensor_argument(*tensor);
-    } else if (file.tensors.size() == 1) {
-      return tensor_argument(file.tensors.front());
-    }
-    throw Error({.code = ViolationCode::not_found,
-                 .field = "tensor",
-                 .seen = shortened(named->tensor.empty() ? text : named->tensor),
-                 .legal = row_names(file.tensors),
-                 .fix = "to select one, use FILE:TENSOR"});
-  }
-  if (colon == std::string::npos) {
-    throw Error({.field = "--arg",
-                 .seen = shortened(printable(text)),
-                 .expected = "a file, zeros:TYPE[EXTENTS], empty:TYPE[EXTENTS] or TYPE:NUMBER",
-                 .fix = "for example x.npy, zeros:f16[2,64] or f32:0.125"});
-  }
-  const ArgumentType& type = argument_type_named(before);
-  return {.value = scalar_argument(number_of_argument(type, after), type.bytes).value};
-}
-
-std::string shown_value(const ArgumentType& type, const uint8_t* at) {
-  uint64_t code = 0;
-  std::memcpy(&code, at, static_cast<size_t>(type.bytes));
-  if (type.format) return print_value(*type.format, code);
-  const int shift = 64 - 8 * type.bytes;
-  return type.is_signed ? std::to_string(static_cast<int64_t>(code << shift) >> shift) : std::to_string(code);
-}
-
-Report describe_argument(size_t index, const GivenArgument& given, const std::vector<uint8_t>& before, int values) {
-  const Tensor& tensor = *given.tensor;
-  const ArgumentType* const type = argument_type_of_dtype(tensor.dtype);
-  const size_t bytes = type ? static_cast<size_t>(type->bytes) : 1;
-  size_t changed = 0;
-  for (size_t at = 0; at + bytes <= before.size(); at += bytes)
-    changed += std::memcmp(before.data() + at, given.memory.data() + at, bytes) != 0;
-  Report one{{"argument", index}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"changed", changed}};
-  std::string text = fmt::format("argument {}  {} {}  {} changed", index, tensor.dtype, print_shape(tensor.shape),
-                                 counted(static_cast<int64_t>(changed), "element"));
-  if (changed > 0 && values > 0 && type) {
-    Report first = Report::list();
-    text += ":";
-    for (size_t i = 0; i < static_cast<size_t>(values) && (i + 1) * bytes <= given.memory.size(); ++i) {
-      first.append(shown_value(*type, given.memory.data() + i * bytes));
-      text += " " + shown_value(*type, given.memory.data() + i * bytes);
-    }
-    if (static_cast<size_t>(values) * bytes < given.memory.size()) text += " ...";
-    one.add("values", std::move(first));
-  }
-  one.add_text(text);
-  return one;
 }
 
 Report describe_fusions(const PtxEntry& kernel) {
@@ -357,6 +127,18 @@ void run_kernel(Context& context, const KernelFlags& flags) {
     }
     return show(context, names, flags.json);
   }
+  if (!flags.launches.empty()) {
+    return run_launches(context, ptx,
+                        {.plan = read_whole(flags.launches),
+                         .output = flags.out,
+                         .target = flags.target.asked(),
+                         .fmad = !flags.no_fmad,
+                         .checks = !flags.no_checks,
+                         .threads = flags.threads,
+                         .values = flags.values,
+                         .limits = flags.limits.limits(),
+                         .as_json = flags.json});
+  }
   const PtxEntry kernel(ptx, {.entry = flags.entry,
                               .target = flags.target.asked(),
                               .fmad = !flags.no_fmad,
@@ -372,7 +154,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   if (!flags.cluster.empty()) call.cluster = extents_of_flag("--cluster", flags.cluster);
   std::vector<GivenArgument> arguments;
   int64_t memory_bytes = flags.limits.memory_bytes;
-  for (const std::string& text : *flags.arguments) arguments.push_back(argument_of(text, memory_bytes));
+  for (const std::string& text : *flags.arguments) arguments.push_back(kernel_argument(text, memory_bytes));
   std::vector<std::vector<uint8_t>> before;
   for (GivenArgument& given : arguments) {
     before.push_back(given.memory);
@@ -445,7 +227,8 @@ void run_kernel(Context& context, const KernelFlags& flags) {
                               call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
   Report list = Report::list();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].tensor) list.append(describe_argument(i, arguments[i], before[i], values));
+    if (arguments[i].tensor)
+      list.append(describe_memory({{"argument", i}}, fmt::format("argument {}", i), arguments[i], before[i], values));
   }
   report.add("arguments", list);
   if (!std::get<Report::List>(steps.value).empty()) report.add("trace", steps);
@@ -503,6 +286,10 @@ void add_run(Command& app, Context& context) {
       "a parameter; repeat it for each, in order: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8] (reading it "
       "before it is written is an error), f32:0.125, or a tensor map with box and swizzle, map[64,64/128]:x.npy",
       paths_of_argument);
+  command->add_input("--launches", flags->launches,
+                     "several launches over one memory, as a JSON file names them: see docs/run_your_kernel.md");
+  for (const char* const other : {"--entry", "--grid", "--block", "--cluster", "--shared", "--arg"})
+    command->get_option("--launches")->excludes(command->get_option(other));
   command->add_output("-o,--output", flags->out,
                       "write the memory of the arguments after the run to this safetensors file: arg0, arg1, ...");
   command->add_option("--values", flags->values, "number of values to show for each changed argument")

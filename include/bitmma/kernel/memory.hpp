@@ -48,6 +48,8 @@ class Memory {
   /// Makes memory of the caller an allocation at `address`, which may be its own. Kernels read and write it in place;
   /// it must outlive its use. Throws Error as allocate_at does.
   void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
+  /// The same at a free address, which it returns.
+  uint64_t map(std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
   /// Throws Error unless an allocation begins at the address.
   void free(uint64_t address);
 
