@@ -767,7 +767,8 @@ static void test_kernel(void) {
   bitmma_memory* memory = NULL;
   CHECK_OK(bitmma_module_create(ptx, &module));
   CHECK_OK(bitmma_kernel_of_module(module, NULL, &kernel));
-  bitmma_module_destroy(module);
+  CHECK(strcmp(bitmma_module_entry(module, 0), "scale") == 0 && !bitmma_module_entry(module, 1));
+  CHECK(bitmma_kernel_parameter_offset(kernel, 0) == 0 && bitmma_kernel_all_parameter_bytes(kernel) == 8);
   CHECK_OK(bitmma_memory_create(&memory));
   const uint64_t address = (uint64_t)(uintptr_t)x;
   CHECK_OK(bitmma_memory_map(memory, address, x, sizeof x, 0));
@@ -779,6 +780,24 @@ static void test_kernel(void) {
   by_bytes.parameter_bytes = 8;
   CHECK_OK(bitmma_kernel_launch(kernel, &by_bytes, NULL));
   CHECK(x[1] == 2 && x[31] == 46);
+  uint64_t other = 0;
+  const uint32_t five = 5;
+  uint32_t word = 0;
+  CHECK_OK(bitmma_memory_allocate(memory, 4, &other));
+  CHECK_OK(bitmma_memory_write(memory, other, &five, 4));
+  CHECK_OK(bitmma_memory_read(memory, other, &word, 4));
+  CHECK(word == 5);
+  CHECK_OK(bitmma_memory_free(memory, other));
+  CHECK_OK(bitmma_memory_allocate_at(memory, other, 4));
+  CHECK(bitmma_memory_read(memory, other, &word, 4) == BITMMA_ERROR_INVALID);
+  CHECK(bitmma_memory_variable(memory, module, "none", &other, NULL, NULL) == BITMMA_ERROR_INVALID);
+  bitmma_tensor_map map = {0};
+  uint8_t encoded[128];
+  map.rank = 1;
+  map.element_bytes = 4;
+  map.sizes[0] = map.box[0] = 16;
+  CHECK_OK(bitmma_tensor_map_encode(&map, 4096, encoded));
+  bitmma_module_destroy(module);
   bitmma_memory_destroy(memory);
   bitmma_kernel_destroy(kernel);
 }
