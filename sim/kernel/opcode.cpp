@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bitmma/kernel/opcode_info.hpp"
 #include "decode.hpp"
 
 namespace bitmma::kernel {
@@ -72,3 +73,51 @@ const Opcode& opcode_named(Word name) {
 }
 
 }  // namespace bitmma::kernel
+
+namespace bitmma {
+namespace {
+
+std::string_view print(kernel::Contraction contraction) {
+  switch (contraction) {
+    case kernel::Contraction::none: break;
+    case kernel::Contraction::product: return "product";
+    case kernel::Contraction::quotient: return "quotient";
+    case kernel::Contraction::reciprocal: return "reciprocal";
+    case kernel::Contraction::sum: return "sum";
+    case kernel::Contraction::difference: return "difference";
+  }
+  return {};
+}
+
+std::vector<std::string_view> names_of(kernel::TypeSet set) {
+  std::vector<std::string_view> names;
+  for (const kernel::TypeInfo& row : kernel::types) {
+    if (set.contains(row.id)) names.push_back(row.name);
+  }
+  return names;
+}
+
+KernelOpcode info_of(const kernel::Opcode& row) {
+  return {.name = print(row.name),
+          .does = row.does,
+          .types = names_of(row.types),
+          .folded = names_of(row.folds),
+          .contraction = print(row.contraction),
+          .acts = row.acts,
+          .runs = row.runs};
+}
+
+}  // namespace
+
+std::vector<KernelOpcode> kernel_opcodes() {
+  std::vector<KernelOpcode> all;
+  for (const kernel::Opcode* const row : kernel::opcodes()) all.push_back(info_of(*row));
+  return all;
+}
+
+std::optional<KernelOpcode> find_kernel_opcode(std::string_view mnemonic) {
+  const kernel::Opcode& row = kernel::opcode_named(kernel::word_named(mnemonic.substr(0, mnemonic.find('.'))));
+  return row.name == kernel::Word::other ? std::nullopt : std::optional(info_of(row));
+}
+
+}  // namespace bitmma

@@ -31,11 +31,13 @@ enum class Contraction : uint8_t { none, product, quotient, reciprocal, sum, dif
 
 struct Opcode {
   Word name = Word::other;
+  std::string_view does = {};  // what it computes, for `bitmma decode`. PTX ISA
   DecodeFunction decode = nullptr;
   bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
   bool may_drop = false;  // `_` may stand for its whole result
+  bool runs = true;       // false: the decoder refuses every form, and says what takes its place
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;

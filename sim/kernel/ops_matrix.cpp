@@ -331,10 +331,19 @@ void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words
 }
 
 constexpr auto matrix_rows = std::to_array<Opcode>({
-    {Word::ldmatrix, decode_matrix_move, acts},
-    {Word::stmatrix, decode_matrix_move, acts},
-    {Word::mma, decode_mma, acts},
-    {Word::wgmma, decode_wgmma, acts},
+    {.name = Word::ldmatrix,
+     .does = "reads 8 x 8 matrices of shared memory into the registers of a warp",
+     .decode = decode_matrix_move,
+     .acts = acts},
+    {.name = Word::stmatrix,
+     .does = "writes 8 x 8 matrices from the registers of a warp to shared memory",
+     .decode = decode_matrix_move,
+     .acts = acts},
+    {.name = Word::mma, .does = "D = A * B + C, by a warp", .decode = decode_mma, .acts = acts},
+    {.name = Word::wgmma,
+     .does = "D = A * B + D, by a warpgroup with operands in shared memory",
+     .decode = decode_wgmma,
+     .acts = acts},
 });
 
 }  // namespace

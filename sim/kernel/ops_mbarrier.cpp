@@ -196,7 +196,13 @@ void run_copy_arrives(Warp& warp, const Op& op, Mask mask) {
   if constexpr (counts) run_mbarrier(warp, op, mask);
 }
 
-constexpr auto mbarrier_rows = std::to_array<Opcode>({{Word::mbarrier, decode_mbarrier, acts, {}, may_drop}});
+constexpr auto mbarrier_rows = std::to_array<Opcode>({
+    {.name = Word::mbarrier,
+     .does = "a barrier in shared memory that threads and copies arrive at",
+     .decode = decode_mbarrier,
+     .acts = acts,
+     .may_drop = may_drop},
+});
 
 }  // namespace
 

@@ -325,7 +325,12 @@ void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& wor
   decoder.emit(nothing);
 }
 
-constexpr auto tcgen05_rows = std::to_array<Opcode>({{Word::tcgen05, decode_tcgen05, acts}});
+constexpr auto tcgen05_rows = std::to_array<Opcode>({
+    {.name = Word::tcgen05,
+     .does = "matrix products, copies and loads of Tensor Memory",
+     .decode = decode_tcgen05,
+     .acts = acts},
+});
 
 }  // namespace
 

@@ -193,7 +193,12 @@ void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& w
   op.b = b;
 }
 
-constexpr auto tensormap_rows = std::to_array<Opcode>({{Word::tensormap, decode_tensormap, acts}});
+constexpr auto tensormap_rows = std::to_array<Opcode>({
+    {.name = Word::tensormap,
+     .does = "changes a field of a tensor map, or publishes one",
+     .decode = decode_tensormap,
+     .acts = acts},
+});
 
 }  // namespace
 

@@ -47,7 +47,7 @@ const test::BadRequests bad_requests({
     {"decode wgmma.fence.sync.aligned --target sm_100a", "target = sm_100a: must be sm_90a"},
     {"decode 'wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {a, b, c}, x, y, p, 1, 1, 0, 0;'", "d = 3 registers"},
     {"decode 'wgmma.fence.sync.aligned; tcgen05.alloc.cta_group::1.sync.aligned.b32 [d], 31;'", "nCols = 31"},
-    {"decode 'add.s32 a, b, c;'", "instruction = add"},
+    {"decode 'added.s32 a, b, c;'", "instruction = added"},
     {"decode nothing.ptx", "nothing.ptx"},
     {"decode tcgen05.mma.ws.cta_group::2.kind::f16", "cta_group = 2: must be 1 with .ws"},
     {"decode tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "collector"},
@@ -423,4 +423,16 @@ TEST_CASE("decode doubts words that are something else, and says whether two are
   CHECK((alike("decode 0x4000004000010000 0x4000004000080000")["k-major"] == true));
   CHECK((alike("decode 0x4000004000010000 0x4000004000080000")["mn-major"] == false));
   CHECK((alike("decode 0x4000004000010000 0x4000002000010000 --major k") == nlohmann::json{{"k-major", false}}));
+}
+
+TEST_CASE("decode says what an instruction of kernels does, from the row that runs it") {
+  const Outcome sum = test::run({"decode", "@%p1 add.rn.f32 %f1, %f2, %f3;"});
+  CHECK(sum.code == 0);
+  CHECK_THAT(sum.out, ContainsSubstring("@%p1 add.rn.f32") && ContainsSubstring("the sum a + b") &&
+                          ContainsSubstring("ptxas may join it as the sum"));
+  const auto json = nlohmann::json::parse(test::run({"decode", "shfl.sync.idx.b32", "--json"}).out);
+  CHECK(json["acts"] == true);
+  CHECK(json["runs"] == true);
+  CHECK(json["does"] == "the register of another lane");
+  CHECK_THAT(test::run({"decode", "set.lt.u32.u32"}).out, ContainsSubstring("not in bitmma run"));
 }
