@@ -19,6 +19,7 @@ By what you have:
     one function        bitmma.math: ex2, rcp, rsqrt, sin, tanh, fma, ... as the GPU computes them, C's expf as compiled
     one conversion      cvt: between floating-point formats and integers, by its PTX name
     a PTX kernel        kernel, tensor_map: run it on NumPy's or torch's memory, with the GPU's bits
+    several launches    PtxModule, Memory, encode_tensor_map: a module's kernels and variables over one global memory
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
@@ -53,9 +54,10 @@ from ._gemm import (
     gemm,
     generated,
 )
-from ._kernel import Kernel, TensorMap, kernel, tensor_map
+from ._kernel import Kernel, TensorMap, encode_tensor_map, kernel, tensor_map
 from ._matmul import LibraryChoice, library_choice, matmul
 from ._mma import Evidence, all_instructions, bind, evidence, instruction, mma, mma_sync, tcgen05, tmem_move, wgmma
+from ._module import Memory, PtxModule
 from ._quantize import Quantized, quantize, quantize_recipes, quantized_gemm
 from ._replay import CapturesCompared, Replay, Verdict, compare_captures, replay
 from ._state import (
@@ -101,12 +103,14 @@ __all__ = [
     "Instruction",
     "Kernel",
     "LibraryChoice",
+    "Memory",
     "Plan",
     "PlanFamily",
     "PlanSearch",
     "PlanTypes",
     "Product",
     "ProductTrace",
+    "PtxModule",
     "Quantized",
     "Replay",
     "TensorMap",
@@ -128,6 +132,7 @@ __all__ = [
     "diagnose",
     "dtype_of",
     "encode",
+    "encode_tensor_map",
     "evidence",
     "execute",
     "explain",

@@ -7,6 +7,8 @@ k[(64,), 128](x, y, 1000)          grid, block; arrays are read and written in p
 
 from __future__ import annotations
 
+import contextlib
+import math
 import struct
 import warnings
 from typing import Any, NamedTuple
@@ -15,8 +17,9 @@ import numpy as np
 
 from . import _core
 from ._arguments import in_ieee_environment, public, text
-from ._arrays import _is_torch, require_memory_of
+from ._arrays import _is_torch
 from ._errors import count_of, flag_of, refuse, shown, threads_of
+from ._module import Entry, Memory, PtxModule, address_of, bytes_of, dtype_named, memory_of, sizes_of
 from ._state import Case
 
 _core_any: Any = _core
@@ -33,44 +36,6 @@ def _extents(value: Any, field: str) -> tuple[int, int, int]:
         raise refuse(field, shown(value), "a number, or a tuple of up to three")
     x, y, z = (int(one) for one in (*given, 1, 1)[:3])
     return x, y, z
-
-
-def _memory(value: Any) -> np.ndarray | None:
-    """The memory of a NumPy or torch array as writable bytes; None for a number."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise refuse(
-            "argument", "a masked array", "an array without a mask", "use array.filled(0), or another fill value"
-        )
-    if _is_torch(value):
-        import torch
-
-        require_memory_of(value, "argument")
-        if value.is_conj() or value.is_neg():
-            raise refuse(
-                "argument",
-                "a tensor that is conjugated or negated when it is read",
-                "one in memory",
-                "use .resolve_conj().resolve_neg()",
-            )
-        if value.is_quantized:
-            raise refuse("argument", "a quantized tensor", "a tensor of numbers", "use .int_repr()")
-        if value.ndim == 0:
-            return None
-        if value.device.type != "cpu":
-            raise refuse("argument", f"a tensor on {value.device}", "one on the CPU", "use .cpu() to copy it")
-        if not value.is_contiguous():
-            raise refuse("argument", "a tensor with gaps", "a contiguous one", "use .contiguous() to copy it")
-        array: np.ndarray = value.detach().view(-1).view(torch.uint8).numpy()
-        return array
-    if not isinstance(value, np.ndarray) or value.ndim == 0:
-        return None
-    if value.dtype.hasobject:
-        raise refuse("argument", f"an array of {value.dtype}", "an array of numbers")
-    if not value.flags.c_contiguous:
-        raise refuse("argument", "an array with gaps", "a contiguous one", "use numpy.ascontiguousarray to copy it")
-    if not value.flags.writeable:
-        raise refuse("argument", "a read-only array", "a writable array", "copy it")
-    return value.reshape(-1).view(np.uint8)
 
 
 def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
@@ -114,18 +79,20 @@ class TensorMap(NamedTuple):
     fill: str
 
     def _given(self) -> tuple[Any, ...]:
-        """The arguments of the core, with dimensions in the driver's order: the innermost first."""
-        memory = _memory(self.array)
+        """The arguments of the core."""
+        memory = memory_of(self.array)
         shape, size = (
             tuple(self.array.shape),
             int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size()),
         )
-        strides = [size * int(np.prod(shape[i + 1 :])) for i in range(len(shape) - 1)]
+        return (memory, *self._in_drivers_order(shape, _contiguous_strides(shape, size)))
+
+    def _in_drivers_order(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Any, ...]:
+        """The fields of the core, with dimensions in the driver's order: the innermost first."""
         return (
-            memory,
-            size,
+            strides[-1],  # the bytes of an element
             list(shape[::-1]),
-            strides[::-1],
+            list(strides[-2::-1]),
             list(self.box[::-1]),
             list(self.element_strides[::-1]),
             self.swizzle,
@@ -133,15 +100,25 @@ class TensorMap(NamedTuple):
         )
 
 
+def _contiguous_strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return tuple(size * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
 def _numbers(value: Any, field: str) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)) or not all(
         isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in value
     ):
         raise refuse(field, shown(value), "a tuple of numbers")
-    return tuple(int(one) for one in value)
+    return tuple(count_of(one, field, 0, 2**63 - 1) for one in value)
 
 
-@public()
+def _fill(value: Any, field: str) -> str:
+    if not isinstance(value, str) or value not in ("zero", "nan"):
+        raise refuse(field, shown(value), "zero or nan")
+    return value
+
+
+@public(box=_numbers, element_strides=_numbers, fill=_fill)
 def tensor_map(
     array: Any, box: Any, *, swizzle: str = "none", element_strides: Any = (), fill: str = "zero"
 ) -> TensorMap:
@@ -158,21 +135,67 @@ def tensor_map(
     >>> tensor_map(np.zeros((128, 256), np.float16), (64, 64), swizzle="128").box
     (64, 64)
     """
-    memory = _memory(array)
+    memory = memory_of(array, "array")
     if memory is None:
         raise refuse("array", shown(array), "a NumPy array, or a torch tensor on the CPU")
-    if not isinstance(fill, str) or fill not in ("zero", "nan"):
-        raise refuse("fill", shown(fill), "zero or nan")
-    return TensorMap(
-        array, _numbers(box, "box"), _numbers(element_strides, "element_strides"), text(swizzle, "swizzle"), fill
-    )
+    return TensorMap(array, box, element_strides, swizzle, fill)
+
+
+@public(
+    address=address_of,
+    shape=sizes_of,
+    dtype=dtype_named,
+    box=_numbers,
+    strides=_numbers,
+    element_strides=_numbers,
+    fill=_fill,
+)
+def encode_tensor_map(
+    address: int,
+    shape: Any,
+    dtype: Any,
+    box: Any,
+    *,
+    strides: Any = None,
+    swizzle: str = "none",
+    element_strides: Any = (),
+    fill: str = "zero",
+) -> bytes:
+    """The 128 bytes of a TMA tensor map over a tensor at an address of a Memory, for parameters or memory of a kernel.
+
+    address   of the tensor, a multiple of 16
+    shape     extents of 1 to 5 dimensions, the innermost last
+    dtype     a NumPy dtype: np.float16, ml_dtypes.bfloat16
+    strides   bytes from an element to the next, for each dimension, as in an array's .strides; default: a contiguous
+              tensor
+
+    The others are those of tensor_map. NVIDIA does not publish its encoding: these bytes are bitmma's own, and only its
+    kernels can use them. Raises Error for maps that the driver refuses.
+
+    >>> len(encode_tensor_map(0x10000, (128, 256), np.float16, (64, 64), swizzle="128"))
+    128
+    """
+    size = dtype.itemsize
+    if size not in (1, 2, 4, 8):
+        raise refuse("dtype", dtype, "a type of 1, 2, 4 or 8 bytes")
+    if not 1 <= len(shape) <= 5:
+        raise refuse("shape", shown(shape), "1 to 5 dimensions")
+    if strides is None:
+        strides = _contiguous_strides(shape, size)
+        if max(strides) >= 2**40:
+            raise refuse("shape", shown(shape), "a tensor whose strides are below 2^40 bytes")
+    elif len(strides) != len(shape) or strides[-1] != size:
+        raise refuse("strides", shown(strides), f"{len(shape)} strides in bytes, the last one the {size} of an element")
+    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides)
+    data: Any = _core_any.encode_tensor_map(address, *fields)
+    return data
 
 
 class Kernel:
     """A kernel of a PTX module, decoded for a target. Index it with grid and block, then call it with the arguments."""
 
-    def __init__(self, core: Any) -> None:
-        self._core = core
+    def __init__(self, core: Any, entry: Entry) -> None:
+        self._core, self._entry = core, entry
 
     @property
     def name(self) -> str:
@@ -202,6 +225,11 @@ class Kernel:
     def shared_bytes(self) -> int:
         """Static shared memory per block."""
         return int(self._core.shared_bytes)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory per thread."""
+        return int(self._core.local_bytes)
 
     def __repr__(self) -> str:
         return f"Kernel({self.name} on {self.target}, {len(self.parameters)} parameters)"
@@ -286,17 +314,23 @@ class Launcher:
         lines: tuple[int, int] | None = None,
         cluster: Any = None,
         checks: bool = True,
+        memory: Memory | None = None,
+        parameters: Any = None,
+        races: str = "fault",
     ) -> list[Step]:
         """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
         thread, block   indices: one, or up to three
         lines           the first and last PTX line to keep; default: all
+
+        The others are those of the call.
         """
         if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
             raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
         first, last = (1, _most) if lines is None else (count_of(one, "lines") for one in lines)
         asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
-        return [Step._of(one) for one in self._launch(arguments, cluster, 1, checks, asked)[3]]
+        done = self._launch(arguments, cluster, 1, checks, asked, memory, parameters, races)
+        return [Step._of(one) for one in done[3]]
 
     def debug(
         self,
@@ -307,6 +341,9 @@ class Launcher:
         time: int = 1,
         cluster: Any = None,
         checks: bool = True,
+        memory: Memory | None = None,
+        parameters: Any = None,
+        races: str = "fault",
     ) -> Stop:
         """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
         Memory is then as the kernel left it.
@@ -314,7 +351,7 @@ class Launcher:
         thread, block   indices: one, or up to three
         time            stops when the line runs for this time, for instance in a loop iteration
 
-        Raises Error if the thread never runs the line.
+        The others are those of the call. Raises Error if the thread never runs the line.
         """
         asked = (
             _indices(block, "block"),
@@ -324,7 +361,7 @@ class Launcher:
             count_of(line, "line", 1),
             count_of(time, "time", 1),
         )
-        _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked)
+        _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, asked, memory, parameters, races)
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
         registers: dict[str, Any] = {}
@@ -332,59 +369,122 @@ class Launcher:
             registers.update(Step._of(one).registers)
         return Stop(Step._of(steps[-1]), registers)
 
-    def __call__(self, *arguments: Any, cluster: Any = None, threads: int = 1, checks: bool = True) -> int:
+    def __call__(
+        self,
+        *arguments: Any,
+        cluster: Any = None,
+        threads: int = 1,
+        checks: bool = True,
+        memory: Memory | None = None,
+        parameters: Any = None,
+        races: str = "fault",
+    ) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers are converted to the
         parameter's type. None is a null pointer, tensor_map() a tensor map. Returns the number of thread instructions.
 
-        cluster   blocks per cluster, in the form of the grid; default: the PTX's .reqnctapercluster, or one
-        threads   of the host; 0: all cores. No bit depends on it
-        checks    check for reads of unwritten shared and local memory, and for races in shared memory
+        cluster      blocks per cluster, in the form of the grid; default: the PTX's .reqnctapercluster, or one
+        threads      of the host; 0: all cores. No bit depends on it
+        checks       check for reads of unwritten memory, and for races in shared memory
+        memory       the global memory. Pointers are then numbers, its addresses; it has the module's variables
+        parameters   in place of arguments: the bytes of all parameters, each at its offset, as cuLaunchKernel's extra
+                     buffer has them. Pointers, also in structures, are addresses of `memory`
+        races        "fault", "warning" or "off": what a race in shared memory causes
 
         Raises Error for arguments that do not fit, and for faults of the kernel, with the thread and the PTX line: an
         access that is out of bounds, misaligned or unwritten, a race, a deadlock.
         """
-        instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None)
+        instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None, memory, parameters, races)
         for one in [*self.kernel.warnings, *warned]:
             warnings.warn(one, stacklevel=2)
         return int(instructions)
 
-    @in_ieee_environment
-    def _launch(
-        self, arguments: Any, cluster: Any, threads: int, checks: bool, trace: Any
-    ) -> tuple[int, list[str], bool, list[Any]]:
+    def _given(self, arguments: Any, memory: Memory | None) -> list[Any]:
+        """The arguments as the core takes them: bytes, memory, or memory with the fields of a tensor map."""
         parameters = self.kernel.parameters
         if len(arguments) != len(parameters):
             names = ", ".join(f".{kind} {name}" for name, kind, _ in parameters)
             raise refuse("arguments", len(arguments), f"{len(parameters)}: {names}")
         given: list[Any] = []
         for value, (name, kind, size) in zip(arguments, parameters, strict=True):
+            array = None if value is None or isinstance(value, TensorMap) else memory_of(value)
+            if memory is not None and isinstance(value, TensorMap):
+                raise refuse(
+                    name, "tensor_map()", "the bytes of a map of `memory`", "bitmma.encode_tensor_map makes them"
+                )
+            if memory is not None and array is not None:
+                raise refuse(
+                    name,
+                    "an array",
+                    "an address of `memory`",
+                    "memory.map(array) makes one and uses the array in place, memory.allocate(array) copies it",
+                )
             if isinstance(value, TensorMap):
                 given.append(value._given())
-                continue
-            memory = None if value is None else _memory(value)
-            given.append(memory if memory is not None else _scalar(0 if value is None else value, name, kind, size))
+            else:
+                given.append(array if array is not None else _scalar(0 if value is None else value, name, kind, size))
+        return given
+
+    def _parameter_bytes(self, arguments: Any, parameters: Any) -> bytes:
+        if arguments:
+            raise refuse("parameters", "given", "None beside arguments", "pass the arguments, or the bytes of all")
+        data, entry = bytes_of(parameters, "parameters"), self.kernel._entry
+        if len(data) != entry.parameter_bytes:
+            places = ", ".join(f".{kind} {name} at {offset}" for name, kind, _, offset, _ in entry.parameters)
+            raise refuse("parameters", f"{len(data)} bytes", f"{entry.parameter_bytes} bytes: {places or 'none'}")
+        return data
+
+    @in_ieee_environment
+    def _launch(
+        self,
+        arguments: Any,
+        cluster: Any,
+        threads: int,
+        checks: bool,
+        trace: Any,
+        memory: Memory | None,
+        parameters: Any,
+        races: str,
+    ) -> tuple[int, list[str], bool, list[Any]]:
+        if memory is not None and not isinstance(memory, Memory):
+            raise refuse("memory", shown(memory), "a bitmma.Memory")
+        if not isinstance(races, str) or races not in ("fault", "warning", "off"):
+            raise refuse("races", shown(races), "fault, warning or off")
+        data = None if parameters is None else self._parameter_bytes(arguments, parameters)
+        given = self._given(arguments, memory) if data is None else []
         extents = None if cluster is None else _extents(cluster, "cluster")
-        done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
-            self.kernel._core,
-            self.grid,
-            self.block,
-            extents,
-            self.shared_bytes,
-            given,
-            threads_of(threads),
-            flag_of(checks, "checks"),
-            trace,
-        )
+        with contextlib.nullcontext() if memory is None else memory._lock:
+            done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
+                self.kernel._core,
+                self.grid,
+                self.block,
+                extents,
+                self.shared_bytes,
+                given,
+                threads_of(threads),
+                flag_of(checks, "checks"),
+                trace,
+                None if memory is None else memory._core,
+                data,
+                races,
+            )
         return done
 
 
-@public(ptx=text)
+def _ptx(value: Any, field: str) -> Any:
+    if isinstance(value, PtxModule):
+        return value
+    if not isinstance(value, str):
+        raise refuse(field, shown(value), "the text of a module, or a bitmma.PtxModule")
+    return text(value, field)
+
+
+@public(ptx=_ptx)
 def kernel(
-    ptx: str, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
+    ptx: str | PtxModule, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
 ) -> Kernel:
     """A kernel of a PTX module, ready to run on NumPy's and torch's memory with the bits of a GPU.
 
-    ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]
+    ptx      the text of the module, from nvcc -ptx, NVRTC or Triton's compiled.asm["ptx"]; or a PtxModule
     entry    its name; optional if the module has only one entry
     target   the GPU, "sm_90a" or "H100"; default: the .target of the module
     fmad     as ptxas -fmad: whether products and sums become fma
@@ -405,12 +505,5 @@ def kernel(
     >>> x
     array([0., 2., 4., 6.], dtype=float32)
     """
-    return Kernel(
-        _core_any.PtxKernel(
-            ptx,
-            "" if entry is None else text(entry, "entry"),
-            target,
-            flag_of(fmad, "fmad"),
-            None if sass is None else text(sass, "sass"),
-        )
-    )
+    module = ptx if isinstance(ptx, PtxModule) else PtxModule(ptx)
+    return module.kernel(entry, target=target, fmad=fmad, sass=sass)

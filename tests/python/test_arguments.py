@@ -59,12 +59,22 @@ WRONG = [
 ]
 
 
+COUNTER = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 count = 7;
+.visible .entry k() { ret; }"""
+MEMORY = bitmma.Memory()
+
+
 def good_arguments() -> dict:
     """A call of every public function that does something, by its name."""
     file = bitmma.golden(MMA, cases=2)
     case = file[0]
     a, b = np.ones((4, 64), np.float16), np.ones((64, 8), np.float16)
     d = bitmma.gemm(a, b)
+    module = bitmma.PtxModule(COUNTER)
+    at = MEMORY.allocate(bytes(64))
     return {
         "accuracy": dict(a=a, b=b, d=d),
         "all_instructions": {},
@@ -146,6 +156,22 @@ def good_arguments() -> dict:
         "datasets.load": dict(name="nvjet_algo2_e4m3"),
         "datasets.path": dict(name="nvjet_algo2_e4m3"),
         "datasets.names": {},
+        "encode_tensor_map": dict(address=0x1000, shape=(8, 64), dtype=np.float16, box=(8, 64)),
+        "PtxModule": dict(ptx=COUNTER),
+        "PtxModule.kernel": {},
+        "Memory": {},
+        "Memory.allocate": dict(bytes=64),
+        "Memory.array": dict(address=at, shape=(4, 4), dtype=np.float32),
+        "Memory.fill": dict(address=at, bytes=64, value=1),
+        "Memory.find": dict(address=at),
+        "Memory.free": dict(address=at),
+        "Memory.map": dict(array=np.zeros(4)),
+        "Memory.read": dict(address=at, bytes=64),
+        "Memory.read_variable": dict(module=module, name="count"),
+        "Memory.variable": dict(module=module, name="count"),
+        "Memory.write": dict(address=at, data=bytes(64)),
+        "Memory.write_variable": dict(module=module, name="count", data=bytes(4)),
+        "Memory.written_bytes": dict(address=at),
         "Case": dict(instruction=MMA, a=A, b=B),
         "Instruction": dict(text=MMA),
         "Plan": dict(of={"instruction": MMA}),
@@ -157,7 +183,15 @@ def public_functions() -> dict:
     for module in (bitmma.datasets, bitmma.layout, bitmma.math, bitmma.testing):
         short = module.__name__.removeprefix("bitmma.")
         found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
-    made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - {"Case", "Instruction", "Plan"}
+    made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}
+    made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - made_by_user
+    for value in (MEMORY, bitmma.PtxModule(COUNTER)):
+        kind = type(value)
+        found |= {
+            f"{kind.__name__}.{name}": getattr(value, name)
+            for name, member in vars(kind).items()
+            if inspect.isfunction(member) and not name.startswith("_")
+        }
     return {name: one for name, one in found.items() if name not in made_by_bitmma}
 
 
