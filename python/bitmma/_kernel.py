@@ -31,7 +31,7 @@ _formats = {"f32": "<f", "f64": "<d"}
 def _extents(value: Any, field: str) -> tuple[int, int, int]:
     given = value if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(given) <= 3 or not all(
-        isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in given
+        isinstance(one, (int, np.integer)) and not isinstance(one, bool) and abs(int(one)) < 2**63 for one in given
     ):
         raise refuse(field, shown(value), "a number, or a tuple of up to three")
     x, y, z = (int(one) for one in (*given, 1, 1)[:3])
@@ -238,14 +238,14 @@ class Kernel:
         if not isinstance(launch, tuple) or len(launch) not in (2, 3):
             raise refuse("launch", shown(launch), "kernel[grid, block] or kernel[grid, block, shared_bytes]")
         shared = launch[2] if len(launch) == 3 else 0
-        if not isinstance(shared, (int, np.integer)) or shared < 0:
+        if not isinstance(shared, (int, np.integer)) or not 0 <= shared < 2**63:
             raise refuse("shared_bytes", shown(shared), "bytes of dynamic shared memory")
         return Launcher(self, _extents(launch[0], "grid"), _extents(launch[1], "block"), int(shared))
 
 
 def _indices(value: Any, field: str) -> tuple[int, int, int]:
     given = value if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(given) <= 3 or any(not isinstance(one, (int, np.integer)) or one < 0 for one in given):
+    if not 1 <= len(given) <= 3 or any(not isinstance(one, (int, np.integer)) or not 0 <= one < 2**63 for one in given):
         raise refuse(field, shown(value), "one to three indices")
     return tuple(int(one) for one in (*given, 0, 0)[:3])  # type: ignore[return-value]
 

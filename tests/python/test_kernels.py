@@ -93,3 +93,19 @@ def test_what_is_not_sure_of_a_kernel_is_a_warning():
     with pytest.warns(UserWarning, match="their order determines the bits"):
         kernel[2, 64](x)
     assert x[0] == 128
+
+
+@pytest.mark.parametrize(
+    "launch, field",
+    [
+        (lambda k: k[2**70, 1](0, 0, 1), "grid"),
+        (lambda k: k[1, (1, -(2**70))](0, 0, 1), "block"),
+        (lambda k: k[1, 1, 2**70](0, 0, 1), "shared_bytes"),
+        (lambda k: k[2, 1](0, 0, 1, cluster=2**70), "cluster"),
+        (lambda k: k[1, 1].trace(0, 0, 1, thread=2**70), "thread"),
+    ],
+)
+def test_extents_beyond_64_bits_are_refused_by_name(launch, field):
+    with pytest.raises(bitmma.Error) as error:
+        launch(bitmma.kernel((DATA / "kernels" / "cluster.ptx").read_text(), "cluster_histogram"))
+    assert error.value.violations[0].field == field
