@@ -140,6 +140,23 @@ def test_python_of_the_page_for_python(capsys):
     assert "split-K 4" in said[2] and said[3].startswith("F = 25")
 
 
+def test_python_of_the_page_for_kernels(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "counter.ptx").write_text(""".version 8.0
+.target sm_90a
+.address_size 64
+.visible .global .align 4 .u32 count = 7;
+.visible .entry add(.param .u64 p, .param .u32 n) {
+  .reg .b32 %r<3>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [p]; cvta.to.global.u64 %rd2, %rd1; ld.param.u32 %r1, [n];
+  ld.global.u32 %r2, [count]; add.s32 %r2, %r2, %r1; st.global.u32 [count], %r2;
+  st.global.u32 [%rd2], %r2; ret; }
+""")
+    (block,) = blocks("docs/run_your_kernel.md", "python")
+    exec(block, {})
+    assert f"# {capsys.readouterr().out.strip()}" in block
+
+
 def test_the_first_minute_of_readme(capsys, monkeypatch):
     """The lines that a NumPy user reads first, and what they print."""
     monkeypatch.chdir(ROOT)
