@@ -15,6 +15,12 @@ using kernel::Space;
 using kernel::Variable;
 
 constexpr int64_t alignment = 512, gap = 4096;
+constexpr int64_t most_bytes = int64_t{1} << 47;  // of an allocation: what a process can address
+
+void require_size(int64_t bytes) {
+  if (bytes < 0 || bytes > most_bytes)
+    throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 to 2^47"});
+}
 
 Error no_allocation(uint64_t address, std::string expected) {
   return Error({.code = ViolationCode::out_of_bounds,
@@ -57,7 +63,7 @@ Memory::Contents::Block& Memory::Contents::add(uint64_t address, int64_t bytes, 
                   .seen = fmt::format("{} at {:#x}", counted(bytes, "byte"), address),
                   .expected = std::move(expected)});
   };
-  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  require_size(bytes);
   const auto size = static_cast<uint64_t>(bytes);
   if (address == 0 || size > ~address) throw refuse("addresses from 1 to 2^64-1");
   for (const uint64_t window :
@@ -76,15 +82,18 @@ Memory::Contents::Block& Memory::Contents::add(uint64_t address, int64_t bytes, 
       throw refuse(fmt::format("addresses that no allocation has; one has {} at {:#x}",
                                counted(std::ssize(block->second.data), "byte"), block->first));
   }
+  if (address == next) next = static_cast<uint64_t>(round_up(static_cast<int64_t>(address + size) + gap, alignment));
   Block& block = blocks[address];
   block.name = name.empty() ? fmt::format("the allocation at {:#x}", address) : std::move(name);
   return block;
 }
 
 uint64_t Memory::Contents::free_address(int64_t bytes) {
-  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  require_size(bytes);
   const auto size = static_cast<uint64_t>(bytes) + gap;
   for (;;) {
+    if (next >= kernel::shared_window || size > kernel::shared_window - next)
+      throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "bytes that fit the free addresses"});
     const auto behind = blocks.lower_bound(next);
     uint64_t end = next;  // of what is in the way
     if (behind != blocks.begin()) {
@@ -93,11 +102,7 @@ uint64_t Memory::Contents::free_address(int64_t bytes) {
     }
     if (end == next && behind != blocks.end() && behind->first - next < size)
       end = behind->first + behind->second.data.size();
-    if (end == next) {
-      const uint64_t address = next;
-      next = static_cast<uint64_t>(round_up(static_cast<int64_t>(next + size), alignment));
-      return address;
-    }
+    if (end == next) return next;
     next = static_cast<uint64_t>(round_up(static_cast<int64_t>(end + gap), alignment));
   }
 }
@@ -178,6 +183,7 @@ uint64_t Memory::allocate(int64_t bytes, std::string name) {
 }
 
 void Memory::allocate_at(uint64_t address, int64_t bytes, std::string name) {
+  require_size(bytes);
   std::vector<uint8_t> own, states;  // before the allocation: a large one may fail
   if (bytes > 0) own.resize(static_cast<size_t>(bytes)), states.resize(static_cast<size_t>(bytes), kernel::unwritten);
   Contents::Block& block = contents_->add(address, bytes, std::move(name));
@@ -215,7 +221,7 @@ void Memory::write(uint64_t address, std::span<const uint8_t> bytes) {
 }
 
 void Memory::fill(uint64_t address, int64_t bytes, uint8_t value) {
-  if (bytes < 0) throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "0 or more"});
+  require_size(bytes);
   const auto size = static_cast<size_t>(bytes);
   const auto [block, at] = place_of(contents_->blocks, address, size);
   std::ranges::fill(block->data.subspan(at, size), value);

@@ -76,11 +76,12 @@ struct Fault {
   std::string fix = {};
 };
 
-/// Generic addresses: one window for each space, and allocations of global memory above the windows.
+/// Generic addresses: one window for each space. Allocations of global memory begin where Linux gives a process no memory
+/// unless it asks for that place, so that an allocation at a host address has room.
 constexpr uint64_t window_bytes = uint64_t{1} << 32;
 constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'6100'0000'0000,
                    constant_window = 0x0000'6200'0000'0000, param_window = 0x0000'6300'0000'0000,
-                   global_begin = 0x0000'7F00'0000'0000;
+                   global_begin = 0x0000'4000'0000'0000;
 /// Offset of a block's own shared memory in its window; sm_90 and later reserve the first KiB.
 constexpr uint32_t shared_begin = 1024;
 /// A shared-memory address holds the block's rank in its cluster above these bits, as on sm_90 and later.

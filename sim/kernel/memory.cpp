@@ -115,7 +115,7 @@ void note_use(Warp& warp, Cta& cta, const Op& op, int lane, size_t at, size_t by
           "cp.async.wait_group, and a barrier if other threads copied", "wait before the read");
   }
   fault(ViolationCode::unwritten_read, lane, fmt::format("{}: it has not been written", where), "initialised memory",
-        "write it first, or use --no-checks to read it anyway");
+        "write it first, or run without checks to read it anyway");
 }
 
 /// `where` formats the place; it is called only for a fault.

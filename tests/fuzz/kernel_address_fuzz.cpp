@@ -177,7 +177,7 @@ void run(Bytes& in) {
   const Compiled& row = pick(in, kernels());
   // The first bytes of x are the lanes' addresses, which the kernel reads before it overwrites them.
   std::vector<uint8_t> x(threads * 16 + memory_bytes), y(memory_bytes, uint8_t{3});
-  const uint64_t first = 0x7F0000000000 + threads * 16, second = 0x7F0000000000 + 8192;
+  const uint64_t first = 0x400000000000 + threads * 16, second = 0x400000000000 + 8192;
   uint64_t pairs[2 * threads];
   for (uint64_t& word : pairs) word = 0;
   const bool alike = in.ConsumeBool();

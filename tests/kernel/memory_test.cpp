@@ -157,7 +157,8 @@ TEST_CASE("allocations are where the caller wants them, and keep the state of ea
   CHECK_THROWS_WITH(memory.allocate_at(0xFFFF, 2), ContainsSubstring("one has 64 bytes"));
   CHECK_THROWS_WITH(memory.allocate_at(0x6000'0000'0000, 1), ContainsSubstring("shared"));
   CHECK_THROWS_WITH(memory.allocate_at(0, 1), ContainsSubstring("from 1"));
-  CHECK_THROWS_WITH(memory.allocate(-1), ContainsSubstring("0 or more"));
+  CHECK_THROWS_WITH(memory.allocate(-1), ContainsSubstring("0 to 2^47"));
+  CHECK_THROWS_WITH(memory.allocate(int64_t{1} << 62), ContainsSubstring("0 to 2^47"));
   CHECK_THROWS_WITH(memory.write(0x1003C, bytes), ContainsSubstring("bytes of one allocation"));
   CHECK_THROWS_WITH(memory.free(0x10004), ContainsSubstring("the address of an allocation"));
   memory.free(0x10000);

@@ -96,7 +96,7 @@ const std::vector<Row> rows{
     {"ld.global.u32 %r10, [%rd1+8];", "acts: %r10 <- %rd1", "%r10=2"},
     {"ldu.global.u32 %r10, [%rd1+8];", "acts: %r10 <- %rd1", "%r10=2"},
     {"st.global.u32 [%rd1], %r1;", "acts: <- %r1 %rd1", ""},
-    {"cvta.to.global.u64 %rd10, %rd1;", "%rd10 <- %rd1", "%rd10=7f0000000000"},
+    {"cvta.to.global.u64 %rd10, %rd1;", "%rd10 <- %rd1", "%rd10=400000000000"},
     {"isspacep.shared %p3, %rd1;", "%p3 <- %rd1", "%p3=0"},
     {"atom.global.add.u32 %r10, [%rd1+8], 0;", "acts: %r10 <- %rd1", "%r10=2"},
     {"red.global.add.u32 [%rd1+8], %r1;", "acts: <- %r1 %rd1", ""},
