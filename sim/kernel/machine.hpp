@@ -76,8 +76,8 @@ struct Fault {
   std::string fix = {};
 };
 
-/// Generic addresses: one window for each space. Allocations of global memory begin where Linux gives a process no memory
-/// unless it asks for that place, so that an allocation at a host address has room.
+/// Generic addresses: one window for each space. Allocations of global memory begin where Linux gives a process no
+/// memory unless it asks for that place, so that an allocation at a host address has room.
 constexpr uint64_t window_bytes = uint64_t{1} << 32;
 constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'6100'0000'0000,
                    constant_window = 0x0000'6200'0000'0000, param_window = 0x0000'6300'0000'0000,
