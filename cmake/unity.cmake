@@ -15,6 +15,8 @@ endforeach()
 # Files by themselves, since a neighbour has one of their names for something else.
 set(alone instruction/evidence_rows.cpp instruction/support_instruction.cpp math/math_instruction.cpp operators/recipes.cpp)
 # The loops over numbers, which compile for several instruction sets and would keep their neighbours waiting.
+# In a group, what the compiler inlines into them depends on the neighbours: loops over lanes lost a quarter of their speed.
+list(APPEND alone kernel/executor.cpp kernel/ops_float.cpp kernel/ops_integer.cpp)
 list(APPEND alone arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
                   arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
                   math/c_function.cpp math/loops.cpp math/rounded_loops.cpp)
