@@ -188,8 +188,8 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
     }
     // A tensor map gives its memory, then its fields.
     const bool is_map = nb::isinstance<nb::tuple>(argument);
-    const nb::object memory = is_map ? nb::object(argument[0]) : nb::borrow<nb::object>(argument);
-    buffers.push_back(std::make_unique<Buffer>(memory, "argument", true));
+    const nb::object array = is_map ? nb::object(argument[0]) : nb::borrow<nb::object>(argument);
+    buffers.push_back(std::make_unique<Buffer>(array, "argument", true));
     const Buffer& buffer = *buffers.back();
     if (!buffer.is_contiguous()) {
       throw Error({.field = fmt::format("argument {}", call.arguments.size()),

@@ -478,7 +478,7 @@ def _ptx(value: Any, field: str) -> Any:
     return text(value, field)
 
 
-@public(ptx=_ptx)
+@public(ptx=_ptx, entry=text, fmad=flag_of, sass=text)
 def kernel(
     ptx: str | PtxModule, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
 ) -> Kernel:
@@ -506,4 +506,5 @@ def kernel(
     array([0., 2., 4., 6.], dtype=float32)
     """
     module = ptx if isinstance(ptx, PtxModule) else PtxModule(ptx)
-    return module.kernel(entry, target=target, fmad=fmad, sass=sass)
+    core = _core_any.PtxKernel(module._core, entry or "", target, fmad, sass)
+    return Kernel(core, module.entries[core.name])

@@ -3,7 +3,7 @@
 
 module, memory = bitmma.PtxModule(ptx), bitmma.Memory()
 x = memory.allocate(array)                       an address; memory.map(array) uses the array in place
-module.kernel("scale")[4, 256](x, 1024, memory=memory)
+bitmma.kernel(module, "scale")[4, 256](x, 1024, memory=memory)
 memory.array(x, (1024,), np.float32)
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -20,9 +20,6 @@ from . import _core
 from ._arguments import public, text
 from ._arrays import _is_torch, require_memory_of
 from ._errors import count_of, flag_of, refuse, shown
-
-if TYPE_CHECKING:
-    from ._kernel import Kernel
 
 _core_any: Any = _core
 
@@ -195,7 +192,7 @@ class PtxModule:
     >>> [(parameter.name, parameter.offset) for parameter in module.entries["add"].parameters]
     [('p', 0), ('n', 8)]
     >>> memory = Memory()
-    >>> p, add = memory.allocate(4), module.kernel("add")
+    >>> p, add = memory.allocate(4), kernel(module, "add")
     >>> add[1, 1](p, 5, memory=memory), add[1, 1](p, 1, memory=memory)
     (7, 7)
     >>> memory.array(p, 1, np.uint32)
@@ -236,24 +233,6 @@ class PtxModule:
 
     def __repr__(self) -> str:
         return f"PtxModule({len(self._entries)} entries, {len(self._core.variables)} variables)"
-
-    @public(entry=text, fmad=flag_of, sass=text)
-    def kernel(
-        self, entry: str | None = None, *, target: Any = None, fmad: bool = True, sass: str | None = None
-    ) -> Kernel:
-        """A kernel of the module, as bitmma.kernel decodes it.
-
-        entry    its name; optional if the module has only one entry
-        target   the GPU, "sm_90a" or "H100"; default: the .target of the module
-        fmad     as ptxas -fmad: whether products and sums become fma
-        sass     the output of nvdisasm -gp for the cubin of ptxas -lineinfo: decides which products and sums become fma
-
-        Raises Error, with every line, for unsupported instructions.
-        """
-        from ._kernel import Kernel  # which takes modules and memory
-
-        core = _core_any.PtxKernel(self._core, entry or "", target, fmad, sass)
-        return Kernel(core, self._entries[core.name])
 
 
 def _ptx_module(value: Any, field: str) -> PtxModule:

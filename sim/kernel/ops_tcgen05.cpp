@@ -271,6 +271,31 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
   op.details = details;
 }
 
+/// Operands that are no numbers of the state.
+enum class OtherOperand : uint8_t { idesc, enable_input_d, lane_mask, registers, redval };
+constexpr auto other_operands = std::to_array<std::pair<std::string_view, OtherOperand>>({
+    {"idesc", OtherOperand::idesc},
+    {"enable-input-d", OtherOperand::enable_input_d},
+    {"disable-output-lane", OtherOperand::lane_mask},
+    {"r", OtherOperand::registers},
+    {"redval", OtherOperand::redval},
+});
+
+void read_other(Decoder& decoder, const StatementOperand& operand, const Operand& given, Tcgen05Details& details) {
+  const auto row = std::ranges::find(other_operands, operand.name, &std::pair<std::string_view, OtherOperand>::first);
+  if (row == other_operands.end()) {
+    if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
+    return;
+  }
+  switch (row->second) {
+    case OtherOperand::idesc: details.idesc = decoder.read(given, Type::b32); break;
+    case OtherOperand::enable_input_d: details.enable_input_d = decoder.read_mask(given); break;
+    case OtherOperand::lane_mask: details.lane_mask = slots_of(decoder, given, false, false); break;
+    case OtherOperand::registers: details.registers = slots_of(decoder, given, false, details.loads); break;
+    case OtherOperand::redval: details.redval = decoder.write(given, Type::b32); break;
+  }
+}
+
 /// mma, ld, st, cp and shift: executed by layer instruction.
 void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
@@ -290,12 +315,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
     const Operand& given = instruction.operands.at(at++);
     const auto field = std::ranges::find(number_fields, operand.name, &std::pair<std::string_view, Field>::first);
     if (field != number_fields.end()) one.numbers.push_back(number_of(field->second, given));
-    else if (operand.name == "idesc") one.idesc = decoder.read(given, Type::b32);
-    else if (operand.name == "enable-input-d") one.enable_input_d = decoder.read_mask(given);
-    else if (operand.name == "disable-output-lane") one.lane_mask = slots_of(decoder, given, false, false);
-    else if (operand.name == "r") one.registers = slots_of(decoder, given, false, one.loads);
-    else if (operand.name == "redval") one.redval = decoder.write(given, Type::b32);
-    else if (operand.kind != OperandKind::immediate) decoder.refuse(fmt::format("with operand {}", operand.name));
+    else read_other(decoder, operand, given, one);
   }
   one.reads_shared = what == Word::mma || what == Word::cp;
   if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product has its descriptor at run time

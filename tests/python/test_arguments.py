@@ -158,7 +158,6 @@ def good_arguments() -> dict:
         "datasets.names": {},
         "encode_tensor_map": dict(address=0x1000, shape=(8, 64), dtype=np.float16, box=(8, 64)),
         "PtxModule": dict(ptx=COUNTER),
-        "PtxModule.kernel": {},
         "Memory": {},
         "Memory.allocate": dict(bytes=64),
         "Memory.array": dict(address=at, shape=(4, 4), dtype=np.float32),

@@ -96,17 +96,17 @@ def test_a_module_tells_its_entries_and_variables(module):
     assert module.entries["get"].required_block == (1, 1, 1) and module.entries["race"].most_block == (64, 1, 1)
     assert module.variables == {"count": ("count", "global", "u32", 4, 4), "scale": ("scale", "const", "f32", 8, 4)}
     assert module.variables["scale"].space == "const"
-    race = module.kernel("race", target="H100")
+    race = bitmma.kernel(module, "race", target="H100")
     assert (race.name, race.shared_bytes, race.local_bytes, race.target) == ("race", 4, 8, "sm_90a")
     assert bitmma.kernel(module, "get").name == "get"
     assert repr(module) == "PtxModule(5 entries, 2 variables)"
     with pytest.raises(bitmma.Error, match="entry"):
-        module.kernel()
+        bitmma.kernel(module)
 
 
 def test_variables_keep_over_launches_what_kernels_and_the_host_write(module):
     memory = bitmma.Memory()
-    add, get = module.kernel("add"), module.kernel("get")
+    add, get = bitmma.kernel(module, "add"), bitmma.kernel(module, "get")
     p = memory.allocate(8)
     add[1, 1](p, 5, memory=memory)
     assert memory.array(p, 1, np.uint32) == 12
@@ -140,10 +140,10 @@ def test_variables_keep_over_launches_what_kernels_and_the_host_write(module):
 def test_a_structure_by_value_has_a_pointer(module):
     memory = bitmma.Memory()
     p = memory.allocate(16)
-    module.kernel("of_struct")[1, 1](parameters=struct.pack("<I4xQ", 42, p + 8), memory=memory)
+    bitmma.kernel(module, "of_struct")[1, 1](parameters=struct.pack("<I4xQ", 42, p + 8), memory=memory)
     assert memory.array(p + 8, 1, np.uint32) == 42 and memory.written_bytes(p) == 4
     # A parameter's bytes are an argument, too.
-    module.kernel("of_struct")[1, 1](struct.pack("<I4xQ", 43, p + 4), memory=memory)
+    bitmma.kernel(module, "of_struct")[1, 1](struct.pack("<I4xQ", 43, p + 4), memory=memory)
     assert memory.array(p + 4, 2, np.uint32).tolist() == [43, 42]
 
 
@@ -152,7 +152,7 @@ def test_the_address_on_the_host_is_that_of_the_device(module):
     host = np.zeros(4, np.uint32)
     assert memory.map(host, name="mine") == host.ctypes.data
     assert memory.find(host.ctypes.data + 15) == (host.ctypes.data, 16, "mine")
-    module.kernel("add")[1, 1](host.ctypes.data + 8, 5, memory=memory)
+    bitmma.kernel(module, "add")[1, 1](host.ctypes.data + 8, 5, memory=memory)
     assert host.tolist() == [0, 0, 12, 0]
     memory.fill(host.ctypes.data, 1, 0xFF)
     assert host[0] == 0xFF
@@ -168,7 +168,7 @@ def test_the_address_on_the_host_is_that_of_the_device(module):
     del host
     gc.collect()
     assert kept() is not None
-    module.kernel("add")[1, 1](memory.allocations[-1].address, 1, memory=memory)
+    bitmma.kernel(module, "add")[1, 1](memory.allocations[-1].address, 1, memory=memory)
     memory.free(memory.find(kept().ctypes.data).address)
     gc.collect()
     assert kept() is None
@@ -176,7 +176,7 @@ def test_the_address_on_the_host_is_that_of_the_device(module):
 
 def test_a_read_of_unwritten_bytes_is_a_fault_that_names_the_allocation(module):
     memory = bitmma.Memory()
-    p, copy = memory.allocate(8, name="weights"), module.kernel("copy")
+    p, copy = memory.allocate(8, name="weights"), bitmma.kernel(module, "copy")
     with pytest.raises(bitmma.Error, match="byte 0 of weights") as error:
         copy[1, 1](p, memory=memory)
     assert error.value.violations[0].code == "unwritten_read"
@@ -247,7 +247,7 @@ def test_torch_tensors_are_copied_and_mapped():
 
 
 def test_races_are_faults_warnings_or_nothing(module):
-    race = module.kernel("race")[1, 64]
+    race = bitmma.kernel(module, "race")[1, 64]
     assert code_of(lambda: race(0)) == "shared_memory_race"
     for races, counted in (("warning", 2), ("off", 1)):  # the lanes that write different values are a warning always
         with warnings.catch_warnings(record=True) as caught:
@@ -259,7 +259,7 @@ def test_races_are_faults_warnings_or_nothing(module):
 
 def test_a_launch_over_a_memory_is_traced_and_stopped(module):
     memory = bitmma.Memory()
-    p, add = memory.allocate(4), module.kernel("add")[1, 1]
+    p, add = memory.allocate(4), bitmma.kernel(module, "add")[1, 1]
     steps = add.trace(p, 5, memory=memory)
     assert [step.registers["%r3"] for step in steps if "%r3" in step.registers] == [12]
     line = next(step.line for step in steps if step.statement.startswith("add"))
@@ -302,7 +302,7 @@ def test_a_tensor_map_may_be_of_a_part_of_an_array():
 
 
 def test_threads_may_share_a_memory(module):
-    memory, add = bitmma.Memory(), module.kernel("add")[1, 1]
+    memory, add = bitmma.Memory(), bitmma.kernel(module, "add")[1, 1]
 
     def work():
         for _ in range(50):
@@ -326,20 +326,20 @@ SPARE = MEMORY.allocate(64)
 @pytest.mark.parametrize(
     "call, field",
     [
-        (lambda m: m.kernel("add")[1, 1](5, 1, memory=5), "memory"),
-        (lambda m: m.kernel("add")[1, 1](np.zeros(1), 1, memory=MEMORY), "p"),
-        (lambda m: m.kernel("add")[1, 1](bitmma.tensor_map(np.zeros(16), (2,)), 1, memory=MEMORY), "p"),
-        (lambda m: m.kernel("add")[1, 1](SPARE, 2**40, memory=MEMORY), "n"),
-        (lambda m: m.kernel("add")[1, 1](2**64, 1, memory=MEMORY), "p"),
-        (lambda m: m.kernel("add")[1, 1](SPARE, memory=MEMORY), "arguments"),
-        (lambda m: m.kernel("add")[1, 1](SPARE, 1, memory=MEMORY, parameters=bytes(12)), "parameters"),
-        (lambda m: m.kernel("add")[1, 1](memory=MEMORY, parameters=bytes(16)), "parameters"),
-        (lambda m: m.kernel("add")[1, 1](memory=MEMORY, parameters=5), "parameters"),
-        (lambda m: m.kernel("add")[1, 1](SPARE, 1, memory=MEMORY, races="none"), "races"),
-        (lambda m: m.kernel("add")[1, 1](SPARE, 1, memory=MEMORY, races=np.ones(2)), "races"),
-        (lambda m: m.kernel("none"), "entry"),
-        (lambda m: m.kernel("add", fmad="no"), "fmad"),
-        (lambda m: m.kernel("add", target="H10O"), "target"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](5, 1, memory=5), "memory"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](np.zeros(1), 1, memory=MEMORY), "p"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](bitmma.tensor_map(np.zeros(16), (2,)), 1, memory=MEMORY), "p"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](SPARE, 2**40, memory=MEMORY), "n"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](2**64, 1, memory=MEMORY), "p"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](SPARE, memory=MEMORY), "arguments"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](SPARE, 1, memory=MEMORY, parameters=bytes(12)), "parameters"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](memory=MEMORY, parameters=bytes(16)), "parameters"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](memory=MEMORY, parameters=5), "parameters"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](SPARE, 1, memory=MEMORY, races="none"), "races"),
+        (lambda m: bitmma.kernel(m, "add")[1, 1](SPARE, 1, memory=MEMORY, races=np.ones(2)), "races"),
+        (lambda m: bitmma.kernel(m, "none"), "entry"),
+        (lambda m: bitmma.kernel(m, "add", fmad="no"), "fmad"),
+        (lambda m: bitmma.kernel(m, "add", target="H10O"), "target"),
         (lambda m: bitmma.kernel(5), "ptx"),
         (lambda m: MEMORY.allocate(2**60), "bytes"),
         (lambda m: MEMORY.allocate(1.5), "bytes"),
