@@ -85,6 +85,21 @@ Instruction parse_instruction(std::string_view mnemonic) {
 
 namespace {
 
+/// Reads the mnemonic and its operands into the statement. Adds to `violations`.
+void read_parts(std::string_view mnemonic, const std::optional<std::vector<std::string_view>>& operands,
+                bool may_have_register_ids, Statement& statement, std::vector<Violation>& violations) {
+  const Grammar& grammar = find_grammar(mnemonic);
+  const size_t before = violations.size();
+  statement.instruction = syntax::parse_mnemonic(grammar, mnemonic, violations);
+  if (!operands || violations.size() > before) return;  // then the operands are unknown
+  statement.operands =
+      syntax::parse_operands(grammar, *operands, statement.instruction, violations, may_have_register_ids);
+  if (violations.size() == before) return;
+  // The number of registers follows from the shape: check that it is legal.
+  for (Violation& illegal : violations_of(statement.instruction, default_target(statement.instruction)))
+    if (illegal.field != "target") violations.push_back(std::move(illegal));
+}
+
 Statement read_statement(std::string_view text, bool may_have_register_ids) {
   std::vector<Violation> violations;
   const auto refuse = [&](std::string field, std::string_view seen, std::string expected) {
@@ -106,20 +121,10 @@ Statement read_statement(std::string_view text, bool may_have_register_ids) {
     text = syntax::trimmed(text.substr(guard.size()));
   }
   const std::string_view mnemonic = text.substr(0, text.find_first_of(std::string(spaces) + "{[,"));
-  const Grammar& grammar = find_grammar(mnemonic);
-  const size_t before = violations.size();
-  statement.instruction = syntax::parse_mnemonic(grammar, mnemonic, violations);
   const auto operands = syntax::split_list(text.substr(mnemonic.size()));
-  if (!operands) {
+  read_parts(mnemonic, operands, may_have_register_ids, statement, violations);
+  if (!operands)
     refuse("operands", syntax::trimmed(text.substr(mnemonic.size())), "a partner of each brace and bracket");
-  } else if (violations.size() == before) {  // otherwise the operands are unknown
-    statement.operands =
-        syntax::parse_operands(grammar, *operands, statement.instruction, violations, may_have_register_ids);
-    if (violations.size() > before) {  // the number of registers follows from the shape: check that it is legal
-      for (Violation& illegal : violations_of(statement.instruction, default_target(statement.instruction)))
-        if (illegal.field != "target") violations.push_back(std::move(illegal));
-    }
-  }
   if (!violations.empty()) throw Error(std::move(violations));
   return statement;
 }
@@ -127,6 +132,13 @@ Statement read_statement(std::string_view text, bool may_have_register_ids) {
 }  // namespace
 
 Statement parse_statement(std::string_view text) { return read_statement(text, false); }
+Statement parse_statement(std::string_view mnemonic, std::span<const std::string> operands) {
+  std::vector<Violation> violations;
+  Statement statement;
+  read_parts(mnemonic, std::vector<std::string_view>(operands.begin(), operands.end()), false, statement, violations);
+  if (!violations.empty()) throw Error(std::move(violations));
+  return statement;
+}
 Statement parse_ptx_statement(std::string_view text) { return read_statement(text, true); }
 
 std::string print(const Statement& statement) {

@@ -36,8 +36,9 @@ struct Opcode {
   bool acts = false;  // has effects beyond its registers: on memory, on other lanes, on the flow of control
   /// The types that PTX has for it: of its last word that names one. Empty: the decoder alone decides.
   TypeSet types = {};
-  bool may_drop = false;  // `_` may stand for its whole result
-  bool runs = true;       // false: the decoder refuses every form, and says what takes its place
+  bool may_drop = false;   // `_` may stand for its whole result
+  bool is_matrix = false;  // layer instruction reads the mnemonic and the texts of the operands
+  bool runs = true;        // false: the decoder refuses every form, and says what takes its place
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;

@@ -242,7 +242,7 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
 
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
-  const Statement statement = parse_statement(instruction.text);
+  const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const bool is_warpgroup = words.name() == Word::wgmma;
   MmaDetails one{.instruction = statement.instruction,
                  .without_c = statement.instruction,
@@ -339,11 +339,12 @@ constexpr auto matrix_rows = std::to_array<Opcode>({
      .does = "writes 8 x 8 matrices from the registers of a warp to shared memory",
      .decode = decode_matrix_move,
      .acts = acts},
-    {.name = Word::mma, .does = "D = A * B + C, by a warp", .decode = decode_mma, .acts = acts},
+    {.name = Word::mma, .does = "D = A * B + C, by a warp", .decode = decode_mma, .acts = acts, .is_matrix = true},
     {.name = Word::wgmma,
      .does = "D = A * B + D, by a warpgroup with operands in shared memory",
      .decode = decode_wgmma,
-     .acts = acts},
+     .acts = acts,
+     .is_matrix = true},
 });
 
 }  // namespace

@@ -299,7 +299,7 @@ void read_other(Decoder& decoder, const StatementOperand& operand, const Operand
 /// mma, ld, st, cp and shift: executed by layer instruction.
 void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
-  const Statement statement = parse_statement(instruction.text);
+  const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const Word what = instruction.words[1];
   Tcgen05Details one{.instruction = statement.instruction, .loads = what == Word::ld};
   one.of_pair = has_word(instruction, Word::cta_group_2);
@@ -349,7 +349,8 @@ constexpr auto tcgen05_rows = std::to_array<Opcode>({
     {.name = Word::tcgen05,
      .does = "matrix products, copies and loads of Tensor Memory",
      .decode = decode_tcgen05,
-     .acts = acts},
+     .acts = acts,
+     .is_matrix = true},
 });
 
 }  // namespace

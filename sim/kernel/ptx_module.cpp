@@ -578,6 +578,7 @@ class Parser {
     const bool is_jump = instruction.row->jump == Jump::branch, is_call = instruction.row->jump == Jump::call;
     while (!is(";")) {
       if (at_end()) refuse(peek(), "';'");
+      const char* const begin_of_operand = peek().spelling.data();
       // call (result), function, (arguments): a word between the lists is the function
       const bool is_function =
           is_call && !is("(") && peek().kind == Token::Kind::word && !find_register(peek().spelling);
@@ -586,6 +587,10 @@ class Parser {
       if (is_jump) {
         jumps_.push_back({entry_.instructions.size(), instruction.operands.size() - 1, open_numbers_,
                           instruction.operands.back().name});
+      }
+      if (instruction.row->is_matrix) {
+        const std::string_view last = tokens_[at_ - 1].spelling;
+        instruction.operand_texts.emplace_back(begin_of_operand, last.data() + last.size());
       }
       if (!is(";")) expect(",");
     }

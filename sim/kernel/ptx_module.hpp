@@ -71,7 +71,8 @@ struct Instruction {
   std::vector<Word> words = {};  // add, rn, f32
   const Opcode* row = nullptr;   // of the first word; never nullptr in a module
   std::vector<Operand> operands = {};
-  std::string text = {};  // as written, for messages
+  std::vector<std::string> operand_texts = {};  // as written, where the row wants them
+  std::string text = {};                        // as written, for messages
   // Set by assign_roles():
   bool acts = false;        // the instruction has effects beyond its registers
   bool is_refused = false;  // bitmma does not run it

@@ -27,7 +27,9 @@ std::string message_of(std::string_view text, auto parse) {
   return "";
 }
 std::string mnemonic_message(std::string_view text) { return message_of(text, parse_instruction); }
-std::string statement_message(std::string_view text) { return message_of(text, parse_statement); }
+std::string statement_message(std::string_view text) {
+  return message_of(text, [](std::string_view one) { return parse_statement(one); });
+}
 
 /// The part of an instruction that a statement says: what tcgen05's instruction descriptor says is as parsing leaves
 /// it.

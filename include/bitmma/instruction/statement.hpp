@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,8 @@ struct [[nodiscard]] Statement {
 /// missing or superfluous operands, vectors with the wrong number of registers, and immediates that the instruction
 /// does not have or that are out of range; each by name.
 Statement parse_statement(std::string_view text);
+/// The same for a statement that is read already: its mnemonic, and the text of each operand. It has no guard.
+Statement parse_statement(std::string_view mnemonic, std::span<const std::string> operands);
 /// The statement as PTX, with its semicolon.
 std::string print(const Statement& statement);
 
