@@ -597,6 +597,11 @@ typedef struct bitmma_launch {
   const void* parameters;
   size_t parameter_bytes;
   bitmma_races races;
+  // What PTX leaves undefined and the launch did, races that are no faults among it: one per line, zero-terminated and
+  // cut to warnings_size; empty if there is nothing. NULL and 0: not wanted.
+  char* warnings;
+  size_t warnings_size;
+  size_t* warnings_length;  // without the final zero; may be NULL
 } bitmma_launch;
 // Runs the grid. BITMMA_ERROR_INVALID: wrong arguments, or an error of the kernel, with its block, thread and line of
 // the PTX. Memory is then as the kernel left it. thread_instructions may be NULL.

@@ -49,6 +49,12 @@ TensorMap tensor_map_of(const bitmma_tensor_map& from) {
   return map;
 }
 
+std::string print_lines(const std::vector<Violation>& violations) {
+  std::vector<std::string> lines;
+  for (const Violation& one : violations) lines.push_back(print(one));
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 KernelArgument argument_of(const bitmma_kernel_argument& from, size_t index, int64_t bytes) {
   const auto refuse_what_has_no_effect = [&](bool is_given, std::string_view member, std::string fix) {
     if (!is_given) return;
@@ -168,11 +174,7 @@ size_t bitmma_kernel_all_parameter_bytes(const bitmma_kernel* kernel) {
 int64_t bitmma_kernel_shared_bytes(const bitmma_kernel* kernel) { return kernel ? kernel->value.shared_bytes() : 0; }
 
 bitmma_status bitmma_kernel_warnings(const bitmma_kernel* kernel, char* text, size_t size, size_t* length) {
-  return guarded([&] {
-    std::vector<std::string> lines;
-    for (const Violation& one : kernel_warnings(given(kernel, "kernel").value)) lines.push_back(print(one));
-    write_text(fmt::format("{}", fmt::join(lines, "\n")), text, size, length);
-  });
+  return guarded([&] { write_text(print_lines(kernel_warnings(given(kernel, "kernel").value)), text, size, length); });
 }
 
 bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_launch* launch,
@@ -204,7 +206,9 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
       throw Error({.code = ViolationCode::not_together, .field = "launch.arguments", .seen = "launch.parameters"});
     for (size_t i = 0; i < from.argument_count; ++i)
       call.arguments.push_back(argument_of(from.arguments[i], i, entry.parameters()[i].bytes));
+    if (!from.warnings && from.warnings_size > 0) refuse_null("launch.warnings");
     const LaunchReport done = bitmma::launch(entry, call);
+    write_text(print_lines(done.warnings), from.warnings, from.warnings_size, from.warnings_length);
     if (thread_instructions) *thread_instructions = done.thread_instructions;
   });
 }

@@ -653,7 +653,7 @@ std::vector<GemmPlan> plans_of_kernel_in_environment(std::string_view kernel, co
   for (size_t i = 0; i < all.kernels.size(); ++i) {
     const std::vector<std::string> match = all.kernels[i].pattern.match(text);
     const std::string& unless = all.patterns[i].unless;
-    if (match.empty() || (!unless.empty() && text.find(unless) != std::string::npos)) continue;
+    if (match.empty() || (!unless.empty() && text.find(unless, text.rfind(match[0])) != std::string::npos)) continue;
     known = true;
     for (const auto& [key, value] : all.kernels[i].fields.items()) {
       fields[key] = filled(value, match);

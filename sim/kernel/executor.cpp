@@ -18,10 +18,6 @@ namespace {
 
 constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before the next one gets its turn
 
-std::string print_block(const std::array<int64_t, 3>& id) {
-  return fmt::format("block ({}, {}, {})", id[0], id[1], id[2]);
-}
-
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
   const Instruction& one = program.entry.instructions[static_cast<size_t>(instruction)];
@@ -80,7 +76,7 @@ class Executor::State {
       throw PlacedFault{index, place(fault)};
     } catch (const Error& error) {
       Violation violation = error.violations().front();
-      violation.field = fmt::format("{}, {}: {}", print_block(current_->cta->id),
+      violation.field = fmt::format("{}, {}: {}", print_block(*current_->cta),
                                     print_place(program_, instruction_of(*current_)), violation.field);
       throw PlacedFault{index, violation};
     }
@@ -101,7 +97,7 @@ class Executor::State {
   }
 
   Violation place(const Fault& fault) const {
-    std::string where = print_block(current_->cta->id);
+    std::string where = print_block(*current_->cta);
     if (fault.lane >= 0) where += ", " + print_thread(*current_->cta, current_->index, fault.lane);
     if (fault.code != ViolationCode::deadlock) where += ", " + print_place(program_, instruction_of(*current_));
     return {.code = fault.code, .field = where, .seen = fault.seen, .expected = fault.expected, .fix = fault.fix};
@@ -219,7 +215,7 @@ class Executor::State {
         if (!waits.empty()) waits += "; ";
         waits += fmt::format("warp {} from {}{} waits at {}", warp.index,
                              print_thread(cta, warp.index, warp.live == 0 ? 0 : __builtin_ctz(warp.live)),
-                             is_alone ? "" : " of " + print_block(cta.id), print_place(program_, waiting_at(warp)));
+                             is_alone ? "" : " of " + print_block(cta), print_place(program_, waiting_at(warp)));
       }
     }
     if (count > 4) waits += fmt::format("; and {} other warps", count - 4);

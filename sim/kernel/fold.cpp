@@ -60,6 +60,7 @@ bool is_folded(const Instruction& instruction) {
   return !is_extreme || instruction.operands.size() == 3;
 }
 
+Word type_of_bits(int bits) { return bits > 32 ? Word::b64 : bits > 16 ? Word::b32 : Word::b16; }
 Operand constant_operand(uint64_t value) { return {.kind = Kind::integer, .value = value}; }
 Operand register_operand(int reg) { return {.kind = Kind::reg, .reg = reg}; }
 Operand result_operand(int reg) { return {.kind = Kind::reg, .role = Operand::Role::out, .reg = reg}; }
@@ -350,7 +351,7 @@ class Folder {
       become(one, {Word::mov, one.words.back()});
     } else if (const auto value = known.find(one.operands[0].reg); value != known.end()) {
       one.operands = {one.operands[0], constant_operand(value->second)};
-      become(one, {Word::mov, bits > 32 ? Word::b64 : bits > 16 ? Word::b32 : Word::b16});
+      become(one, {Word::mov, type_of_bits(bits)});
     } else if (one.row->contraction == Contraction::quotient && is_approximate(one)) {
       return append_quotient(std::move(one), divisor, result);
     } else if (unit) {
@@ -569,7 +570,7 @@ class SignModifiers {
       if (source.signs != std::vector<Word>{Word::neg}) return {};
       instruction.operands[1].reg = source.reg;
       const int bits = info(*type_of(type)).bits;
-      become(instruction, {Word::mov, bits == 64 ? Word::b64 : bits == 32 ? Word::b32 : Word::b16});
+      become(instruction, {Word::mov, type_of_bits(bits)});
     } else if (is(instruction, {Word::cvt, Word::f64, Word::f32}) && instruction.operands.size() == 2 &&
                instruction.operands[1].kind == Kind::reg && instruction.operands[0].kind == Kind::reg) {
       const Source source = source_of(instruction.operands[1].reg, i, Word::f32);

@@ -49,9 +49,14 @@ void mark_written(Memory::Contents::Block& block, size_t at, size_t bytes) {
     std::fill_n(block.states.begin() + static_cast<std::ptrdiff_t>(at), bytes, kernel::written);
 }
 
-/// Whether two ranges of addresses have a byte in common; an empty one is in nobody's way.
+/// Whether two ranges of addresses have a byte in common. An empty allocation takes its address: one inside of another
+/// would hide what is behind it from a search by addresses.
 bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-  return a_bytes > 0 && b_bytes > 0 && (a <= b ? b - a < a_bytes : a - b < b_bytes);
+  return a <= b ? b - a < std::max<uint64_t>(a_bytes, 1) : a - b < std::max<uint64_t>(b_bytes, 1);
+}
+
+Allocation described(uint64_t address, const Memory::Contents::Block& block) {
+  return {.address = address, .bytes = std::ssize(block.data), .name = block.name, .data = block.data};
 }
 
 }  // namespace
@@ -78,7 +83,7 @@ Memory::Contents::Block& Memory::Contents::add(uint64_t address, int64_t bytes, 
   const auto before = behind == blocks.begin() ? blocks.end() : std::prev(behind);
   for (const auto block : {before, behind}) {
     if (block == blocks.end()) continue;
-    if (block->first == address || overlap(address, size, block->first, block->second.data.size()))
+    if (overlap(address, size, block->first, block->second.data.size()))
       throw refuse(fmt::format("addresses that no allocation has; one has {} at {:#x}",
                                counted(std::ssize(block->second.data), "byte"), block->first));
   }
@@ -130,18 +135,25 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   for (size_t i = 0; i < variables.size(); ++i)
     if (places[i] >= 0) constant_bytes = std::max(constant_bytes, places[i] + variables[i].size_bytes());
   loaded.constants.resize(static_cast<size_t>(constant_bytes));
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const Variable& variable = variables[i];
-    if (variable.space == Space::global) {
-      loaded.addresses[i] = free_address(variable.size_bytes());
-      Block& block = add(loaded.addresses[i], variable.size_bytes(), fmt::format("variable {}", variable.name));
-      block.own.resize(static_cast<size_t>(variable.size_bytes()));
-      block.data = block.own;
-      bytes_of_variable[i] = block.own.data();
-    } else if (places[i] >= 0) {
-      bytes_of_variable[i] = loaded.constants.data() + places[i];
+  try {
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const Variable& variable = variables[i];
+      if (variable.space == Space::global) {
+        std::vector<uint8_t> own(static_cast<size_t>(variable.size_bytes()));
+        const uint64_t address = free_address(variable.size_bytes());
+        Block& block = add(address, variable.size_bytes(), fmt::format("variable {}", variable.name));
+        loaded.addresses[i] = address;
+        block.own = std::move(own);
+        block.data = block.own;
+        bytes_of_variable[i] = block.own.data();
+      } else if (places[i] >= 0) {
+        bytes_of_variable[i] = loaded.constants.data() + places[i];
+      }
+      if (bytes_of_variable[i]) std::ranges::copy(variable.bytes, bytes_of_variable[i]);
     }
-    if (bytes_of_variable[i]) std::ranges::copy(variable.bytes, bytes_of_variable[i]);
+  } catch (...) {  // no memory for all of them: none stays
+    for (const uint64_t address : loaded.addresses) blocks.erase(address);
+    throw;
   }
   for (size_t i = 0; i < variables.size(); ++i) {
     for (const Variable::Address& initialiser : variables[i].addresses) {
@@ -248,16 +260,12 @@ std::optional<Allocation> Memory::find(uint64_t address) const {
   if (block == contents_->blocks.begin()) return std::nullopt;
   --block;
   if (address - block->first >= block->second.data.size()) return std::nullopt;
-  return Allocation{.address = block->first,
-                    .bytes = std::ssize(block->second.data),
-                    .name = block->second.name,
-                    .data = block->second.data};
+  return described(block->first, block->second);
 }
 
 std::vector<Allocation> Memory::allocations() const {
   std::vector<Allocation> all;
-  for (const auto& [address, block] : contents_->blocks)
-    all.push_back({.address = address, .bytes = std::ssize(block.data), .name = block.name, .data = block.data});
+  for (const auto& [address, block] : contents_->blocks) all.push_back(described(address, block));
   return all;
 }
 
@@ -274,11 +282,12 @@ Allocation Memory::variable(const PtxModule& module, std::string_view name) {
   std::vector<std::string> names;
   for (size_t i = 0; i < parsed.variables.size(); ++i) {
     const Variable& variable = parsed.variables[i];
-    if (variable.space != Space::global && places[i] < 0) continue;
+    if (variable.is_extern_array || (variable.space != Space::global && places[i] < 0)) continue;
     names.push_back(variable.name);
     if (variable.name != name) continue;
     Contents::Variables& variables = contents_->variables_of(module.module());
-    if (variable.space == Space::global) return *find(variables.addresses[i]);
+    if (variable.space == Space::global)
+      return described(variables.addresses[i], contents_->blocks.at(variables.addresses[i]));
     const auto at = static_cast<size_t>(places[i]), bytes = static_cast<size_t>(variable.size_bytes());
     return {.address = kernel::constant_window + at,
             .bytes = variable.size_bytes(),

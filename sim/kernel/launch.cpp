@@ -40,7 +40,7 @@ Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
     if (extent < 1 || extent > most_cluster) refuse(fmt::format("1 to {} of each extent", most_cluster));
     if (!entry.required_cluster.empty() && *launch.cluster != required)
       refuse(fmt::format("{}, as .reqnctapercluster of the kernel requires", fmt::join(required, ",")));
-    if (entry.grid_of_clusters && launch.grid[i] <= 0x7FFFFFFF) launch.grid[i] *= extent;
+    if (entry.grid_of_clusters && launch.grid[i] >= 1 && launch.grid[i] <= 0x7FFFFFFF) launch.grid[i] *= extent;
   }
   const std::array<int64_t, 3>& cluster = *launch.cluster;
   const int64_t blocks = cluster[0] * cluster[1] * cluster[2];
@@ -82,11 +82,16 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
   return bytes;
 }
 
-void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& found) {
-  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+/// Appends a violation.
+auto refusals_in(std::vector<Violation>& found) {
+  return [&found](std::string field, std::string seen, std::string expected, std::string fix = {}) {
     found.push_back(
         {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   };
+}
+
+void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& found) {
+  const auto refuse = refusals_in(found);
   if (launch.parameter_bytes) {
     const int64_t bytes = std::ssize(*launch.parameter_bytes), wanted = kernel.info().parameter_bytes();
     if (!launch.arguments.empty())
@@ -130,10 +135,7 @@ void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
   const Program& program = kernel.program();
   std::vector<Violation> found;
-  const auto refuse = [&](std::string field, std::string seen, std::string expected, std::string fix = {}) {
-    found.push_back(
-        {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
-  };
+  const auto refuse = refusals_in(found);
   constexpr std::array<int64_t, 3> most_grid{0x7FFFFFFF, 65535, 65535}, most_block{1024, 1024, 64};
   for (size_t i = 0; i < 3; ++i) {
     const char axis = "xyz"[i];
@@ -162,7 +164,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     refuse("block", std::to_string(threads),
            fmt::format("at most {} threads, as .maxntid of the kernel requires", most));
   constexpr int64_t most_shared = 227 * 1024;
-  if (launch.dynamic_shared_bytes < 0 || program.shared_bytes + launch.dynamic_shared_bytes > most_shared)
+  if (launch.dynamic_shared_bytes < 0 || launch.dynamic_shared_bytes > most_shared - program.shared_bytes)
     refuse("shared memory",
            fmt::format("{} static and {} dynamic bytes", program.shared_bytes, launch.dynamic_shared_bytes),
            fmt::format("at most {} together", most_shared));
@@ -216,6 +218,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   memory.variable_addresses = variables.addresses;
   memory.constants = variables.constants;
   memory.regions = device.contents().regions(launch.checks);
+  if (!launch.checks) device.contents().forget_states();  // nobody will know what it wrote
   std::vector<Region>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
@@ -223,9 +226,10 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   const int64_t clusters = grid[0] * grid[1] * grid[2];
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
+  const bool run_in_any_order = clusters > 1 && !program.has_atomics;
   for (Region& region : regions) {
-    if (!launch.checks || clusters == 1 || program.has_atomics || region.size == 0) break;
-    region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
+    if (launch.checks && run_in_any_order && region.size > 0)
+      region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }
   const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
   const int threads =
@@ -257,7 +261,6 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));
   });
-  if (!launch.checks) device.contents().forget_states();
   if (first) throw Error(first->violation);
   Warnings first_warnings;
   for (const auto& executor : free) {

@@ -94,19 +94,21 @@ enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
 /// the same time or in any order, so that what one writes and another reads or writes decides bits by chance.
 class BlockUses {
  public:
-  explicit BlockUses(size_t bytes);
+  explicit BlockUses(size_t bytes) : words_(bytes / 4 + 1) {}
+  ~BlockUses() { std::free(tags_.load()); }
   /// Notes an access of block `block` to the `bytes` bytes from `at`, which is a multiple of `bytes` if that is 16 or
   /// less. `changes`: for a write, whether it changes their values; nullptr: it may. True if it conflicts with an
   /// access of another block.
   bool note(size_t block, size_t at, size_t bytes, bool is_write, bool changes);
 
  private:
-  struct Free {
-    void operator()(uint64_t* tags) const { std::free(tags); }
-  };
+  uint64_t* make_tags();
+
   // A tag of 16 bits is a number of the block; for a writer with the highest bit set if the value changed. Four to a
-  // word, the first byte's lowest. Memory that no block uses stays untouched, and so takes none.
-  std::unique_ptr<uint64_t[], Free> writers_, readers_;
+  // word, the first byte's lowest: the words of the writers, then those of the readers. An allocation that no block
+  // uses gets none, and pages that no block uses stay untouched.
+  size_t words_ = 0;
+  std::atomic<uint64_t*> tags_ = nullptr;
 };
 
 /// An allocation of global memory.
@@ -362,6 +364,7 @@ void complete_copies(Warp& warp, size_t groups_left);
 [[noreturn]] void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix = {});
 
 /// "thread (3, 0, 0)".
+std::string print_block(const Cta& cta);
 std::string print_thread(const Cta& cta, int warp, int lane);
 
 /// The block whose shared memory holds the byte; nullptr if none does.

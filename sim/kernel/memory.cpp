@@ -35,6 +35,18 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
   return text;
 }
 
+/// Notes a race that is no fault, if it is the first.
+void warn_of_race(const Cta& cta, std::string place, Fault race) {
+  std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
+  if (warning) return;
+  warning = Violation{.code = race.code,
+                      .field = fmt::format("{}, {}", print_block(cta), place),
+                      .seen = std::move(race.seen),
+                      .expected = std::move(race.expected),
+                      .fix = std::move(race.fix),
+                      .severity = Severity::warning};
+}
+
 /// Ends the kernel for a race at byte `at` of a block, or warns of the first one, as the launch says. `earlier`: the
 /// other access, and where it stands.
 [[gnu::cold, gnu::noinline]] void report_race(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
@@ -46,15 +58,8 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
              .expected = "a barrier between the two",
              .fix = std::move(fix)};
   if (cta.launch->races == RaceCheck::fault) throw race;
-  std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
-  if (warning) return;
-  warning = Violation{
-      .code = race.code,
-      .field = fmt::format("{}, {}", print_thread(*warp.cta, warp.index, lane), line_of(*warp.cta, op.instruction)),
-      .seen = std::move(race.seen),
-      .expected = std::move(race.expected),
-      .fix = std::move(race.fix),
-      .severity = Severity::warning};
+  warn_of_race(*warp.cta, print_thread(*warp.cta, warp.index, lane) + ", " + line_of(*warp.cta, op.instruction),
+               std::move(race));
 }
 [[gnu::cold, gnu::noinline]] void report_write(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at) {
   if (cta.launch->races == RaceCheck::off) return;
@@ -245,13 +250,6 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   return region.data + at;
 }
 
-/// The tags of `bytes` bytes, four to a word.
-uint64_t* zeroed_tags(size_t bytes) {
-  auto* const tags = static_cast<uint64_t*>(std::calloc(bytes / 4 + 1, sizeof(uint64_t)));
-  if (!tags) throw std::bad_alloc();
-  return tags;
-}
-
 constexpr uint64_t four_of(uint16_t tag) { return tag * uint64_t{0x0001000100010001}; }
 
 }  // namespace
@@ -267,6 +265,8 @@ Cta* owner_of(Cluster& cluster, const uint8_t* byte) {
   }
   return nullptr;
 }
+
+std::string print_block(const Cta& cta) { return fmt::format("block ({}, {}, {})", cta.id[0], cta.id[1], cta.id[2]); }
 
 std::string print_thread(const Cta& cta, int warp, int lane) {
   const int64_t thread = int64_t{warp} * lanes + lane;
@@ -343,7 +343,14 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
   });
 }
 
-BlockUses::BlockUses(size_t bytes) : writers_(zeroed_tags(bytes)), readers_(zeroed_tags(bytes)) {}
+uint64_t* BlockUses::make_tags() {
+  auto* const made = static_cast<uint64_t*>(std::calloc(2 * words_, sizeof(uint64_t)));
+  if (!made) throw std::bad_alloc();
+  uint64_t* earlier = nullptr;
+  if (tags_.compare_exchange_strong(earlier, made)) return made;
+  std::free(made);  // a block on another thread was first
+  return earlier;
+}
 
 bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool changes) {
   constexpr uint16_t changed = 0x8000, several = 0x7FFF;
@@ -352,11 +359,14 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
   // Blocks on several threads share the tags. A race of these accesses themselves can hide a conflict, and makes none.
   const auto load = [](uint64_t& from) { return std::atomic_ref(from).load(std::memory_order_relaxed); };
   const auto store = [](uint64_t& to, uint64_t value) { std::atomic_ref(to).store(value, std::memory_order_relaxed); };
+  uint64_t* const present = tags_.load(std::memory_order_acquire);
+  uint64_t* const all_writers = present ? present : make_tags();
+  uint64_t* const all_readers = all_writers + words_;
   bool conflicts = false;
   for (size_t word = at / 4; 4 * word < at + bytes; ++word) {
     const size_t first = std::max(at, 4 * word) - 4 * word, end = std::min(at + bytes - 4 * word, size_t{4});
     const uint64_t used = low_mask(static_cast<int>(16 * (end - first))) << 16 * first;
-    const uint64_t before = load(writers_[word]), read_before = load(readers_[word]);
+    const uint64_t before = load(all_writers[word]), read_before = load(all_readers[word]);
     uint64_t writers = before, readers = read_before;
     // Most accesses are those of a block alone, and not its first ones.
     const bool is_own = ((writers ^ four_of(tag | changed)) & used) == 0;
@@ -379,8 +389,8 @@ bool BlockUses::note(size_t block, size_t at, size_t bytes, bool is_write, bool 
       if (changes) replace(writers, tag | changed);
       else if (writer == 0) replace(writers, tag);
     }
-    if (writers != before) store(writers_[word], writers);
-    if (readers != read_before) store(readers_[word], readers);
+    if (writers != before) store(all_writers[word], writers);
+    if (readers != read_before) store(all_readers[word], readers);
   }
   return conflicts;
 }
@@ -402,13 +412,18 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
     const bool is_known =
         std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
     if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) continue;
-    if (!is_known && cta.launch->races != RaceCheck::fault) continue;
-    fault(is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race, lane,
-          fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
-                      print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-          is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-          is_known ? "put fence.proxy.async after the write and before the barrier"
-                   : "put bar.sync between the write and this access");
+    if (!is_known && cta.launch->races == RaceCheck::off) continue;
+    Fault found{.code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
+                .lane = lane,
+                .seen = fmt::format(
+                    "byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                    print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+                .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
+                .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
+                                : "put bar.sync between the write and this access"};
+    if (is_known || cta.launch->races == RaceCheck::fault) throw found;
+    warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(found));
+    return;
   }
 }
 

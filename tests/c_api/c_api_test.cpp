@@ -729,7 +729,17 @@ TEST_CASE("modules, memory and launches by bytes from C as from C++") {
   std::memcpy(parameters, &x, 8);
   launch.block[0] = 64;
   CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);
+  std::array<char, 1000> warnings{};
+  size_t length = 0;
+  launch.warnings = warnings.data(), launch.warnings_size = warnings.size(), launch.warnings_length = &length;
+  launch.grid[0] = 2;
   launch.races = BITMMA_RACES_OFF;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
+  CHECK_THAT(warnings.data(), ContainsSubstring("blocks that use the same bytes"));
+  CHECK(length == std::strlen(warnings.data()));
+  launch.warnings = nullptr;
+  CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);
+  launch.warnings_size = 0;
   CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_OK);
   launch.parameter_bytes = 8;
   CHECK(bitmma_kernel_launch(add, &launch, nullptr) == BITMMA_ERROR_INVALID);

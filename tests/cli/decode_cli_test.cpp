@@ -426,10 +426,12 @@ TEST_CASE("decode doubts words that are something else, and says whether two are
 }
 
 TEST_CASE("decode says what an instruction of kernels does, from the row that runs it") {
-  const Outcome sum = test::run({"decode", "@%p1 add.rn.f32 %f1, %f2, %f3;"});
+  const Outcome sum = test::run({"decode", "@%p1 add.f32 %f1, %f2, %f3;"});
   CHECK(sum.code == 0);
-  CHECK_THAT(sum.out, ContainsSubstring("@%p1 add.rn.f32") && ContainsSubstring("the sum a + b") &&
+  CHECK_THAT(sum.out, ContainsSubstring("@%p1 add.f32") && ContainsSubstring("the sum a + b") &&
                           ContainsSubstring("ptxas may join it as the sum"));
+  CHECK_THAT(test::run({"decode", "add.rn.f32"}).out, !ContainsSubstring("ptxas may join"));
+  CHECK_THAT(test::run({"decode", "add.u32"}).out, !ContainsSubstring("ptxas may join"));
   const auto json = nlohmann::json::parse(test::run({"decode", "shfl.sync.idx.b32", "--json"}).out);
   CHECK(json["acts"] == true);
   CHECK(json["runs"] == true);

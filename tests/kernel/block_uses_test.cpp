@@ -14,12 +14,12 @@ TEST_CASE("conflicts between blocks are those of each byte by itself, whatever t
     bool changed = false, has_readers = false;
   };
   constexpr size_t bytes = 96;
-  kernel::BlockUses uses(bytes);
+  auto uses = std::make_unique<kernel::BlockUses>(bytes);
   std::array<Byte, bytes> reference;
   RandomStream random(5, 1);
   int conflicting = 0, free_of_conflict = 0;
   for (int round = 0; round < 200'000; ++round) {
-    if (round % 50 == 0) uses = kernel::BlockUses(bytes), reference = {};
+    if (round % 50 == 0) uses = std::make_unique<kernel::BlockUses>(bytes), reference = {};
     constexpr std::array<size_t, 7> sizes{1, 2, 4, 8, 16, 32, 12};
     const size_t size = sizes[static_cast<size_t>(random.between(0, 6))];
     const size_t at = 4 * static_cast<size_t>(random.between(0, static_cast<int>((bytes - size) / 4))) +
@@ -39,7 +39,7 @@ TEST_CASE("conflicts between blocks are those of each byte by itself, whatever t
       if (changes) byte.writer = block, byte.changed = true;
       else if (byte.writer < 0) byte.writer = block;
     }
-    REQUIRE(uses.note(static_cast<size_t>(block), at, size, is_write, changes) == conflicts);
+    REQUIRE(uses->note(static_cast<size_t>(block), at, size, is_write, changes) == conflicts);
     ++(conflicts ? conflicting : free_of_conflict);
   }
   CHECK((conflicting > 10'000 && free_of_conflict > 10'000));

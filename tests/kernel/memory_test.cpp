@@ -170,6 +170,11 @@ TEST_CASE("allocations are where the caller wants them, and keep the state of ea
   } catch (const Error& error) {
     CHECK(error.violations().front().code == ViolationCode::out_of_bounds);
   }
+  // An empty allocation has an address, and is nowhere inside of another.
+  const uint64_t empty = memory.allocate(0);
+  CHECK(memory.written_bytes(empty) == 0);
+  CHECK_THROWS_WITH(memory.allocate_at(empty, 4), ContainsSubstring("one has 0 bytes"));
+  CHECK_THROWS_WITH(memory.allocate_at(0x1003F, 0), ContainsSubstring("one has 1 byte"));
   // Of many allocations each is found.
   std::vector<uint64_t> all;
   for (int i = 0; i < 300; ++i) all.push_back(memory.allocate(4 + i));
@@ -177,6 +182,23 @@ TEST_CASE("allocations are where the caller wants them, and keep the state of ea
     launch(of_struct, {.parameter_bytes = bytes_of(uint32_t{1}, one), .memory = &memory});
     CHECK(memory.written_bytes(one) == 4);
   }
+}
+
+TEST_CASE("blocks that write the same bytes are told, whatever allocations and empty variables lie before") {
+  const std::string_view variables = ".visible .global .align 4 .u32 count";
+  std::string text = module_text;
+  text.insert(text.find(variables), ".global .align 1 .b8 nothing[0];\n");
+  const PtxModule module(text);
+  const PtxEntry add(module, {.entry = "add"});
+  Memory memory;
+  memory.allocate(0);
+  const uint64_t p = memory.allocate(4);
+  const Launch two_blocks{.grid = {2, 1, 1}, .parameter_bytes = bytes_of(p, uint32_t{1}), .memory = &memory};
+  const std::vector<Violation> warnings = launch(add, two_blocks).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].seen, ContainsSubstring("blocks that use the same bytes"));
+  CHECK(word_at(memory, p) == 9);
+  CHECK(memory.variable(module, "nothing").bytes == 0);
 }
 
 TEST_CASE("a launch takes the bytes of parameters or arguments, and says which do not fit") {

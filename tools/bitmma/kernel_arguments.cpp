@@ -115,13 +115,13 @@ MapText parse_map(const std::string& text) {
     throw Error({.field = "--arg",
                  .seen = shortened(printable(text)),
                  .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
-  return {.box = inside.substr(0, slash), .swizzle = *swizzle, .over = text.substr(close + 2)};
+  return {.whole = text, .box = inside.substr(0, slash), .swizzle = *swizzle, .over = text.substr(close + 2)};
 }
 
 TensorMap map_of(const MapText& text, const Tensor& tensor) {
   TensorMap map{.element_bytes = dtype_bytes(tensor.dtype),
                 .sizes = {tensor.shape.rbegin(), tensor.shape.rend()},
-                .box = shape_of_argument(text.over, text.box),
+                .box = shape_of_argument(text.whole, text.box),
                 .swizzle = text.swizzle};
   std::ranges::reverse(map.box);
   int64_t stride = map.element_bytes;

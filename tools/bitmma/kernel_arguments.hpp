@@ -55,6 +55,7 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes);
 
 /// "map[64,64/128]:x": the box in the order of the tensor's extents, the swizzle in bytes, and what the map is over.
 struct MapText {
+  std::string whole = {};
   std::string box = {};
   Swizzle swizzle = Swizzle::none;
   std::string over = {};

@@ -169,7 +169,9 @@ class Launches {
                 .most_steps = request_.limits.instructions};
     for (const std::string& text : planned.arguments) call.arguments.push_back(argument(text));
     const LaunchReport done = launch(entry, call);
-    std::ranges::copy(done.warnings, std::back_inserter(warnings_));
+    for (const Violation& warning : done.warnings) {  // the same launch again has the same
+      if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
+    }
     Report row{
         {"kernel", entry.name()}, {"target", print(entry.target())}, {"thread_instructions", done.thread_instructions}};
     row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", entry.name(),

@@ -6,7 +6,7 @@
 //   const uint64_t x = memory.allocate(4096);                  // or memory.map(address, bytes): in place
 //   memory.write(x, bytes);
 //   launch(PtxEntry(module, {.entry = "scale"}),
-//          {.grid = {4, 1, 1}, .block = {256, 1, 1}, .memory = &memory, .parameter_bytes = words_of(x, 1024)});
+//          {.grid = {4, 1, 1}, .block = {256, 1, 1}, .parameter_bytes = parameters, .memory = &memory});
 //   memory.read(x, bytes);
 #pragma once
 
@@ -31,7 +31,8 @@ struct Allocation {
 };
 
 /// Allocations at addresses, with the state of each byte: a read of a byte that neither a kernel nor the host has
-/// written is a fault. A launch looks up an address in logarithmic time. One launch at a time may use a Memory.
+/// written is a fault; after a launch without checks all bytes count as written. A launch looks up an address in
+/// logarithmic time. One launch at a time may use a Memory, and no other call meanwhile.
 class Memory {
  public:
   Memory();
@@ -40,7 +41,7 @@ class Memory {
   Memory& operator=(Memory&&) noexcept;
 
   /// Allocates `bytes` bytes that are not written, at a multiple of 512 as cudaMalloc does, and returns their address.
-  /// Throws Error for a negative number.
+  /// Throws Error for a negative number, for more than 2^47, and if no addresses are left.
   uint64_t allocate(int64_t bytes, std::string name = {});
   /// The same at an address that the caller chooses. Throws Error if another allocation, or the addresses of shared,
   /// local, constant or parameter memory, are in its way.
@@ -50,11 +51,11 @@ class Memory {
   void map(uint64_t address, std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
   /// The same at a free address, which it returns.
   uint64_t map(std::span<uint8_t> bytes, bool is_written = true, std::string name = {});
-  /// Throws Error unless an allocation begins at the address.
+  /// Throws Error unless an allocation begins at the address, and for the variables of modules, which stay.
   void free(uint64_t address);
 
   /// Copies between the host and one allocation. Throw Error for bytes that are not all in one allocation; read, for
-  /// bytes that are not written, too.
+  /// bytes that are not written, too. .const memory is no allocation: `variable` gives its bytes.
   void write(uint64_t address, std::span<const uint8_t> bytes);
   void fill(uint64_t address, int64_t bytes, uint8_t value);
   void read(uint64_t address, std::span<uint8_t> bytes) const;
@@ -68,7 +69,8 @@ class Memory {
 
   /// A variable of a module in .global or .const memory. The variables of a module get their initial bytes when the
   /// module is first used with this memory, and keep what kernels and the host write. Throws Error for a name that the
-  /// module does not have there. The address of a .const variable is that which cvta gives.
+  /// module does not have there; of several variables of one name, it is the first. The address of a .const variable is
+  /// that which cvta gives.
   Allocation variable(const PtxModule& module, std::string_view name);
 
   /// For the library itself.

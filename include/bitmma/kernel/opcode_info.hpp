@@ -13,10 +13,12 @@ struct KernelOpcode {
   std::string_view name = {};                 // "mad"
   std::string_view does = {};                 // "a * b + c"
   std::vector<std::string_view> types = {};   // of its last word that names one; empty: each form has its own
-  std::vector<std::string_view> folded = {};  // those for which ptxas computes it, if all operands are numbers
-  std::string_view contraction = {};          // "product", "sum", "difference", "quotient", "reciprocal" or empty
-  bool acts = false;                          // affects memory, other lanes or the flow of control
-  bool runs = true;                           // false: bitmma run refuses every form of it
+  std::vector<std::string_view> folded = {};  // those for which ptxas computes the plain form of numbers itself
+  /// What it can be in an fma that ptxas makes of two instructions, if its type is floating and it has no rounding:
+  /// "product", "sum", "difference", "quotient", "reciprocal". Empty: nothing.
+  std::string_view contraction = {};
+  bool acts = false;  // affects memory, other lanes or the flow of control
+  bool runs = true;   // false: bitmma run refuses every form of it
 
   bool operator==(const KernelOpcode&) const = default;
 };
