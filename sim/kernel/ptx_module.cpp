@@ -202,6 +202,16 @@ class Parser {
     owner_ = -1;
   }
 
+  struct ExtentsDirective {
+    std::string_view name;
+    std::vector<int64_t> Entry::*extents;
+  };
+  static constexpr std::array<ExtentsDirective, 3> extents_of_entries{{
+      {".reqntid", &Entry::required_block},
+      {".maxntid", &Entry::most_block},
+      {".reqnctapercluster", &Entry::required_cluster},
+  }};
+
   void parse_entry() {
     entry_ = Entry{};
     owner_ = static_cast<int>(module_.entries.size());
@@ -218,9 +228,8 @@ class Parser {
         numbers.push_back(integer());
         if (!take_if(",")) break;
       }
-      if (directive.spelling == ".reqntid") entry_.required_block = numbers;
-      if (directive.spelling == ".maxntid") entry_.most_block = numbers;
-      if (directive.spelling == ".reqnctapercluster") entry_.required_cluster = numbers;
+      const auto row = std::ranges::find(extents_of_entries, directive.spelling, &ExtentsDirective::name);
+      if (row != extents_of_entries.end()) entry_.*row->extents = numbers;
       if (directive.spelling == ".maxclusterrank" && numbers.size() == 1) entry_.most_cluster = numbers[0];
       if (directive.spelling == ".blocksareclusters") entry_.grid_of_clusters = true;
     }
