@@ -220,11 +220,7 @@ void run_kernel(Context& context, const KernelFlags& flags) {
   std::vector<Violation> warnings = done.warnings;
   std::ranges::move(kernel_warnings(kernel), std::back_inserter(warnings));
   print_warnings(context, warnings);
-  Report report{
-      {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
-  report.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
-                              print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
-                              call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
+  Report report = describe_launch(kernel, call, done);
   Report list = Report::list();
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].tensor)

@@ -12,7 +12,6 @@
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/round.hpp"
-#include "bitmma/kernel/kernel.hpp"
 #include "numbers.hpp"
 
 namespace bitmma::cli {
@@ -197,6 +196,15 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
   }
   const ArgumentType& type = argument_type_named(before);
   return {.value = scalar_argument(number_of_argument(type, after), type.bytes).value};
+}
+
+Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done) {
+  Report row{
+      {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
+  row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
+                           print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
+                           call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
+  return row;
 }
 
 Report describe_memory(Report row, const std::string& name, const GivenArgument& given,

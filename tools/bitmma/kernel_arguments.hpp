@@ -13,6 +13,7 @@
 #include "bitmma/analysis/report.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/formats/format.hpp"
+#include "bitmma/kernel/kernel.hpp"
 #include "bitmma/kernel/tensor_map.hpp"
 
 namespace bitmma::cli {
@@ -68,6 +69,8 @@ TensorMap map_of(const MapText& text, const Tensor& tensor);
 /// The file that an argument names, also in a tensor map.
 std::vector<std::string> paths_of_argument(const std::string& text);
 
+/// A row of the launch that is done.
+Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done);
 /// Adds to `row` what launches changed in a tensor, with its first values. `name`: "argument 2", "x".
 Report describe_memory(Report row, const std::string& name, const GivenArgument& given,
                        const std::vector<uint8_t>& before, int values);

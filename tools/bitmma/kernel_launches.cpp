@@ -172,12 +172,7 @@ class Launches {
     for (const Violation& warning : done.warnings) {  // the same launch again has the same
       if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
     }
-    Report row{
-        {"kernel", entry.name()}, {"target", print(entry.target())}, {"thread_instructions", done.thread_instructions}};
-    row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", entry.name(),
-                             print(entry.target()), call.grid[0] * call.grid[1] * call.grid[2],
-                             call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
-    return row;
+    return describe_launch(entry, call, done);
   }
 
   const LaunchesRequest& request_;
