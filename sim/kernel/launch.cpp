@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <mutex>
 
 #include "../math/ieee_environment.hpp"
@@ -55,6 +56,7 @@ Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
 /// them.
 std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& launch, Memory& device) {
   std::vector<uint8_t> bytes(static_cast<size_t>(kernel.info().parameter_bytes()));
+  std::map<std::pair<const uint8_t*, size_t>, uint64_t> addresses;  // of the memory of earlier arguments
   for (size_t i = 0; i < launch.arguments.size(); ++i) {
     const KernelArgument& argument = launch.arguments[i];
     const PtxParameter& parameter = kernel.parameters()[i];
@@ -64,18 +66,17 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
       continue;
     }
     // Two arguments may share the same memory.
-    std::optional<uint64_t> address;
-    for (const Allocation& allocation : device.allocations()) {
-      if (allocation.data.data() == argument.memory.data() && allocation.data.size() == argument.memory.size() &&
-          allocation.bytes > 0)
-        address = allocation.address;
-    }
-    if (!address)
-      address = device.map(argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
+    const std::pair memory(argument.memory.data(), argument.memory.size());
+    const auto earlier = argument.memory.empty() ? addresses.end() : addresses.find(memory);
+    const uint64_t address =
+        earlier != addresses.end()
+            ? earlier->second
+            : device.map(argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
+    addresses.emplace(memory, address);
     if (argument.map) {
-      std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, *address)), to);
+      std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, address)), to);
     } else {
-      const uint64_t value = *address + static_cast<uint64_t>(argument.offset_bytes);
+      const uint64_t value = address + static_cast<uint64_t>(argument.offset_bytes);
       std::ranges::copy(std::bit_cast<std::array<uint8_t, 8>>(value), to);
     }
   }
@@ -262,18 +263,12 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     free.push_back(std::move(executor));
   });
   if (first) throw Error(first->violation);
-  Warnings first_warnings;
-  for (const auto& executor : free) {
-    report.thread_instructions += executor->thread_instructions();
-    const Warnings& warnings = executor->warnings();
-    for (std::optional<Violation> Warnings::*const kind :
-         {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race}) {
-      if (!(first_warnings.*kind)) first_warnings.*kind = warnings.*kind;
-    }
-  }
-  for (const std::optional<Violation>& warning : {first_warnings.early_read, first_warnings.same_address,
-                                                  first_warnings.block_race, first_warnings.shared_race}) {
-    if (warning) report.warnings.push_back(*warning);
+  for (const auto& executor : free) report.thread_instructions += executor->thread_instructions();
+  for (std::optional<Violation> Warnings::*const kind :
+       {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race}) {
+    const auto warned =
+        std::ranges::find_if(free, [&](const auto& executor) { return (executor->warnings().*kind).has_value(); });
+    if (warned != free.end()) report.warnings.push_back(*((*warned)->warnings().*kind));
   }
   return report;
 }
