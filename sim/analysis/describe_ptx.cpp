@@ -275,15 +275,6 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   return decoded;
 }
 
-/// Whether ptxas makes fma of such forms: of floating type, without a rounding.
-bool may_be_joined(std::string_view mnemonic) {
-  constexpr std::array<std::string_view, 4> roundings{".rn", ".rz", ".rm", ".rp"};
-  const std::string_view type = mnemonic.substr(std::min(mnemonic.rfind('.'), mnemonic.size()));
-  return (type.starts_with(".f") || type.starts_with(".bf")) &&
-         std::ranges::none_of(roundings,
-                              [&](std::string_view word) { return mnemonic.find(word) != std::string::npos; });
-}
-
 /// An instruction of kernels that is no matrix instruction: what its row in the decoder says.
 DecodedPtx decode_kernel_opcode(const KernelOpcode& opcode, std::string_view text, std::string_view mnemonic,
                                 std::optional<Target> target) {
@@ -297,7 +288,7 @@ DecodedPtx decode_kernel_opcode(const KernelOpcode& opcode, std::string_view tex
   if (!opcode.folded.empty())
     rows.push_back({"numbers", fmt::format("if all operands are numbers, ptxas computes its plain form for {}",
                                            fmt::join(opcode.folded, " "))});
-  if (!opcode.contraction.empty() && may_be_joined(mnemonic))
+  if (may_be_contracted(mnemonic))
     rows.push_back(
         {"fma", fmt::format("ptxas may join it as the {}; bitmma run --fusions shows where", opcode.contraction)});
   rows.push_back({"runs", opcode.runs ? "in bitmma run KERNEL.ptx; the words behind its name are checked only there"

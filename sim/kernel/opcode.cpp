@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "opcode.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,16 @@ Word word_named(std::string_view name) {
   }();
   const auto row = words.find(name);
   return row == words.end() ? Word::other : row->second;
+}
+
+std::vector<Word> words_of(std::string_view mnemonic) {
+  std::vector<Word> words;
+  for (size_t from = 0; from <= mnemonic.size();) {
+    const size_t dot = std::min(mnemonic.find('.', from), mnemonic.size());
+    words.push_back(word_named(mnemonic.substr(from, dot - from)));
+    from = dot + 1;
+  }
+  return words;
 }
 
 std::optional<Type> type_of(Word word) {
@@ -118,6 +129,13 @@ std::vector<KernelOpcode> kernel_opcodes() {
 std::optional<KernelOpcode> find_kernel_opcode(std::string_view mnemonic) {
   const kernel::Opcode& row = kernel::opcode_named(kernel::word_named(mnemonic.substr(0, mnemonic.find('.'))));
   return row.name == kernel::Word::other ? std::nullopt : std::optional(info_of(row));
+}
+
+bool may_be_contracted(std::string_view mnemonic) {
+  const kernel::Instruction form{.words = kernel::words_of(mnemonic)};
+  const auto type = kernel::last_type(form);
+  return kernel::opcode_named(form.words.front()).contraction != kernel::Contraction::none && type &&
+         kernel::info(*type).kind == kernel::TypeClass::floating && !kernel::has_rounding(form);
 }
 
 }  // namespace bitmma

@@ -576,13 +576,9 @@ class Parser {
     instruction.opcode = word("an instruction");
     if (instruction.opcode.starts_with('.')) refuse(tokens_[at_ - 1], "an instruction");
     const std::string_view opcode = instruction.opcode;
-    for (size_t from = 0; from <= opcode.size();) {
-      const size_t dot = std::min(opcode.find('.', from), opcode.size());
-      if (instruction.words.size() == most_words)
-        refuse(tokens_[at_ - 1], fmt::format("an opcode of at most {} words", most_words));
-      instruction.words.push_back(word_named(opcode.substr(from, dot - from)));
-      from = dot + 1;
-    }
+    instruction.words = words_of(opcode);
+    if (instruction.words.size() > most_words)
+      refuse(tokens_[at_ - 1], fmt::format("an opcode of at most {} words", most_words));
     instruction.row = &opcode_named(instruction.words[0]);
     const bool is_jump = instruction.row->jump == Jump::branch, is_call = instruction.row->jump == Jump::call;
     while (!is(";")) {

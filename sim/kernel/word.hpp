@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "type.hpp"
 
@@ -137,6 +138,8 @@ constexpr std::string_view print(Word word) { return word_rows[static_cast<std::
 
 /// The word of this name; Word::other if there is none.
 Word word_named(std::string_view name);
+/// The words of "add.rn.f32".
+std::vector<Word> words_of(std::string_view mnemonic);
 
 /// The type that a word names.
 std::optional<Type> type_of(Word word);

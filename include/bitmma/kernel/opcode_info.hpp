@@ -27,5 +27,7 @@ struct KernelOpcode {
 std::vector<KernelOpcode> kernel_opcodes();
 /// The instruction whose name is the first word of a mnemonic; nothing if no kernel has it.
 std::optional<KernelOpcode> find_kernel_opcode(std::string_view mnemonic);
+/// Whether ptxas may make an fma of this form and another instruction: its opcode has a `contraction`.
+bool may_be_contracted(std::string_view mnemonic);
 
 }  // namespace bitmma
