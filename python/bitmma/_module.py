@@ -242,7 +242,7 @@ def _ptx_module(value: Any, field: str) -> PtxModule:
 
 
 class Memory:
-    """The global memory of a device, which lasts over launches: kernel[grid, block](..., memory=memory).
+    """The global memory of a device, which lasts over launches: `kernel[grid, block](..., memory=memory)`.
 
     Addresses are numbers. If a kernel or the host reads a byte that neither of them has written, bitmma raises Error.
     After a launch with checks=False all bytes count as written. Threads may share a Memory; its launches run one after

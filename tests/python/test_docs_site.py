@@ -117,21 +117,6 @@ def test_no_list_or_table_is_left_as_text(pages):
         assert not left, f"{name}: {left[0][-200:]}"
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
-)
-def test_programs_fit_the_page(path):
-    """90 columns are what a desktop shows; a phone scrolls."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
-    wide = [
-        line
-        for language, block in blocks
-        for line in block.splitlines()
-        if len(line) > 90 and (language in ("python", "cpp", "c", "rust") or line.startswith(("bitmma ", "$ bitmma ")))
-    ]
-    assert not wide, "\n".join(wide)
-
-
 def test_search_finds_what_newcomers_look_for(site):
     index = json.loads((site / "search" / "search_index.json").read_text())["docs"]
     for word, page in {"softmax": "operators", "attention": "operators", "install": "install"}.items():

@@ -154,7 +154,8 @@ def test_python_of_the_page_for_kernels(capsys, monkeypatch, tmp_path):
 """)
     (block,) = blocks("docs/run_your_kernel.md", "python")
     exec(block, {})
-    assert f"# {capsys.readouterr().out.strip()}" in block
+    shown = [line.split("  # ")[1] for line in block.splitlines() if line.startswith("print(")]
+    assert shown == capsys.readouterr().out.splitlines()
 
 
 def test_the_first_minute_of_readme(capsys, monkeypatch):
@@ -205,3 +206,17 @@ def test_dask_of_the_page_for_hosts(tmp_path):
     )
     package = str(pathlib.Path(bitmma.__file__).parents[1])
     run([sys.executable, "example.py"], tmp_path, PYTHONPATH=package)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+)
+def test_programs_fit_the_page(path):
+    """90 columns are what a desktop shows; a phone scrolls."""
+    wide = [
+        line
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+        if len(line) > 90 and (language in ("python", "cpp", "c", "rust") or line.startswith(("bitmma ", "$ bitmma ")))
+    ]
+    assert not wide, "\n".join(wide)
