@@ -19,7 +19,7 @@ set(alone instruction/evidence_rows.cpp instruction/support_instruction.cpp math
 list(APPEND alone kernel/executor.cpp kernel/ops_float.cpp kernel/ops_integer.cpp)
 list(APPEND alone arithmetic/chain.cpp arithmetic/exact_steps.cpp arithmetic/fma_loops.cpp arithmetic/fused.cpp
                   arithmetic/integers.cpp arithmetic/kernels/dispatch.cpp arithmetic/warp_product.cpp
-                  math/c_function.cpp math/loops.cpp math/rounded_loops.cpp)
+                  math/loops.cpp math/rounded_loops.cpp operators/c_function.cpp)
 set(most_in_group 8)
 foreach(name ${bitmma_built})
   list(APPEND unity_folders ${bitmma_${name}_folders})

@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "bitmma.h"
+#include "bitmma/acts/describe_product.hpp"
 #include "bitmma/analysis/describe.hpp"
-#include "bitmma/analysis/describe_product.hpp"
 #include "bitmma/analysis/explain.hpp"
 #include "bitmma/arithmetic/multiply_accumulate.hpp"
 #include "bitmma/core/parallel.hpp"
@@ -19,9 +19,9 @@
 #include "bitmma/gemm/library_choice.hpp"
 #include "bitmma/gemm/trace.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "bitmma/operators/attention.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "bitmma/operators/quantize.hpp"
 #include "bitmma/operators/rows.hpp"
 #include "bitmma/stimulus/generated.hpp"

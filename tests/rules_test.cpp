@@ -61,7 +61,7 @@ constexpr auto rules = std::to_array<Rule>({
      "numbers after rounding, then .sat and .relu clamp",
      "math/math_instruction.cpp", "PTX ISA 9.7.3, 9.7.4; words of an H100 and an H200: data/math"},
     {"c-functions", "C's functions on float are the operations that nvcc 13.0 and Triton 3.6 emit for them, each rounded once",
-     "math/c_function_code.hpp", "PTX and SASS of these compilers; outputs of an H100 and an H200: data/math"},
+     "operators/c_function_code.hpp", "PTX and SASS of these compilers; outputs of an H100 and an H200: data/math"},
     {"quantize", "A quantiser is the f32 operations of its project, in their order: amax, scale, its rounding, the codes",
      "operators/recipes.cpp", "sources of the projects, and what their own code gives: data/quantize"},
     {"cvt", "A conversion takes the exact value, divides or multiplies it by the scale, and rounds once", "math/cvt.cpp",

@@ -27,6 +27,7 @@
 // (bitmma/arithmetic/cpu_target.hpp); the library installs no signal handlers.
 #pragma once
 
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/core/text.hpp"
@@ -35,7 +36,6 @@
 #include "bitmma/descriptor/smem_descriptor.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/product_file.hpp"
 #include "bitmma/files/recorded_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/files/whole_tile.hpp"
@@ -58,11 +58,11 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/evidence.hpp"
 #include "bitmma/math/math_instruction.hpp"
 #include "bitmma/memory/layout_descriptor.hpp"
 #include "bitmma/memory/map.hpp"
 #include "bitmma/memory/tmem_plan.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "bitmma/operators/quantize.hpp"

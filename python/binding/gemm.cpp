@@ -4,7 +4,7 @@
 
 #include "../../sim/core/ieee_environment.hpp"
 #include "binding.hpp"
-#include "bitmma/analysis/describe_product.hpp"
+#include "bitmma/acts/describe_product.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/gemm/accuracy.hpp"

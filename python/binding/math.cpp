@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "binding.hpp"
-#include "bitmma/analysis/describe_math.hpp"
+#include "bitmma/acts/describe_math.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 
 namespace bitmma::python {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "binding.hpp"
-#include "bitmma/analysis/describe_operator.hpp"
+#include "bitmma/acts/describe_operator.hpp"
 
 namespace bitmma::python {
 namespace {

@@ -3,7 +3,7 @@
 #include "bitmma/operators/quantize.hpp"
 
 #include "binding.hpp"
-#include "bitmma/analysis/describe_quantize.hpp"
+#include "bitmma/acts/describe_quantize.hpp"
 
 namespace bitmma::python {
 namespace {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "binding.hpp"
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/analysis/diagnose.hpp"
 #include "bitmma/analysis/explain.hpp"
@@ -16,7 +17,6 @@
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/files/compare.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/product_file.hpp"
 #include "bitmma/files/recorded_file.hpp"
 #include "bitmma/instruction/immediates.hpp"
 #include "bitmma/instruction/statement.hpp"

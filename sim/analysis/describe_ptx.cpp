@@ -17,7 +17,6 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
-#include "bitmma/kernel/opcode_info.hpp"
 
 namespace bitmma {
 namespace {
@@ -275,31 +274,6 @@ DecodedPtx decode_support_instruction(const std::string& text, std::optional<Tar
   return decoded;
 }
 
-/// An instruction of kernels that is no matrix instruction: what its row in the decoder says.
-DecodedPtx decode_kernel_opcode(const KernelOpcode& opcode, std::string_view text, std::string_view mnemonic,
-                                std::optional<Target> target) {
-  const std::string guard(text.substr(0, text.size() - without_guard(text).size()));
-  DecodedPtx decoded{.guard = guard.substr(0, guard.find_last_not_of(" \t") + 1),
-                     .mnemonic = std::string(mnemonic),
-                     .alike = std::string(mnemonic),
-                     .target = target.value_or(Target::sm_90a)};
-  std::vector<std::vector<std::string>> rows{{"does", std::string(opcode.does)}};
-  if (!opcode.types.empty()) rows.push_back({"types", fmt::format("{}", fmt::join(opcode.types, " "))});
-  if (!opcode.folded.empty())
-    rows.push_back({"numbers", fmt::format("if all operands are numbers, ptxas computes its plain form for {}",
-                                           fmt::join(opcode.folded, " "))});
-  if (may_be_contracted(mnemonic))
-    rows.push_back(
-        {"fma", fmt::format("ptxas may join it as the {}; bitmma run --fusions shows where", opcode.contraction)});
-  rows.push_back({"runs", opcode.runs ? "in bitmma run KERNEL.ptx; the words behind its name are checked only there"
-                                      : "not in bitmma run"});
-  decoded.report = {{"does", opcode.does},     {"types", opcode.types},
-                    {"folded", opcode.folded}, {"contraction", opcode.contraction},
-                    {"acts", opcode.acts},     {"runs", opcode.runs}};
-  decoded.report.add_text(rows);
-  return decoded;
-}
-
 /// Every violation of the instruction as written. Fields of an instruction descriptor are not checked: they hold the
 /// default of the kind.
 std::vector<Violation> illegal_in(Instruction instruction, bool is_mnemonic, Target target) {
@@ -432,10 +406,6 @@ DecodedPtx decode_statement(const std::string& text, bool is_statement, std::opt
   const std::string_view bare = without_guard(text);
   const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
   if (find_support_instruction(mnemonic)) return decode_support_instruction(is_statement ? text + ";" : text, target);
-  const std::string_view first = std::string_view(mnemonic).substr(0, mnemonic.find('.'));
-  const bool is_matrix = first == "wgmma" || first == "mma" || first == "tcgen05";
-  if (const auto opcode = is_matrix ? std::nullopt : find_kernel_opcode(mnemonic))
-    return decode_kernel_opcode(*opcode, text, mnemonic, target);
   require_known_name(mnemonic);
   const bool is_mnemonic = bare.size() == mnemonic.size();
   Statement statement;

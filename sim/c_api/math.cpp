@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "c_api.hpp"
 
 using namespace bitmma;

@@ -115,19 +115,6 @@ CampaignRow& CampaignRow::operator+=(const CampaignRow& other) {
   return *this;
 }
 
-std::string instruction_group(const Instruction& instruction) {
-  const std::string mnemonic = print(instruction);
-  if (!is_mma(instruction)) return mnemonic;
-  const Mma mma = mma_of(instruction);
-  const std::string types = fmt::format("{}.{}.{}", info(mma.d).name, info(mma.a).name, info(mma.b).name);
-  // The instruction descriptor sets shape and types that are not in the mnemonic.
-  if (mnemonic.find(types) == std::string::npos) return fmt::format("{} {}", mnemonic, types);
-  const Form* form = find_form(instruction);
-  const bool one_n = form && form->shapes.size() == 1 && form->shapes[0].n.first == form->shapes[0].n.last;
-  // All N form one group.
-  return one_n ? mnemonic : fmt::format("{} k{} {}", mnemonic.substr(0, mnemonic.find(".sync")), mma.k, types);
-}
-
 namespace {
 
 /// The instructions of the family that the device supports. Units take them in turn.

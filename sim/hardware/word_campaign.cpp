@@ -16,9 +16,9 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 
 namespace bitmma {
 namespace {

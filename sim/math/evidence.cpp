@@ -11,6 +11,7 @@
 
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/target_names.hpp"
+#include "compared.hpp"
 
 namespace bitmma {
 
@@ -92,8 +93,18 @@ std::string print_gpus(const std::vector<std::string_view>& gpus) {
   return fmt::format("an {}", fmt::join(gpus, " and an "));
 }
 
-/// The tables' evidence for a function if they cover the target's GPU; `otherwise` if they contain none.
-EvidenceOfWords compared_or(const std::string& name, int operands, Target target, EvidenceOfWords otherwise) {
+void require_target(TargetSet legal, Target target, const std::string& name) {
+  if (legal.contains(target)) return;
+  throw Error({.code = ViolationCode::other_target,
+               .field = "target",
+               .seen = std::string(print(target)),
+               .legal = names_of(legal),
+               .fix = fmt::format("{} requires one of these", name)});
+}
+
+}  // namespace
+
+EvidenceOfWords math::compared_or(const std::string& name, int operands, Target target, EvidenceOfWords otherwise) {
   const auto found = compared().find(name);
   // H100 and H200 are the same chip.
   if (found == compared().end() || info(target).chip != Target::sm_90) return otherwise;
@@ -117,17 +128,6 @@ EvidenceOfWords compared_or(const std::string& name, int operands, Target target
   return {.level = WordEvidence::measured, .source = fmt::format("all {} words of {}", count, print_gpus(of_all))};
 }
 
-void require_target(TargetSet legal, Target target, const std::string& name) {
-  if (legal.contains(target)) return;
-  throw Error({.code = ViolationCode::other_target,
-               .field = "target",
-               .seen = std::string(print(target)),
-               .legal = names_of(legal),
-               .fix = fmt::format("{} requires one of these", name)});
-}
-
-}  // namespace
-
 EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target) {
   const std::string name = print(instruction);
   require_target(targets_of(instruction), target, name);
@@ -140,7 +140,7 @@ EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target) {
             .source = "as on sm_90a: the PTX ISA bounds the error, but no results of this GPU were compared"};
   }();
   const int operands = operand_count(instruction.operation);
-  if (!instruction.x2) return compared_or(name, operands, target, otherwise);
+  if (!instruction.x2) return math::compared_or(name, operands, target, otherwise);
   MathInstruction half = instruction;
   half.x2 = false;
   const EvidenceOfWords of_half = evidence_of(half, target);
@@ -150,24 +150,16 @@ EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target) {
         .level = WordEvidence::documented,
         .source = fmt::format("each half as {} (PTX ISA): {}, {}", print(half), print(of_half.level), of_half.source)};
   }
-  return compared_or(name, operands, target, of_halves);
+  return math::compared_or(name, operands, target, of_halves);
 }
 
 EvidenceOfWords evidence_of(const CvtInstruction& instruction, Target target) {
   const std::string name = print(instruction);
   require_target(targets_of(instruction), target, name);
   const bool is_documented = source_of(instruction).starts_with("PTX ISA");
-  return compared_or(name, static_cast<int>(operands_of(instruction).size()), target,
-                     {.level = is_documented ? WordEvidence::documented : WordEvidence::compiled,
-                      .source = std::string(source_of(instruction))});
-}
-
-EvidenceOfWords evidence_of(const CFunction& function, Target target) {
-  const bool is_compiled_for = info(target).chip == Target::sm_90;
-  return compared_or(
-      print(function), function.operands, target,
-      {.level = is_compiled_for ? WordEvidence::compiled : WordEvidence::assumed,
-       .source = is_compiled_for ? std::string(function.source) : "as compiled for sm_90a and measured there"});
+  return math::compared_or(name, static_cast<int>(operands_of(instruction).size()), target,
+                           {.level = is_documented ? WordEvidence::documented : WordEvidence::compiled,
+                            .source = std::string(source_of(instruction))});
 }
 
 }  // namespace bitmma

@@ -43,8 +43,14 @@ struct Note {
 };
 inline thread_local std::vector<Note>* notes = nullptr;
 /// Adds a note and returns its index. Not inlined: loops over words take no notes, so this need not be fast.
-int take_note(std::string_view operation, std::initializer_list<Note::Operand> operands, uint32_t result);
-void mark_read(int note);
+[[gnu::noinline]] inline int take_note(std::string_view operation, std::initializer_list<Note::Operand> operands,
+                                       uint32_t result) {
+  notes->push_back({.operation = operation, .operands = operands, .result = result});
+  return static_cast<int>(notes->size()) - 1;
+}
+[[gnu::noinline]] inline void mark_read(int note) {
+  if (note >= 0) (*notes)[static_cast<std::size_t>(note)].is_read = true;
+}
 
 /// The origin of a number, as in Note::Operand::from; empty if no notes are taken.
 template <bool is_noted>

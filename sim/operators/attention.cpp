@@ -17,8 +17,8 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "row_lanes.hpp"
 
 namespace bitmma {

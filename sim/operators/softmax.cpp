@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "bitmma/core/error.hpp"
-#include "bitmma/math/c_function.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "row_lanes.hpp"
 
 namespace bitmma {

@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bitmma/files/product_file.hpp"
+#include "bitmma/acts/product_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

@@ -1,6 +1,6 @@
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "bitmma/files/operator_file.hpp"
+#include "bitmma/acts/operator_file.hpp"
 #include "bitmma/operators/attention.hpp"
 #include "bitmma/operators/rows.hpp"
 #include "run.hpp"

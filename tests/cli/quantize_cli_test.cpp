@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "bitmma/files/quantized_file.hpp"
+#include "bitmma/acts/quantized_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"

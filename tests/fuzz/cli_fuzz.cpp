@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/product_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "cli.hpp"
 #include "fuzz.hpp"

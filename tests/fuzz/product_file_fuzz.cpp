@@ -1,5 +1,5 @@
 // Files of products with any tensors and keys: computed by flat and catalogue plans, searched, written and read again.
-#include "bitmma/files/product_file.hpp"
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/gemm/accuracy.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"

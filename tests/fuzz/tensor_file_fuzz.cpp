@@ -1,7 +1,7 @@
 // Any bytes as a safetensors file. What is accepted is written and read again, and is the same.
 #include <filesystem>
 
-#include "bitmma/files/product_file.hpp"
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/files/tensor_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "raw_file.hpp"

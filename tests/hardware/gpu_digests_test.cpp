@@ -7,9 +7,9 @@
 
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/hardware/word_campaign.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
 

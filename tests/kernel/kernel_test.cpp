@@ -7,57 +7,22 @@
 
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/statement.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/math_instruction.hpp"
+#include "block_sums.hpp"
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
 #include "support/violation.hpp"
 
 using namespace bitmma;
+using test::butterfly;
 using test::kernel_of_data;
 using test::memory;
 using test::number;
-
-namespace {
-
-uint32_t word(float x) { return std::bit_cast<uint32_t>(x); }
-float real(uint64_t word) { return std::bit_cast<float>(static_cast<uint32_t>(word)); }
-
-std::vector<float> random_floats(size_t count, uint64_t seed) {
-  RandomStream random(seed, 0);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(static_cast<int32_t>(random.word())) * 0x1p-29F;
-  return values;
-}
-
-/// The sums of a butterfly of 32 lanes; all lanes hold the same bits.
-float butterfly(std::array<float, 32> lanes) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const std::array<float, 32> before = lanes;
-    for (int lane = 0; lane < 32; ++lane)
-      lanes[static_cast<size_t>(lane)] = before[static_cast<size_t>(lane)] + before[static_cast<size_t>(lane ^ offset)];
-  }
-  return lanes[0];
-}
-
-/// all_sum of cuda.cu: butterflies, then the warps in their order.
-float sum_of_block(const std::vector<float>& of_thread) {
-  float sum = 0;
-  for (size_t first = 0; first < of_thread.size(); first += 32) {
-    std::array<float, 32> lanes;
-    std::copy_n(of_thread.begin() + static_cast<std::ptrdiff_t>(first), 32, lanes.begin());
-    sum = sum + butterfly(lanes);
-  }
-  return sum;
-}
-
-std::vector<uint32_t> words_of(const std::vector<float>& values) {
-  std::vector<uint32_t> words(values.size());
-  std::ranges::transform(values, words.begin(), word);
-  return words;
-}
-
-}  // namespace
+using test::random_floats;
+using test::real;
+using test::sum_of_block;
+using test::word;
+using test::words_of;
 
 TEST_CASE("a reduction gives the sum in the order of its shuffles") {
   constexpr int threads = 256, n = 5000;
@@ -120,27 +85,6 @@ TEST_CASE("a transpose through padded shared memory moves every element, with an
                                                      .threads = threads});
     CHECK(y == expected);
   }
-}
-
-TEST_CASE("a softmax gives C's expf as nvcc compiles it, added in the kernel's order, and divided as IEEE 754 does") {
-  constexpr int threads = 128, cols = 300, rows = 2;
-  std::vector<float> x = random_floats(rows * cols, 5), y(x.size());
-  launch(kernel_of_data("cuda.ptx", "softmax"),
-         {.grid = {rows, 1, 1}, .block = {threads, 1, 1}, .arguments = {memory(x), memory(y), number(cols)}});
-  const CFunction& expf = parse_c_function("expf@cuda_13");
-  std::vector<float> expected;
-  for (int row = 0; row < rows; ++row) {
-    const float* const values = x.data() + row * cols;
-    const float most = *std::max_element(values, values + cols);
-    std::vector<float> of_thread(threads);
-    for (int i = 0; i < cols; ++i) {
-      float& sum = of_thread[static_cast<size_t>(i % threads)];
-      sum = sum + real(compute(expf, word(values[i] - most)));
-    }
-    const float sum = sum_of_block(of_thread);
-    for (int i = 0; i < cols; ++i) expected.push_back(real(compute(expf, word(values[i] - most))) / sum);
-  }
-  CHECK(words_of(y) == words_of(expected));
 }
 
 TEST_CASE("a layer norm gives the bits of its fused sums and of rsqrt.approx") {

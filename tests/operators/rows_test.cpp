@@ -9,7 +9,7 @@
 #include "bitmma/core/random.hpp"
 #include "bitmma/formats/ieee.hpp"
 #include "bitmma/formats/round.hpp"
-#include "bitmma/math/c_function.hpp"
+#include "bitmma/operators/c_function.hpp"
 #include "bitmma/operators/trace.hpp"
 #include "support/catch.hpp"
 

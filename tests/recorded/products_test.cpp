@@ -10,9 +10,9 @@
 #include <mutex>
 #include <regex>
 
+#include "bitmma/acts/product_file.hpp"
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/parallel.hpp"
-#include "bitmma/files/product_file.hpp"
 #include "bitmma/gemm/catalogue.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "support/amount.hpp"

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <map>
 
-#include "bench_case.hpp"
+#include "acts/bench_case.hpp"
 #include "bitmma/arithmetic/cpu_target.hpp"
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/files/golden.hpp"

@@ -95,6 +95,7 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
   const Terminal& terminal = context.terminal;
   const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(given)));
   try {
+    require_acts(arguments);
     require_lab(arguments);
     hand_over_replay(context, arguments);
     require_known_arguments(app, arguments);

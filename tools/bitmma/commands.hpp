@@ -60,7 +60,8 @@ void add_replay(Command& app, Context& context);
 void hand_over_replay(Context& context, const std::vector<std::string>& arguments);
 /// `bitmma survey`, where the laboratory is built; elsewhere nothing.
 void add_survey(Command& app, Context& context);
-/// Throws Error for a command of the laboratory that this program was built without.
+/// Throws Error for a command of a component that this program was built without.
+void require_acts(const std::vector<std::string>& arguments);
 void require_lab(const std::vector<std::string>& arguments);
 void add_bench(Command& app, Context& context);
 

@@ -6,10 +6,10 @@
 #include "bitmma/analysis/describe.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/golden.hpp"
-#include "bitmma/files/trace_file.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "parts.hpp"
 #include "recorded_file.hpp"
 
 namespace bitmma::cli {
@@ -78,41 +78,11 @@ Tensor last_d(const VectorFile& vectors, const std::string& path) {
   return Tensor::from_bytes(last.name, last.dtype, last.shape, std::move(bytes));
 }
 
-/// Compares registers of a thread, as written by `bitmma run --trace --trace-to`.
-void compare_traces(Context& context, const CompareFlags& flags) {
-  const std::vector<TraceRow> expected = read_trace_file(flags.expected), actual = read_trace_file(flags.actual);
-  if (expected.empty() && actual.empty())
-    throw Error({.field = "rows of registers",
-                 .seen = "0 in both files",
-                 .expected = "1 or more",
-                 .fix = "nothing was compared: trace a thread that runs"});
-  const auto difference = first_difference(expected, actual);
-  Report report{{"rows", std::ssize(expected)}, {"same", !difference}};
-  if (difference) {
-    report.add("rows_before", static_cast<int64_t>(difference->rows_before));
-    report.add_text(fmt::format("differ after {}: {}", counted(static_cast<int64_t>(difference->rows_before), "row"),
-                                print(*difference)),
-                    Tone::bad);
-    for (const auto& [name, row] :
-         {std::pair("expected", &difference->expected), std::pair("actual", &difference->actual)}) {
-      if (*row)
-        report.add(name, {{"step", (*row)->step},
-                          {"line", (*row)->line},
-                          {"register", (*row)->name},
-                          {"bits", (*row)->bits},
-                          {"statement", (*row)->statement}});
-    }
-  } else {
-    report.add_text(fmt::format("same: {} of registers", counted(std::ssize(expected), "row")), Tone::good);
-  }
-  context.exit_code = difference ? exit_differs : exit_same;
-  show(context, report, flags.json);
-}
-
 bool is_trace(const std::string& path) { return path.ends_with(".csv"); }
 
 void run_compare(Context& context, const CompareFlags& flags) {
-  if (is_trace(flags.expected) && is_trace(flags.actual)) return compare_traces(context, flags);
+  if (is_trace(flags.expected) && is_trace(flags.actual))
+    return compare_traces(context, flags.expected, flags.actual, flags.json);
   TensorFile inputs_of_both = read_tensor_file(flags.expected), other = read_tensor_file(flags.actual);  // in order
   require_inputs(inputs_of_both, "compare");
   const FileFlags none;  // the files contain the instruction

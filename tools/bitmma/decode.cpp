@@ -13,6 +13,7 @@
 #include "bitmma/files/file.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "parts.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -161,7 +162,9 @@ void run_decode(Context& context, const DecodeFlags& flags) {
                    .expected = "a descriptor, a mnemonic or a file",
                    .fix = "bitmma layout --cute draws a layout in CuTe's notation and compares it with a descriptor"});
     } else {
-      Report statements = describe_ptx(text, flags.target.asked());
+      const std::optional<Target> target = flags.target.asked();
+      std::optional<Report> of_kernels = describe_kernel_instruction(text, target);
+      Report statements = of_kernels ? std::move(*of_kernels) : describe_ptx(text, target);
       auto& elements = std::get<Report::List>(statements.value);
       elements.front().lines.insert(elements.front().lines.begin(), statements.lines.begin(), statements.lines.end());
       for (Report& one : elements) all.append(std::move(one));

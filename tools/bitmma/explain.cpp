@@ -6,10 +6,9 @@
 #include <array>
 
 #include "bitmma/analysis/describe.hpp"
-#include "bitmma/analysis/describe_product.hpp"
 #include "flags.hpp"
 #include "output.hpp"
-#include "plan_flags.hpp"
+#include "parts.hpp"
 #include "recorded_file.hpp"
 
 namespace bitmma::cli {
@@ -18,24 +17,11 @@ namespace {
 struct ExplainFlags {
   Flag<std::string> path;
   FileFlags file;
-  ProductPlanFlags plan;
+  ExplainedProduct product;
   Flag<int64_t> index = 0;
   Flag<int> row = 0, col = 0;
   Flag<bool> json = false;
 };
-
-/// Explains one output of a whole product, step by step.
-void explain_product(Context& context, const ExplainFlags& flags) {
-  const ProductFile product = read_product_file(flags.path);
-  const GemmPlan plan = flags.plan.plan_for(context, product, flags.file.target, 1);
-  if (std::vector<Violation> unread = unread_by(plan, product.inputs); !unread.empty()) throw Error(std::move(unread));
-  const ProductTrace trace = naming_flag("row, col", "--row, --col",
-                                         [&] { return trace_product(plan, product.inputs, flags.row, flags.col); });
-  show(context, describe(trace), flags.json);
-  if (!product.d) return;
-  const bool same = product.d->format() == trace.format && product.d->code(trace.row, trace.col) == trace.d;
-  context.exit_code = same ? exit_same : exit_differs;
-}
 
 /// Explains one output of a whole tile, instruction by instruction along K.
 void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& tile) {
@@ -48,7 +34,8 @@ void explain_tile(Context& context, const ExplainFlags& flags, const WholeTile& 
 }
 
 void run_explain(Context& context, const ExplainFlags& flags) {
-  if (flags.plan.are_given()) return explain_product(context, flags);
+  if (flags.product.is_asked())
+    return flags.product.explain(context, flags.path, flags.file.target, flags.row, flags.col, flags.json);
   const RecordedFile file = read_recorded(context, read_tensor_file(flags.path), flags.file);
   if (file.tile()) return explain_tile(context, flags, *file.tile());
   const VectorFile& vectors = *file.vectors();
@@ -71,7 +58,7 @@ void add_explain(Command& app, Context& context) {
   command->add_input("file", flags->path, "vector file or whole tile; with --plan or --kernel, a product")->required();
   flags->file.add(*command);
   flags->file.add_types(*command);
-  flags->plan.add(*command);
+  flags->product.add(*command);
   command->add_option("--case", flags->index, "case")->capture_default_str();
   command->add_option("--row", flags->row, "row of D")->capture_default_str();
   command->add_option("--col", flags->col, "column of D")->capture_default_str();

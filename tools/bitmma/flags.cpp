@@ -291,20 +291,6 @@ void CpuTargetFlag::use() const {
   if (!name.empty()) naming_flag("cpu target", "--cpu-target", [&] { use_cpu_target(name); });
 }
 
-void LaunchLimitFlags::add(Command& command) {
-  command
-      .add_option("--limit-memory", memory_bytes,
-                  "most bytes of memory of a recorded launch, or of zeros: and empty: arguments")
-      ->capture_default_str();
-  between(command.get_option("--limit-memory"), 1, static_cast<double>(LaunchLimits::most_memory_bytes));
-  command
-      .add_option(
-          "--limit-instructions", instructions,
-          "most instructions of a warp, after which a kernel counts as hanging; also most threads of a recorded grid")
-      ->capture_default_str();
-  between(command.get_option("--limit-instructions"), 1, 0x1p62);
-}
-
 void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
   command.add_speed_option("--threads", threads, "number of threads, 0 for all cores; it does not affect the bits")

@@ -14,7 +14,6 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
-#include "bitmma/files/launch_file.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/place_operands.hpp"
@@ -133,15 +132,6 @@ struct CpuTargetFlag {
   void add(Command& command);
   /// Selects it for the whole process. Throws Error, which names the flag, if the processor does not support it.
   void use() const;
-};
-
-/// --limit-memory and --limit-instructions: bounds for kernels that others wrote.
-struct LaunchLimitFlags {
-  Flag<int64_t> memory_bytes = LaunchLimits{}.memory_bytes;
-  Flag<uint64_t> instructions = LaunchLimits{}.instructions;
-
-  void add(Command& command);
-  LaunchLimits limits() const { return {.memory_bytes = memory_bytes, .instructions = instructions}; }
 };
 
 /// --threads, all cores by default.

@@ -7,13 +7,13 @@
 #include <map>
 #include <set>
 
-#include "bitmma/analysis/describe_quantize.hpp"
 #include "bitmma/instruction/evidence.hpp"
 #include "bitmma/instruction/execute.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "flags.hpp"
 #include "output.hpp"
+#include "parts.hpp"
 
 namespace bitmma::cli {
 namespace {
@@ -383,19 +383,16 @@ void require_one_output(const ListFlags& flags) {
 }
 
 /// Lists the quantiser recipes that contain all words after the first.
-void list_recipes(const Context& context, const ListFlags& flags) {
+void show_recipes(const Context& context, const ListFlags& flags) {
   const std::vector<std::string> words(flags.words.begin() + 1, flags.words.end());
-  std::vector<QuantizeRecipe> found;
-  for (const QuantizeRecipe& one : quantize_recipes()) {
-    const std::string name = fmt::format("{} {}", one.name, one.project);
-    if (has_words(words, name, {info(one.element).name, info(one.scale_format).name})) found.push_back(one);
-  }
-  require_found(flags, !found.empty());
-  show(context, describe(found), flags.json);
+  const Report recipes = list_recipes(
+      [&](std::string_view name, const std::set<std::string_view>& others) { return has_words(words, name, others); });
+  require_found(flags, !std::get<Report::List>(recipes.value).empty());
+  show(context, recipes, flags.json);
 }
 
 void run_list(Context& context, const ListFlags& flags) {
-  if (!flags.words.empty() && flags.words->front() == "recipes") return list_recipes(context, flags);
+  if (!flags.words.empty() && flags.words->front() == "recipes") return show_recipes(context, flags);
   require_one_output(flags);
   const std::optional<Target> asked = flags.target.asked();
   std::vector<ListedForm> listed = listed_forms(asked);

@@ -102,9 +102,6 @@ CampaignUnit campaign_unit(uint64_t seed, int64_t unit, int64_t outputs, Family 
 CampaignUnit campaign_unit_of(const Instruction& instruction, Target target, uint64_t seed, int64_t unit,
                               int64_t outputs);
 
-/// "wgmma.mma_async.sp k32 f32.f16.f16": the name of a report's row.
-std::string instruction_group(const Instruction& instruction);
-
 using CampaignProgress = std::function<void(const CampaignRow& total)>;
 
 /// Throws Error, which names every field out of range: all checks that need no device.

@@ -20,6 +20,8 @@ namespace bitmma {
 
 /// The mnemonic with all qualifiers and without operands.
 std::string print(const Instruction& instruction);
+/// "wgmma.mma_async.sp k32 f32.f16.f16": the group of an instruction in reports, which all N share.
+std::string instruction_group(const Instruction& instruction);
 
 /// Parses a mnemonic. Qualifiers may be in any place that ptxas accepts. Throws Error for every unknown, missing or
 /// misplaced qualifier; require_legal checks numbers and type pairs. Immediates, and the fields of tcgen05's

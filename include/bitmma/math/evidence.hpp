@@ -16,7 +16,6 @@
 
 #include "bitmma/core/table.hpp"
 #include "bitmma/core/target.hpp"
-#include "bitmma/math/c_function.hpp"
 #include "bitmma/math/cvt.hpp"
 #include "bitmma/math/math_instruction.hpp"
 
@@ -52,10 +51,8 @@ struct [[nodiscard]] EvidenceOfWords {
   bool operator==(const EvidenceOfWords&) const = default;
 };
 
-/// Each throws Error if the target lacks the instruction. C functions are compiled for sm_90a: on other targets the
-/// result is assumed.
+/// Each throws Error if the target lacks the instruction.
 EvidenceOfWords evidence_of(const MathInstruction& instruction, Target target);
 EvidenceOfWords evidence_of(const CvtInstruction& instruction, Target target);
-EvidenceOfWords evidence_of(const CFunction& function, Target target);
 
 }  // namespace bitmma

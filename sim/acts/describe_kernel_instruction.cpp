@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/acts/describe_kernel_instruction.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "bitmma/core/target_names.hpp"
+#include "bitmma/instruction/cutlass_atom.hpp"
+#include "bitmma/instruction/ptx_file.hpp"
+#include "bitmma/instruction/support_instruction.hpp"
+#include "bitmma/kernel/opcode_info.hpp"
+
+namespace bitmma {
+
+std::optional<Report> describe_kernel_instruction(std::string_view text, std::optional<Target> target) {
+  constexpr std::string_view spaces = " \t\n\v\f\r";
+  if (looks_like_cutlass_atom(text) || !scan_ptx(text).statements.empty()) return std::nullopt;
+  std::string_view statement = text.substr(std::min(text.find_first_not_of(spaces), text.size()));
+  std::string_view guard;
+  if (statement.starts_with('@')) {
+    guard = statement.substr(0, statement.find_first_of(spaces));
+    statement.remove_prefix(std::min(statement.find_first_not_of(spaces, guard.size()), statement.size()));
+  }
+  const std::string_view mnemonic = statement.substr(0, statement.find_first_of(" \t\n\v\f\r{[,;"));
+  const std::string_view name = mnemonic.substr(0, mnemonic.find('.'));
+  if (name == "wgmma" || name == "mma" || name == "tcgen05" || find_support_instruction(mnemonic)) return std::nullopt;
+  const std::optional<KernelOpcode> opcode = find_kernel_opcode(mnemonic);
+  if (!opcode) return std::nullopt;
+  const std::string_view of_target = print(target.value_or(Target::sm_90a));
+  std::vector<std::vector<std::string>> rows{{"does", std::string(opcode->does)}};
+  if (!opcode->types.empty()) rows.push_back({"types", fmt::format("{}", fmt::join(opcode->types, " "))});
+  if (!opcode->folded.empty())
+    rows.push_back({"numbers", fmt::format("if all operands are numbers, ptxas computes its plain form for {}",
+                                           fmt::join(opcode->folded, " "))});
+  if (may_be_contracted(mnemonic))
+    rows.push_back(
+        {"fma", fmt::format("ptxas may join it as the {}; bitmma run --fusions shows where", opcode->contraction)});
+  rows.push_back({"runs", opcode->runs ? "in bitmma run KERNEL.ptx; the words behind its name are checked only there"
+                                       : "not in bitmma run"});
+  Report report{{"instruction", mnemonic}, {"target", of_target}};
+  if (!guard.empty()) report.add("guard", guard);
+  report.add_text(fmt::format("{}{}{}\ntarget: {}", guard, guard.empty() ? "" : " ", mnemonic, of_target));
+  report.update({{"does", opcode->does},
+                 {"types", opcode->types},
+                 {"folded", opcode->folded},
+                 {"contraction", opcode->contraction},
+                 {"acts", opcode->acts},
+                 {"runs", opcode->runs}});
+  report.add_text(rows);
+  Report list = Report::list();
+  list.append(std::move(report));
+  return list;
+}
+
+}  // namespace bitmma

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/acts/describe_product.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "../core/ieee_environment.hpp"
+#include "../core/json.hpp"
+#include "bitmma/arithmetic/cpu_target.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/instruction/evidence.hpp"
+
+namespace bitmma {
+namespace {
+
+/// Converts a JSON tree to a report without text.
+Report report_of(const Json& json) {
+  if (json.is_object()) {
+    Report report = Report::object();
+    for (const auto& [key, value] : json.items()) report.add(key, report_of(value));
+    return report;
+  }
+  if (json.is_array()) {
+    Report report = Report::list();
+    for (const Json& value : json) report.append(report_of(value));
+    return report;
+  }
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_unsigned()) return json.get<uint64_t>();
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (json.is_number()) return in_ieee_environment([&] { return json.get<double>(); });
+  return json.is_string() ? Report(json.get<std::string>()) : Report();
+}
+
+Report describe(const GemmPlan& plan) { return report_of(parse_json(print_json(plan))); }
+
+/// The evidence of the plan's fields: one statement if all fields have the same evidence.
+std::string print_evidence(const GemmPlan& plan) {
+  const auto is_first = [&](const auto& one) { return one.second == plan.evidence.begin()->second; };
+  if (plan.evidence.empty()) return "";
+  if (std::ranges::all_of(plan.evidence, is_first)) return plan.evidence.begin()->second;
+  std::string text;
+  for (const auto& [field, how] : plan.evidence) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", field, how);
+  return text;
+}
+
+bool is_same_type(const ProductResult& result) {
+  return result.recorded->format() == result.d.format() && result.recorded->rows() == result.d.rows() &&
+         result.recorded->cols() == result.d.cols();
+}
+
+std::string print_comparison(const ProductResult& result) {
+  const std::string outputs = counted(static_cast<int64_t>(result.d.size()), "output");
+  if (!is_same_type(result)) {
+    const auto print = [](const Matrix& matrix) {
+      return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
+    };
+    return fmt::format("differs: recorded d is {}, computed {}", print(*result.recorded), print(result.d));
+  }
+  const int64_t differing = result.differing();
+  return differing == 0 ? fmt::format("all {} the same", outputs)
+                        : fmt::format("{} of {} {}", differing, outputs, differing == 1 ? "differs" : "differ");
+}
+
+std::vector<std::vector<std::string>> corner_of(const Matrix& d, int rows, int cols) {
+  std::vector<std::vector<std::string>> table(1, {"D"});
+  for (int col = 0; col < cols; ++col) table[0].push_back(fmt::format("col {}", col));
+  for (int row = 0; row < rows; ++row) {
+    std::vector<std::string>& line = table.emplace_back(1, fmt::format("row {}", row));
+    for (int col = 0; col < cols; ++col) line.push_back(print_value(d.format(), d.code(row, col)));
+  }
+  return table;
+}
+
+std::string_view print(SearchEnd end) {
+  switch (end) {
+    case SearchEnd::timeout: return "timeout";
+    case SearchEnd::max_plans: return "max_plans";
+    case SearchEnd::stopped: return "stopped";
+    case SearchEnd::complete: break;
+  }
+  return "complete";
+}
+
+std::string print_family(const PlanFamily& family) {
+  return fmt::format(
+      "{}{}: {}", family.name, family.plans == 1 ? "" : fmt::format(", {} plans", family.plans),
+      family.evidence.empty() ? "found by trying; no library is known to add like this" : family.evidence);
+}
+
+void add_plan_text(Report& report, const GemmPlan& plan, int64_t k) {
+  const int64_t added = k_added(plan, k);
+  report.add_text(fmt::format("{}{}\n  {}", print_plan(plan),
+                              added == k ? "" : fmt::format(", as if K ended at {}", added), print_json(plan)));
+}
+
+/// The products that a step adds: "K 0..15", "slice 1".
+std::string what_of(const TraceStep& step) {
+  if (!step.what.empty()) return step.what;
+  if (step.first < step.last)
+    return step.last - step.first == 1 ? fmt::format("K {}", step.first)
+                                       : fmt::format("K {}..{}", step.first, step.last - 1);
+  return step.kind == TraceKind::join_slices ? "a slice" : step.kind == TraceKind::round ? "" : "a sum";
+}
+
+/// The name of a kernel without the arguments of its templates.
+std::string without_arguments(std::string_view kernel) {
+  std::string name;
+  int depth = 0;
+  for (const char letter : kernel) {
+    depth -= letter == '>';
+    if (depth == 0 && letter != '>' && letter != '<') name += letter;
+    depth += letter == '<';
+  }
+  return name;
+}
+
+std::string print_error(const std::optional<double>& error) {
+  return !error ? "" : *error == 0 ? "0" : fmt::format("{:+.4g}", *error);
+}
+
+}  // namespace
+
+int64_t ProductResult::differing() const {
+  if (!recorded) return 0;
+  return is_same_type(*this) ? count_differing(d, *recorded) : static_cast<int64_t>(d.size());
+}
+
+std::string evidence_of_sums(const GemmPlan& plan) {
+  return plan.cuda_cores() ? "IEEE f32" : print(evidence_of(plan.tensor().instruction, plan.target), plan.target);
+}
+
+namespace {
+
+Report described(const ProductResult& result, int rows, int cols) {
+  const GemmPlan& plan = result.plan;
+  const Matrix& d = result.d;
+  const int64_t added = k_added(plan, result.k);
+  const std::string evidence = evidence_of_sums(plan);
+  Report report{{"m", d.rows()},
+                {"n", d.cols()},
+                {"k", result.k},
+                {"k_added", added},
+                {"target", print(plan.target)},
+                {"cpu_target", cpu_target()},
+                {"plan", describe(plan)},
+                {"evidence_of_instruction", evidence}};
+  std::vector<std::vector<std::string>> table{
+      {"product", fmt::format("{} x {} x {}, D {}", d.rows(), d.cols(), result.k, info(d.format()).name)},
+      {"plan", fmt::format("{}{}", print_plan(plan),
+                           !result.plan_was_given   ? " (no plan was given)"
+                           : result.plan_is_of_file ? " (the key plan of the file)"
+                                                    : "")},
+      {"instruction", print_instruction(plan)},
+      {"target",
+       fmt::format("{}{}; {}", print(plan.target), result.target_was_given ? "" : " (no target was given)", evidence)}};
+  if (const std::string fields = print_evidence(plan); !fields.empty()) table.push_back({"evidence", fields});
+  if (added != result.k)
+    table.push_back({"K added", fmt::format("{} of {}: the plan's way of splitting loses the rest", added, result.k)});
+  if (result.recorded) {
+    report.update({{"differ", result.differing()},
+                   {"recorded_d", info(result.recorded->format()).name},
+                   {"computed_d", info(d.format()).name}});
+    table.push_back({"recorded d", print_comparison(result)});
+  }
+  if (result.accuracy) {
+    const Accuracy& accuracy = *result.accuracy;
+    report.add("error", {{"outputs", accuracy.outputs},
+                         {"not_finite", accuracy.not_finite},
+                         {"mean_ulp", accuracy.mean_ulp},
+                         {"max_ulp", accuracy.max_ulp},
+                         {"bias_ulp", accuracy.bias_ulp},
+                         {"max_relative_error", accuracy.max_relative_error}});
+    table.push_back(
+        {"error", fmt::format("mean {:.4g} ulp, largest {:.4g}, bias {:+.4g} (negative: results are too small)",
+                              accuracy.mean_ulp, accuracy.max_ulp, accuracy.bias_ulp)});
+    const std::string left_out = accuracy.not_finite == 0 ? ""
+                                                          : fmt::format("; {} not finite and not counted",
+                                                                        counted(accuracy.not_finite, "output"));
+    table.push_back({"relative", fmt::format("largest {:.3g}{}", accuracy.max_relative_error, left_out)});
+  }
+  if (result.choice) {
+    const LibraryChoice& choice = *result.choice;
+    const std::string how = choice.exact ? "recorded" : "that of the nearest recorded shape",
+                      slices = choice.slices > 1 ? fmt::format(", {} slices", choice.slices) : "";
+    report.update({{"kernel", choice.kernel},
+                   {"slices", choice.slices},
+                   {"choice", how},
+                   {"call", fmt::format("{}, {}", choice.kind, choice.layout)}});
+    table.insert(table.begin(), {{"kernel", without_arguments(choice.kernel) + slices},
+                                 {"choice", fmt::format("{} on an {}, {}, {}: {}", choice.library, choice.gpu,
+                                                        choice.kind, choice.layout, how)}});
+  }
+  report.add_text(table);
+  rows = std::min(rows, d.rows()), cols = std::min(cols, d.cols());
+  if (rows > 0 && cols > 0) report.add_text(corner_of(d, rows, cols));
+  return report;
+}
+
+}  // namespace
+
+Report describe(const ProductResult& result, int rows, int cols) {
+  return in_ieee_environment([&] { return described(result, rows, cols); });
+}
+
+Report describe(const PlanSearch& search, const GemmInputs& inputs) {
+  Report families = Report::list(), all_bits = Report::list(), nearest = Report::list();
+  for (const PlanFamily& family : search.families)
+    families.append(
+        {{"name", family.name}, {"plans", family.plans}, {"first", family.first}, {"evidence", family.evidence}});
+  for (const GemmPlan& plan : search.all_bits) all_bits.append(describe(plan));
+  for (const NearPlan& near : search.nearest)
+    nearest.append({{"plan", describe(near.plan)},
+                    {"differing", near.differing},
+                    {"outputs", near.outputs},
+                    {"pattern", near.pattern}});
+  const int64_t count = std::ssize(search.all_bits), k = inputs.a.cols();
+  Report report{{"cpu_target", cpu_target()},      {"candidates", search.candidates}, {"outputs", search.outputs},
+                {"ended", print(search.end)},      {"ambiguous", search.ambiguous()}, {"families", std::move(families)},
+                {"all_bits", std::move(all_bits)}, {"nearest", std::move(nearest)}};
+  std::vector<int> stages;
+  for (const SearchStage stage : search.untried_stages) stages.push_back(static_cast<int>(stage) + 1);
+  report.add("untried", search.untried), report.add("untried_stages", stages);
+  report.add_text(
+      fmt::format("{} tried on {}{}", counted(search.candidates, "plan"), counted(search.outputs, "output"),
+                  search.end == SearchEnd::complete ? "" : fmt::format("; ended by {}", print(search.end))));
+  if (search.end != SearchEnd::complete) {
+    const std::string later =
+        stages.empty() ? ""
+                       : fmt::format(", and all of stage {} (--help lists the stages)", fmt::join(stages, " and "));
+    report.add_text(fmt::format("not tried: {}{}", counted(search.untried, "plan"), later));
+  }
+  if (count == 0) {
+    report.add_text("no plan gives all bits; the nearest are:");
+    for (const NearPlan& near : search.nearest)
+      report.add_text(
+          fmt::format("{}{} differ, {}: {}\n  {}", near.differing,
+                      near.outputs == search.outputs ? "" : fmt::format(" of {} sampled outputs", near.outputs),
+                      near.pattern, print_plan(near.plan), print_json(near.plan)));
+    return report;
+  }
+  if (count == 1) {
+    report.add_text(fmt::format("one plan gives all bits, {}", search.families.front().evidence.empty()
+                                                                   ? "which no library is known to use:"
+                                                                   : search.families.front().evidence + ":"));
+    add_plan_text(report, search.all_bits.front(), k);
+    return report;
+  }
+  report.add_text(
+      fmt::format("{} plans give all bits; this D cannot distinguish them. {}:", count,
+                  search.families.size() == 1
+                      ? "They belong to one family"
+                      : fmt::format("They belong to {} families, measured ones first", search.families.size())));
+  constexpr size_t most_shown = 5;
+  for (size_t i = 0; i < std::min(search.families.size(), most_shown); ++i) {
+    const PlanFamily& family = search.families[i];
+    report.add_text(print_family(family));
+    add_plan_text(report, search.all_bits[static_cast<size_t>(family.first)], k);
+  }
+  if (search.families.size() > most_shown)
+    report.add_text(fmt::format("and {} more families: --json shows all", search.families.size() - most_shown));
+  return report;
+}
+
+namespace {
+
+Report described(const ProductTrace& trace, int most_steps) {
+  const FormatInfo& format = info(trace.format);
+  Report steps = Report::list(), ks = Report::list(), errors = Report::list();
+  int64_t k = 0;
+  for (const TraceStep& step : trace.steps) {
+    steps.append({{"kind", print(step.kind)},
+                  {"what", what_of(step)},
+                  {"slice", step.slice},
+                  {"k", std::vector<int64_t>{step.first, step.last}},
+                  {"before", print_bits(step.kind == TraceKind::round ? Format::f32 : step.format, step.before)},
+                  {"after", print_bits(step.format, step.after)},
+                  {"error", step.error},
+                  {"error_so_far", step.error_so_far}});
+    k += step.last - step.first;
+    ks.append(k), errors.append(step.error_so_far);
+  }
+  Report report{{"row", trace.row},
+                {"col", trace.col},
+                {"k", trace.k},
+                {"target", print(trace.plan.target)},
+                {"plan", describe(trace.plan)},
+                {"evidence_of_instruction", evidence_of_sums(trace.plan)},
+                {"d", print_bits(trace.format, trace.d)},
+                {"value", print_value(trace.format, trace.d)},
+                {"exact", trace.exact},
+                {"error", trace.error},
+                {"worst", trace.worst < 0 ? Report() : Report(trace.worst)},
+                {"steps", std::move(steps)},
+                {"curve", {{"k", std::move(ks)}, {"error", std::move(errors)}}}};
+  report.add_text(std::vector<std::vector<std::string>>{
+      {"output", fmt::format("({}, {}) of D, {} {} = {}", trace.row, trace.col, format.name,
+                             print_bits(trace.format, trace.d), print_value(trace.format, trace.d))},
+      {"plan", print_plan(trace.plan)},
+      {"instruction", print_instruction(trace.plan)},
+      {"target", fmt::format("{}; {}", print(trace.plan.target), evidence_of_sums(trace.plan))},
+      {"exact", trace.exact ? fmt::format("{:.17g}", *trace.exact) : "no finite number"},
+      {"error", fmt::format("{:+.6g}, of {}", trace.error, counted(std::ssize(trace.steps), "step"))}});
+  // Select the steps with the largest losses, the first and the last; then restore their order.
+  std::vector<size_t> order(trace.steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto weight = [&](size_t i) {
+    if (i == 0 || i + 1 == trace.steps.size() || !trace.steps[i].error) return HUGE_VAL;
+    return std::abs(*trace.steps[i].error);
+  };
+  std::ranges::stable_sort(order, std::greater{}, weight);
+  order.resize(std::min(order.size(), static_cast<size_t>(std::max(0, most_steps))));
+  std::ranges::sort(order);
+  std::vector<std::vector<std::string>> table{{"step", "operation", "adds", "before", "after", "error", "so far"}};
+  for (const size_t i : order) {
+    const TraceStep& step = trace.steps[i];
+    table.push_back({fmt::format("{}{}", i, static_cast<int64_t>(i) == trace.worst ? " *" : ""),
+                     std::string(print(step.kind)), what_of(step),
+                     print_value(step.kind == TraceKind::round ? Format::f32 : step.format, step.before),
+                     print_value(step.format, step.after), print_error(step.error), print_error(step.error_so_far)});
+  }
+  report.add_text(table);
+  if (order.size() < trace.steps.size())
+    report.add_text(
+        fmt::format("the {} of {} steps that lose most; * marks the largest loss", order.size(), trace.steps.size()));
+  return report;
+}
+
+}  // namespace
+
+Report describe(const ProductTrace& trace, int most_steps) {
+  return in_ieee_environment([&] { return described(trace, most_steps); });
+}
+
+}  // namespace bitmma

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/acts/operator_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "../files/matrix_tensor.hpp"
+#include "bitmma/acts/quantized_file.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+
+namespace bitmma {
+namespace {
+
+std::vector<std::string> names_of_tensors(const TensorFile& file) {
+  std::vector<std::string> names;
+  for (const Tensor& one : file.tensors) names.push_back(one.name);
+  return names;
+}
+
+const Tensor& operand_in(const TensorFile& file, std::string_view operand, const std::string& other_name,
+                         bool is_alone) {
+  const std::string name = other_name.empty() ? std::string(operand) : other_name;
+  const Tensor* found = file.find(name);
+  if (!found && is_alone && other_name.empty() && file.tensors.size() == 1) found = &file.tensors.front();
+  if (!found)
+    throw Error({.code = ViolationCode::not_found,
+                 .field = fmt::format("{} of {}", operand, file.path),
+                 .seen = fmt::format("no tensor {}", shortened(printable(name))),
+                 .legal = names_of_tensors(file)});
+  return *found;
+}
+
+}  // namespace
+
+std::vector<OperatorTensor> read_operands(const std::vector<std::string>& paths,
+                                          const std::vector<std::string_view>& names, size_t required,
+                                          const std::string& tensor, std::optional<Format> type) {
+  const bool are_together = paths.size() == 1 && names.size() > 1;
+  if (paths.empty() || paths.size() > names.size() || (!are_together && paths.size() < required))
+    throw Error({.field = "files",
+                 .seen = counted(static_cast<int64_t>(paths.size()), "file"),
+                 .expected = fmt::format("one file with all of {}, or a file each of {}", fmt::join(names, ", "),
+                                         fmt::join(names, ", "))});
+  std::vector<OperatorTensor> operands;
+  std::optional<TensorFile> file;
+  for (size_t i = 0; i < (are_together ? names.size() : paths.size()); ++i) {
+    if (!file || !are_together) file = read_tensor_file(paths[are_together ? 0 : i]);
+    const std::string& other_name = i == 0 ? tensor : std::string();
+    if (are_together && i >= required && !file->find(names[i])) break;
+    const Tensor& one = operand_in(*file, names[i], other_name, !are_together || required == 1);
+    operands.push_back({std::string(names[i]), one.shape, rows_of_tensor(file->path, one, type)});
+  }
+  return operands;
+}
+
+TensorFile operator_file(std::string_view name, const std::vector<OperatorTensor>& results) {
+  TensorFile file;
+  file.set_metadata("operator", std::string(name));
+  for (const OperatorTensor& one : results) file.set(tensor_of(one.name, one.rows, one.shape));
+  return file;
+}
+
+std::vector<OperatorComparison> compare_results(const std::vector<OperatorTensor>& results,
+                                                const TensorFile& recorded) {
+  std::vector<OperatorComparison> comparisons;
+  for (const OperatorTensor& result : results) {
+    const Tensor* one = recorded.find(result.name);
+    if (!one && recorded.tensors.size() == 1 && &result == &results.front()) one = &recorded.tensors.front();
+    if (!one) continue;
+    const FormatInfo& format = info(result.rows.format());
+    if (one->shape != result.shape || (one->dtype != format.dtype && one->dtype != format.raw_dtype))
+      throw Error({.field = fmt::format("{}: tensor {}", recorded.path, one->name),
+                   .seen = fmt::format("{} {}", one->dtype, print_shape(one->shape)),
+                   .expected = fmt::format("{} {}, as {}", format.dtype, print_shape(result.shape), result.name)});
+    OperatorComparison comparison{
+        .name = result.name, .outputs = static_cast<int64_t>(result.rows.size()), .format = format.id};
+    const TensorBytes bytes = one->bytes.in_memory();
+    const auto size = static_cast<size_t>(dtype_bytes(one->dtype));
+    for (int64_t i = 0; i < comparison.outputs; ++i) {
+      uint64_t code = 0;
+      std::memcpy(&code, bytes.view().data() + static_cast<size_t>(i) * size, size);
+      const int cols = result.rows.cols();
+      const uint64_t computed = result.rows.code(static_cast<int>(i / cols), static_cast<int>(i % cols));
+      if (code == computed) continue;
+      if (comparison.differing++ > 0) continue;
+      comparison.recorded = code, comparison.computed = computed;
+      comparison.first.resize(result.shape.size());
+      int64_t rest = i;
+      for (size_t axis = result.shape.size(); axis-- > 0; rest /= result.shape[axis])
+        comparison.first[axis] = rest % result.shape[axis];
+    }
+    comparisons.push_back(std::move(comparison));
+  }
+  if (comparisons.empty()) {
+    std::vector<std::string> legal;
+    for (const OperatorTensor& result : results) legal.push_back(result.name);
+    throw Error({.code = ViolationCode::not_found,
+                 .field = fmt::format("results of {}", recorded.path),
+                 .seen = fmt::format("{}", fmt::join(names_of_tensors(recorded), ", ")),
+                 .legal = std::move(legal)});
+  }
+  return comparisons;
+}
+
+}  // namespace bitmma

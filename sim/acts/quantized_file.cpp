@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/acts/quantized_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "../files/matrix_tensor.hpp"
+#include "bitmma/core/error.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/formats/codes.hpp"
+
+namespace bitmma {
+namespace {
+
+/// The format of `tensor`: that of its dtype, or `type` for raw codes. Throws Error if `type` is needed or useless.
+Format type_of(const std::string& field, const Tensor& tensor, std::optional<Format> type) {
+  std::vector<std::string> raw;
+  for (const FormatInfo& format : formats) {
+    if (!quantize_inputs.contains(format.id)) continue;
+    if (tensor.dtype == format.dtype) {
+      if (!type) return format.id;
+      throw Error({.code = ViolationCode::no_effect,
+                   .field = "type",
+                   .seen = std::string(info(*type).name),
+                   .expected = fmt::format("none: {} is {}", field, tensor.dtype)});
+    }
+    if (tensor.dtype == format.raw_dtype) raw.emplace_back(format.name);
+  }
+  if (raw.empty()) {
+    throw Error({.field = field,
+                 .seen = tensor.dtype,
+                 .legal = {"F32", "F16", "BF16", "U16 of raw codes", "U32 of raw codes"}});
+  }
+  if (type && std::ranges::find(raw, info(*type).name) != raw.end()) return *type;
+  throw Error({.code = type ? ViolationCode::illegal_value : ViolationCode::missing_type,
+               .field = "type",
+               .seen = type ? std::string(info(*type).name) : "missing",
+               .legal = raw,
+               .fix = fmt::format("{} for the raw codes of {}", field, tensor.dtype)});
+}
+
+Tensor tensor_of_bytes(std::string name, std::vector<int64_t> shape, std::vector<uint8_t> bytes) {
+  return Tensor::from_bytes(std::move(name), "U8", std::move(shape), std::move(bytes));
+}
+
+}  // namespace
+
+Matrix matrix_of_file(const TensorFile& file, const std::string& name, std::optional<Format> type) {
+  const Tensor* const tensor = name.empty() && file.tensors.size() == 1 ? &file.tensors.front() : file.find(name);
+  if (!tensor) {
+    std::vector<std::string> names;
+    for (const Tensor& one : file.tensors) names.push_back(one.name);
+    throw Error({.code = name.empty() ? ViolationCode::missing_argument : ViolationCode::not_found,
+                 .field = name.empty() ? "tensor" : fmt::format("tensor of {}", file.path),
+                 .seen = name.empty() ? "missing" : shortened(printable(name)),
+                 .expected = fmt::format("one of {}: {}", file.path, alternatives(names))});
+  }
+  if (tensor->shape.size() != 2)
+    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+                 .seen = print_shape(tensor->shape),
+                 .expected = "two axes, rows and columns"});
+  return rows_of_tensor(file.path, *tensor, type);
+}
+
+Matrix rows_of_tensor(const std::string& path, const Tensor& tensor, std::optional<Format> type) {
+  const std::string field = fmt::format("{}: tensor {}", path, tensor.name);
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  const int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows = std::min(rows, most) * std::min(tensor.shape[i], most);
+  if (rows > most || cols > most)
+    throw Error({.field = field, .seen = print_shape(tensor.shape), .expected = "at most 2^31 - 1 rows and columns"});
+  const Format format = type_of(field, tensor, type);
+  if (cols == 0) return Matrix(format, static_cast<int>(rows), 0);  // up to 2^31 rows
+  const TensorBytes bytes = tensor.bytes.in_memory();
+  const int64_t size = code_bytes(format);
+  return matrix_of(format, static_cast<int>(rows), static_cast<int>(cols),
+                   {.data = bytes.view().data(), .row_stride = size * cols, .col_stride = size});
+}
+
+TensorFile quantized_file(const QuantizeRecipe& recipe, const Matrix& x, const Quantized& quantized,
+                          const QuantizedLayout& layout) {
+  const Matrix &codes = quantized.codes, &scales = quantized.scales;
+  TensorFile file;
+  const auto set_key = [&](std::string_view key, auto value) { file.set_metadata(key, fmt::format("{}", value)); };
+  set_key("recipe", recipe.name);
+  set_key("project", recipe.project);
+  set_key("version", recipe.version);
+  set_key("commit", recipe.commit);
+  set_key("element", info(recipe.element).name);
+  set_key("scale", info(recipe.scale_format).name);
+  set_key("block_rows", quantized.block_rows);
+  set_key("block_cols", quantized.block_cols);
+  set_key("x_type", info(x.format()).name);
+  if (layout.packed_codes) {
+    std::vector<uint8_t> packed = packed_codes(codes);
+    file.set(tensor_of_bytes("codes", {codes.rows(), codes.cols() / 2}, std::move(packed)));
+  } else {
+    file.set(tensor_of("codes", codes, {codes.rows(), codes.cols()}));
+  }
+  if (layout.tiled_scales) {
+    std::vector<uint8_t> tiles = tiled_scales(quantized);
+    const auto size = static_cast<int64_t>(tiles.size());
+    file.set(tensor_of_bytes("scales", {size}, std::move(tiles)));
+  } else {
+    file.set(tensor_of("scales", scales, {scales.rows(), scales.cols()}));
+  }
+  if (quantized.tensor_scale) file.set(tensor_of("tensor_scale", *quantized.tensor_scale, {1}));
+  return file;
+}
+
+}  // namespace bitmma

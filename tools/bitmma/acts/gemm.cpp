@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "bitmma/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "arguments.hpp"
+#include "bitmma/acts/describe_product.hpp"
+#include "bitmma/core/text.hpp"
+#include "bitmma/gemm/find.hpp"
+#include "flags.hpp"
+#include "numbers.hpp"
+#include "output.hpp"
+#include "plan_flags.hpp"
+
+namespace bitmma::cli {
+namespace {
+
+struct GemmFlags {
+  Flag<std::vector<std::string>> files;
+  Flag<std::string> out, only_rows, only_cols, rows = "4", cols = "4";
+  ProductPlanFlags plan;
+  LibraryFlags library;
+  TargetFlag target;
+  CpuTargetFlag cpu_target;
+  Flag<int> threads = 1;
+  Flag<double> timeout = 0;
+  Flag<bool> json = false, find = false, error = false, replace_d = false;
+};
+
+/// "0..7", "3", "0..3,96,100..127": indices below `count`.
+std::vector<int> numbers_of(std::string_view flag, const std::string& text, int count) {
+  std::vector<int> numbers;
+  if (text.empty()) {
+    numbers.resize(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+  const auto refuse = [&](const std::string& seen) {
+    throw Error({.field = std::string(flag),
+                 .seen = shortened(seen),
+                 .expected = fmt::format("numbers in 0..{}, and ranges such as 0..7", count - 1),
+                 .fix = "for example 0..7,96"});
+  };
+  for (const std::string& piece : split_list(text)) {
+    const size_t dots = piece.find("..");
+    const auto first = parse_whole(piece.substr(0, dots));
+    const auto last = dots == std::string::npos ? first : parse_whole(piece.substr(dots + 2));
+    if (!first || !last || *first > *last || *last >= static_cast<uint64_t>(count)) refuse(piece);
+    for (uint64_t number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
+  }
+  return numbers;
+}
+
+/// The number of rows or columns to show. The former --rows is now --only-rows.
+int shown(std::string_view flag, const std::string& text) {
+  const auto count = parse_whole(text);
+  if (count && *count <= 1 << 20) return static_cast<int>(*count);
+  throw Error({.field = fmt::format("--{}", flag),
+               .seen = shortened(text),
+               .expected = "the number to show",
+               .fix = fmt::format("to compute only these, use --only-{} {}", flag, shortened(text))});
+}
+
+ProductFile read_product(const GemmFlags& flags) {
+  if (are_arrays(flags.files)) return read_product_file(read_arrays(flags.files));
+  if (flags.files.size() == 1) return read_product_file(flags.files->front());
+  throw Error({.field = "file",
+               .seen = counted(static_cast<int64_t>(flags.files.size()), "file"),
+               .expected = "one product, or its arrays as a.npy, b.npy, ..."});
+}
+
+/// Finds the plans that reproduce the D of the file.
+void run_find(Context& context, const GemmFlags& flags) {
+  const ProductFile product = read_product(flags);
+  if (!product.d) {
+    throw Error({.code = ViolationCode::missing_argument,
+                 .field = product.file.path + ": tensor d",
+                 .seen = "missing",
+                 .expected = "a recorded D, for which plans can be found"});
+  }
+  FindOptions options{
+      .threads = flags.threads, .alpha = product.alpha, .beta = product.beta, .timeout_s = flags.timeout};
+  const std::optional<Target> asked = flags.target.asked();
+  options.target = asked ? *asked : product.target.value_or(default_target(product.inputs));
+  const bool as_json = flags.json;
+  context.require_flags_acted();
+  const PlanSearch found = [&] {
+    ProgressLine line(context, "find", 0);
+    return find_plans(product.inputs, *product.d, options,
+                      [&](int64_t done, int64_t total) { line.update(done, total); });
+  }();
+  context.exit_code = found.all_bits.empty() ? exit_differs : exit_same;
+  show(context, describe(found, product.inputs), as_json);
+}
+
+/// A recorded D that differs is evidence: the output has the computed one only on request.
+void write_product(Context& context, const GemmFlags& flags, const ProductFile& product, const ProductResult& result) {
+  const bool may_replace = flags.replace_d;
+  if (result.differing() > 0 && !may_replace) {
+    throw Error({.field = "d",
+                 .seen = fmt::format("recorded, but {} of {} outputs differ", result.differing(), result.d.size()),
+                 .expected = "equal to the computed d, or absent",
+                 .fix = "--replace-d replaces it by the computed one"});
+  }
+  context.require_flags_acted();
+  write_tensor_file(flags.out, with_d(product, result.plan, result.d));
+}
+
+void run_gemm(Context& context, const GemmFlags& flags) {
+  if (!flags.out.empty()) require_tensor_file_name(flags.out);
+  flags.cpu_target.use();
+  if (flags.find) return run_find(context, flags);
+  ProductFile product = read_product(flags);
+  const bool as_json = flags.json;
+  const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
+            cols = as_json ? 0 : shown("cols", flags.cols);
+  ProductResult result{.k = product.inputs.a.cols()};
+  if (flags.library.are_given()) {
+    flags.plan.require_none_beside("--library", flags.target);
+    result.choice = flags.library.choice_for(context, product, flags.plan.output_type);
+    result.plan = plan_of_choice(*result.choice, product.inputs);
+    result.plan_was_given = result.target_was_given = true;
+  } else {
+    result.plan_is_of_file = flags.plan.are_taken_from(product, flags.target);
+    result.plan_was_given = flags.plan.are_given() || result.plan_is_of_file;
+    result.plan = flags.plan.plan_for(context, product, flags.target, threads);
+    result.target_was_given = result.plan_was_given || flags.target.asked() || product.target;
+  }
+  print_warnings(context, as_warnings(unread_by(result.plan, product.inputs)));
+  print_warnings(context, warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
+  if (!flags.only_rows.empty() || !flags.only_cols.empty()) {
+    product = part_of(product, numbers_of("--only-rows", flags.only_rows, product.inputs.a.rows()),
+                      numbers_of("--only-cols", flags.only_cols, product.inputs.b.cols()));
+  }
+  result.recorded = product.d;
+  if (flags.error && (!result.plan.epilogue.empty() || scales_blocks(result.plan))) {
+    throw Error({.field = "--error",
+                 .seen = print_plan(result.plan),
+                 .expected = "a plan without epilogue and scales, which the exact product does not have"});
+  }
+  {
+    ProgressLine progress(context, "gemm", static_cast<int64_t>(product.inputs.a.rows()) * product.inputs.b.cols());
+    result.d = gemm(result.plan, product.inputs, threads, progress.from(0));
+  }
+  if (flags.error) result.accuracy = accuracy_of(product.inputs, result.d, threads);
+  if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
+  Report report = describe(result, rows, cols);
+  if (!flags.out.empty()) {
+    write_product(context, flags, product, result);
+    report.add("written", *flags.out);
+    report.add_text(fmt::format("wrote {}", *flags.out));
+  }
+  show(context, report, as_json);
+}
+
+}  // namespace
+
+void add_gemm(Command& app, Context& context) {
+  Command* command =
+      app.add_command("gemm", "compute a whole matrix product in a library's order of additions, bit for bit");
+  const auto flags = std::make_shared<GemmFlags>();
+  command
+      ->add_input("file", flags->files,
+                  "safetensors file with a [M, K] and b [K, N] or b_t [N, K], or a.npy b.npy; see docs/plans.md")
+      ->required();
+  flags->plan.add(*command);
+  flags->library.add(*command);
+  flags->target.add(*command, "the GPU by its PTX name; default: the target in the file, or sm_90a");
+  command->add_flag("--find", flags->find, "find the plans that give the d of the file");
+  command->add_option("--timeout", flags->timeout, "stop --find after these seconds; default: no limit");
+  between(command->get_option("--timeout"), 1e-6, 1e9);
+  command->add_flag("--error", flags->error, "show how far d is from the exact product, in ulp");
+  command->add_option("--rows", flags->rows, "rows of d to show")->capture_default_str();
+  command->add_option("--cols", flags->cols, "columns of d to show")->capture_default_str();
+  command->add_option("--only-rows", flags->only_rows, "compute only these rows of d: 0..7,96");
+  command->add_option("--only-cols", flags->only_cols, "compute only these columns of d");
+  command->add_output("-o,--output", flags->out, "write the product with d to this file");
+  command->add_flag("--replace-d", flags->replace_d, "with -o: replace the recorded d of the file, even if it differs");
+  command->add_flag("--json", flags->json, "print the result as JSON");
+  add_threads(*command, flags->threads);
+  flags->cpu_target.add(*command);
+  std::string names;
+  for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
+  command->footer(
+      "Examples:\n"
+      "  bitmma gemm a.npy b.npy --rows 16 --cols 8\n"
+      "  bitmma gemm product.safetensors -o with_d.safetensors\n"
+      "  bitmma gemm recorded.safetensors --find\n"
+      "  bitmma gemm recorded.safetensors --cpu-target baseline\n"
+      "  bitmma gemm recorded.safetensors --kernel nvjet_sm90_tss_64x32_64x16_4x2_h_bz_splitK_TNT --split-k 3\n"
+      "  bitmma gemm recorded.safetensors --library cublas-13.1 --gpu H100 --nearest\n"
+      "  bitmma gemm product.safetensors --plan nvjet-algo2 --only-rows 0..7 --only-cols 0..15 --error\n"
+      "  bitmma gemm product.safetensors --plan '{\"instruction\": "
+      "\"wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\",\n"
+      "    \"promotion\": {\"every\": 128}, \"output\": {\"type\": \"bf16\"}}'\n"
+      "\n"
+      "Plans of --plan (docs/plans.md):\n" +
+      names +
+      "\n"
+      "--find tries, until plans give all bits:\n" +
+      print_search() +
+      "Without --plan and --kernel, the command uses the key plan of the file, if there is one. It compares a recorded "
+      "d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
+  command->callback([flags, &context] { run_gemm(context, *flags); });
+}
+
+}  // namespace bitmma::cli
