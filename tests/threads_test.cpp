@@ -50,7 +50,7 @@ int failures_of(const std::function<bool(int)>& body) {
 }  // namespace
 
 TEST_CASE("the tables of the library may be asked for first by several threads at once") {
-  // In a process of its own, as ctest runs it, these are the first uses.
+  // The first of a file, which ctest runs in a process of its own: these are the first uses.
   std::vector<size_t> plans(threads), patterns(threads), wgmma_forms(threads), gpu_targets(threads);
   CHECK(failures_of([&](int i) {
           const auto at = static_cast<size_t>(i);
