@@ -255,4 +255,48 @@ TEST_CASE("an encoded tensor map in the bytes of parameters is the map of an arg
   CHECK_THROWS_WITH(encode_tensor_map(wrong, 0x1000), ContainsSubstring("box"));
 }
 
+TEST_CASE("a race with the asynchronous proxy is a fault, a warning or nothing") {
+  // Thread 0 writes what thread 32 copies, and no barrier is between them.
+  const PtxEntry race(PtxModule(R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry race(.param .u64 p)
+{
+.reg .pred %q<3>;
+.reg .b32 %r<4>;
+.reg .b64 %rd<3>;
+.shared .align 16 .b8 s[16];
+ld.param.u64 %rd1, [p];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, s;
+setp.eq.u32 %q1, %r1, 0;
+setp.eq.u32 %q2, %r1, 32;
+@%q1 st.shared.v4.b32 [%r2], {%r1, %r1, %r1, %r1};
+@!%q2 bra done;
+fence.proxy.async;
+cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 16;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;
+done:
+ret;
+}
+)"),
+                      {.entry = "race"});
+  const auto codes = [&](RaceCheck races) {
+    std::vector<uint32_t> words(4, 7);
+    std::vector<ViolationCode> all;
+    try {
+      const LaunchReport done = launch(race, {.block = {64, 1, 1}, .arguments = {test::memory(words)}, .races = races});
+      for (const Violation& warning : done.warnings) all.push_back(warning.code);
+      CHECK(words == std::vector<uint32_t>(4, 0));
+    } catch (const Error& error) {
+      for (const Violation& violation : error.violations()) all.push_back(violation.code);
+    }
+    return all;
+  };
+  CHECK(codes(RaceCheck::fault) == std::vector{ViolationCode::shared_memory_race});
+  CHECK(codes(RaceCheck::warning) == std::vector{ViolationCode::shared_memory_race});
+  CHECK(codes(RaceCheck::off).empty());
+}
+
 }  // namespace bitmma
