@@ -113,8 +113,12 @@ auto naming_flags(std::span<const FlagOfField> flags, const Body& body) {
   } catch (const Error& error) {
     std::vector<Violation> violations = error.violations();
     for (Violation& violation : violations) {
-      const auto named = std::ranges::find(flags, violation.field, &FlagOfField::first);
-      if (named != flags.end()) violation.field = std::string(named->second);
+      const auto name = [&](std::string& text) {
+        const auto named = std::ranges::find(flags, text, &FlagOfField::first);
+        if (named != flags.end()) text = std::string(named->second);
+      };
+      name(violation.field);
+      if (violation.code == ViolationCode::not_together) name(violation.seen);
     }
     throw Error(std::move(violations));
   }

@@ -16,7 +16,8 @@ struct FormatName {
   BenchFormat format;
   std::string_view name;
 };
-constexpr FormatName names[] = {{BenchFormat::hex, "hex"}, {BenchFormat::csv, "csv"}, {BenchFormat::jsonl, "jsonl"}};
+constexpr FormatName format_names[] = {
+    {BenchFormat::hex, "hex"}, {BenchFormat::csv, "csv"}, {BenchFormat::jsonl, "jsonl"}};
 
 /// A column or list of columns of a line: one operand of an output.
 struct Part {
@@ -88,7 +89,7 @@ void BenchFlag::add(Command& command) {
 }
 
 BenchFormat BenchFlag::format() const {
-  for (const FormatName& row : names) {
+  for (const FormatName& row : format_names) {
     if (row.name == name) return row.format;
   }
   throw Error({.field = "--format", .seen = name, .legal = {"hex", "csv", "jsonl"}});

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "arguments.hpp"
 #include "bitmma/acts/describe_product.hpp"
 #include "bitmma/core/text.hpp"
-#include "bitmma/gemm/find.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "flags.hpp"
 #include "numbers.hpp"
 #include "output.hpp"
@@ -30,14 +29,10 @@ struct GemmFlags {
   Flag<bool> json = false, find = false, error = false, replace_d = false;
 };
 
-/// "0..7", "3", "0..3,96,100..127": indices below `count`.
+/// "0..7", "3", "0..3,96,100..127": indices below `count`; none for an empty text.
 std::vector<int> numbers_of(std::string_view flag, const std::string& text, int count) {
   std::vector<int> numbers;
-  if (text.empty()) {
-    numbers.resize(static_cast<size_t>(count));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    return numbers;
-  }
+  if (text.empty()) return numbers;
   const auto refuse = [&](const std::string& seen) {
     throw Error({.field = std::string(flag),
                  .seen = shortened(seen),
@@ -75,25 +70,16 @@ ProductFile read_product(const GemmFlags& flags) {
 /// Finds the plans that reproduce the D of the file.
 void run_find(Context& context, const GemmFlags& flags) {
   const ProductFile product = read_product(flags);
-  if (!product.d) {
-    throw Error({.code = ViolationCode::missing_argument,
-                 .field = product.file.path + ": tensor d",
-                 .seen = "missing",
-                 .expected = "a recorded D, for which plans can be found"});
-  }
-  FindOptions options{
-      .threads = flags.threads, .alpha = product.alpha, .beta = product.beta, .timeout_s = flags.timeout};
-  const std::optional<Target> asked = flags.target.asked();
-  options.target = asked ? *asked : product.target.value_or(default_target(product.inputs));
+  const FindOptions options{.threads = flags.threads, .timeout_s = flags.timeout};
+  const std::optional<Target> target = flags.target.asked();
   const bool as_json = flags.json;
   context.require_flags_acted();
-  const PlanSearch found = [&] {
+  const PlanSearch search = [&] {
     ProgressLine line(context, "find", 0);
-    return find_plans(product.inputs, *product.d, options,
-                      [&](int64_t done, int64_t total) { line.update(done, total); });
+    return find_plans_of_file(product, target, options, [&](int64_t done, int64_t total) { line.update(done, total); });
   }();
-  context.exit_code = found.all_bits.empty() ? exit_differs : exit_same;
-  show(context, describe(found, product.inputs), as_json);
+  context.exit_code = search.all_bits.empty() ? exit_differs : exit_same;
+  show(context, describe(search, product.inputs), as_json);
 }
 
 /// A recorded D that differs is evidence: the output has the computed one only on request.
@@ -115,41 +101,37 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   if (flags.find) return run_find(context, flags);
   ProductFile product = read_product(flags);
   const bool as_json = flags.json;
-  const int threads = flags.threads, rows = as_json ? 0 : shown("rows", flags.rows),
-            cols = as_json ? 0 : shown("cols", flags.cols);
-  ProductResult result{.k = product.inputs.a.cols()};
-  if (flags.library.are_given()) {
-    flags.plan.require_none_beside("--library", flags.target);
-    result.choice = flags.library.choice_for(context, product, flags.plan.output_type);
-    result.plan = plan_of_choice(*result.choice, product.inputs);
-    result.plan_was_given = result.target_was_given = true;
-  } else {
-    result.plan_is_of_file = flags.plan.are_taken_from(product, flags.target);
-    result.plan_was_given = flags.plan.are_given() || result.plan_is_of_file;
-    result.plan = flags.plan.plan_for(context, product, flags.target, threads);
-    result.target_was_given = result.plan_was_given || flags.target.asked() || product.target;
-  }
-  print_warnings(context, as_warnings(unread_by(result.plan, product.inputs)));
-  print_warnings(context, warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
-  if (!flags.only_rows.empty() || !flags.only_cols.empty()) {
-    product = part_of(product, numbers_of("--only-rows", flags.only_rows, product.inputs.a.rows()),
-                      numbers_of("--only-cols", flags.only_cols, product.inputs.b.cols()));
-  }
-  result.recorded = product.d;
-  if (flags.error && (!result.plan.epilogue.empty() || scales_blocks(result.plan))) {
-    throw Error({.field = "--error",
-                 .seen = print_plan(result.plan),
-                 .expected = "a plan without epilogue and scales, which the exact product does not have"});
-  }
-  {
-    ProgressLine progress(context, "gemm", static_cast<int64_t>(product.inputs.a.rows()) * product.inputs.b.cols());
-    result.d = gemm(result.plan, product.inputs, threads, progress.from(0));
-  }
-  if (flags.error) result.accuracy = accuracy_of(product.inputs, result.d, threads);
+  const int rows = as_json ? 0 : shown("rows", flags.rows), cols = as_json ? 0 : shown("cols", flags.cols);
+  GemmFileRequest request{.plan = flags.plan.request(flags.target), .threads = flags.threads};
+  if (flags.library.are_given()) request.library = flags.library.request(request.plan.output);
+  request.rows = numbers_of("--only-rows", flags.only_rows, product.inputs.a.rows());
+  request.cols = numbers_of("--only-cols", flags.only_cols, product.inputs.b.cols());
+  request.accuracy = flags.error;
+  std::optional<ProgressLine> slices, outputs;
+  const auto selected = [](const std::vector<int>& indices, int all) {
+    return indices.empty() ? int64_t{all} : std::ssize(indices);
+  };
+  const int64_t size =
+      selected(request.rows, product.inputs.a.rows()) * selected(request.cols, product.inputs.b.cols());
+  const GemmFileEvents events{.warn = warnings_to(context),
+                              .plans =
+                                  [&](int64_t done, int64_t total) {
+                                    if (!slices) slices.emplace(context, "slices", 0);
+                                    slices->update(done, total);
+                                  },
+                              .outputs =
+                                  [&](int64_t done) {
+                                    slices.reset();
+                                    if (!outputs) outputs.emplace(context, "gemm", size);
+                                    outputs->update(done);
+                                  }};
+  const auto [computed, result] =
+      naming_flags(flags_of_products, [&] { return gemm_file(std::move(product), request, events); });
+  outputs.reset();
   if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(result, rows, cols);
   if (!flags.out.empty()) {
-    write_product(context, flags, product, result);
+    write_product(context, flags, computed, result);
     report.add("written", *flags.out);
     report.add_text(fmt::format("wrote {}", *flags.out));
   }

@@ -2,12 +2,10 @@
 // The plan that computes a product: --plan, --kernel, --split-k, --output-type and --target, or --library with --gpu.
 #pragma once
 
+#include <array>
 #include <string>
-#include <vector>
 
-#include "bitmma/acts/product_file.hpp"
-#include "bitmma/gemm/catalogue.hpp"
-#include "bitmma/gemm/library_choice.hpp"
+#include "bitmma/acts/gemm_file.hpp"
 #include "flags.hpp"
 
 namespace bitmma::cli {
@@ -18,14 +16,9 @@ struct ProductPlanFlags {
 
   void add(Command& command);
   bool are_given() const { return !plan.empty() || !kernel.empty(); }
-  /// Throws Error if a flag requests a plan, a number of slices or a target: `other` says them.
-  void require_none_beside(std::string_view other, const TargetFlag& target) const;
-  /// True if no flag requests a plan, target, type or split, and the file names the plan of its d, which is then
-  /// used.
-  bool are_taken_from(const ProductFile& product, const TargetFlag& target) const;
-  /// The plan that the flags select for this product. If the number of slices is unknown, the recorded D decides.
-  /// Throws Error for contradictions with the plan, and if nothing determines the number of slices.
-  GemmPlan plan_for(Context& context, const ProductFile& product, const TargetFlag& target, int threads) const;
+  std::optional<Format> output() const;
+  /// Reads the file that --plan names.
+  ProductPlanRequest request(const TargetFlag& target) const;
 };
 
 /// The kernel that a library takes for the product.
@@ -35,8 +28,24 @@ struct LibraryFlags {
 
   void add(Command& command);
   bool are_given() const { return !library.empty(); }
-  /// D has the requested type, else that of the file, else PyTorch's. Warns about a shape that was not recorded.
-  LibraryChoice choice_for(Context& context, const ProductFile& product, const Flag<std::string>& output_type) const;
+  ProductLibraryRequest request(std::optional<Format> output) const;
 };
+
+/// The flags of the fields that gemm_file and plan_of_product refuse.
+inline constexpr auto flags_of_products = std::to_array<FlagOfField>({{"plan", "--plan"},
+                                                                      {"kernel", "--kernel"},
+                                                                      {"split_k", "--split-k"},
+                                                                      {"output", "--output-type"},
+                                                                      {"target", "--target"},
+                                                                      {"library", "--library"},
+                                                                      {"gpu", "--gpu"},
+                                                                      {"layout", "--layout"},
+                                                                      {"allow_tf32", "--allow-tf32"},
+                                                                      {"nearest", "--nearest"},
+                                                                      {"accuracy", "--error"},
+                                                                      {"row, col", "--row, --col"}});
+
+/// Prints warnings of an act.
+std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context);
 
 }  // namespace bitmma::cli
