@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/amount.hpp"
 #include "support/catch.hpp"
 
 using namespace bitmma;
@@ -24,6 +25,7 @@ std::vector<uint64_t> codes_with_successor(const FormatInfo& format) {
   const uint64_t count = format.max_finite() / unit;
   const uint64_t step = format.bits == 64                           ? 0x0001'0000'0000'0F2B
                         : format.bits == 32 && !format.ignored_bits ? 60013
+                        : format.bits > 8                           ? test::amount(37, 1, 1)
                                                                     : 1;
   for (uint64_t i = 0; i < count; i += step) codes.push_back(i * unit);
   for (uint64_t exponent = 0; exponent < format.exponent_mask(); ++exponent) {
