@@ -1,11 +1,8 @@
 // Numbers of the command line are taken exactly, or refused: none is cut to what fits.
-#include <limits>
-#include <optional>
-
-#include "numbers.hpp"
 #include "run.hpp"
 #include "support/amount.hpp"
 #include "support/catch.hpp"
+#include "support/number_rows.hpp"
 
 using namespace bitmma;
 using Catch::Matchers::EndsWith, Catch::Matchers::StartsWith;
@@ -65,72 +62,17 @@ TEST_CASE("the largest and the smallest number of an option are taken as they ar
 
 namespace {
 
-/// Texts of numbers, and what each option reads; nothing: refused.
-struct NumberRow {
-  std::string text;
-  std::optional<uint64_t> value;
-};
-const std::vector<NumberRow> number_rows{
-    {"0", 0},
-    {"7", 7},
-    {"+1", 1},
-    {"1e3", 1000},
-    {"+1e3", 1000},
-    {"1.5e3", 1500},
-    {"0x10", 16},
-    {"12345678", 12345678},  // eight digits are decimal, as any other number of digits
-    {"16777216", 16777216},
-    {"1234567890123456", 1234567890123456},
-    {"9223372036854775808", uint64_t{1} << 63},
-    {"18446744073709551615", ~uint64_t{0}},
-    {"0x123456789abcdef0", 0x123456789abcdef0},
-    {"18446744073709551616", {}},
-    {"99999999999999999999999", {}},
-    {"", {}},
-    {" 1", {}},
-    {"1 ", {}},
-    {"010", {}},
-    {"00", {}},
-    {"01e3", {}},
-    {"-1", {}},
-    {"++1", {}},
-    {"+-1", {}},
-    {"1.5", {}},
-    {"1e-3", {}},
-    {"1e99", {}},
-    {"0x", {}},
-    {"1234abcd", {}},
-    {"1u", {}},
-    {"1_000", {}},
-};
-
 const std::string empty_kernel =
     ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\nret;\n}\n";
 
 }  // namespace
-
-TEST_CASE("whole numbers have one grammar") {
-  for (const NumberRow& row : number_rows) {
-    INFO(row.text);
-    CHECK(cli::parse_whole(row.text) == row.value);
-    const bool is_signed = row.value && *row.value < uint64_t{1} << 63;
-    CHECK(cli::parse_signed(row.text).has_value() == (is_signed || row.text == "-1"));
-  }
-  CHECK(cli::parse_signed("-9223372036854775808") == std::numeric_limits<int64_t>::min());
-  CHECK(cli::parse_signed("-9223372036854775809") == std::nullopt);
-  CHECK(cli::parse_signed("-0x10") == -16);
-  CHECK(cli::parse_signed("-+1") == std::nullopt);
-  CHECK(cli::split_list("4,2,") == std::vector<std::string>{"4", "2", ""});
-  CHECK(cli::split_list("") == std::vector<std::string>{""});
-  CHECK(cli::split_list("1x2,3", ",x") == std::vector<std::string>{"1", "2", "3"});
-}
 
 TEST_CASE("options, extents, ranges and arguments read numbers by the same grammar") {
   const test::TemporaryFolder folder;
   const std::string ptx = folder.path("k.ptx");
   test::write_text(ptx, empty_kernel);
   const std::string line = "run " + ptx + " --arg zeros:u8[4] ";
-  for (const NumberRow& row : number_rows) {
+  for (const test::NumberRow& row : test::number_rows) {
     const std::string quoted = "'" + row.text + "'";
     // A small number is accepted by all of them, and a text that is no number by none.
     if (row.value && (*row.value == 0 || *row.value > 2000)) continue;

@@ -8,42 +8,11 @@
 #include <limits>
 
 #include "bitmma/core/error.hpp"
+#include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
 
 namespace bitmma::cli {
 namespace {
-
-/// "1000" for "1e3" and "1500" for "1.5e3": digits, at most one point, and an exponent that gives a whole number. Other
-/// texts are unchanged.
-std::string without_exponent(const std::string& text) {
-  const size_t e = text.find_first_of("eE");
-  if (e == std::string::npos || text.find_first_of("xX") != std::string::npos) return text;
-  const size_t sign = text.starts_with('+') || text.starts_with('-') ? 1 : 0;
-  std::string digits = text.substr(sign, e - sign);
-  if (digits.size() > 1 && digits[0] == '0' && digits[1] != '.') return text;
-  int exponent = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] =
-      std::from_chars(text.data() + e + 1 + (text.substr(e + 1).starts_with('+')), last, exponent);
-  if (error != std::errc{} || end != last || exponent < 0 || exponent > 18) return text;
-  if (const size_t point = digits.find('.'); point != std::string::npos) {
-    exponent -= static_cast<int>(digits.size() - point - 1);
-    digits.erase(point, 1);
-  }
-  if (exponent < 0 || digits.find_first_not_of("0123456789") != std::string::npos || digits.empty()) return text;
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  return text.substr(0, sign) + digits + std::string(digits == "0" ? 0 : static_cast<size_t>(exponent), '0');
-}
-
-/// Digits, or hexadecimal ones after 0x.
-std::optional<uint64_t> magnitude_of(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) base = 16, text.remove_prefix(2);
-  else if (text.size() > 1 && text.starts_with('0')) return std::nullopt;
-  uint64_t magnitude = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(magnitude) : std::nullopt;
-}
 
 /// True for a finite decimal number.
 bool is_decimal_number(std::string_view text) {
@@ -59,30 +28,6 @@ bool has_leading_zero(std::string_view text) {
 }
 
 }  // namespace
-
-std::optional<uint64_t> parse_whole(std::string_view text) {
-  const std::string digits = without_exponent(std::string(text));
-  return magnitude_of(std::string_view(digits).substr(digits.starts_with('+') ? 1 : 0));
-}
-
-std::optional<int64_t> parse_signed(std::string_view text) {
-  const bool is_negative = text.starts_with('-');
-  if (is_negative && text.substr(1).starts_with('+')) return std::nullopt;
-  const std::optional<uint64_t> magnitude = parse_whole(text.substr(is_negative ? 1 : 0));
-  constexpr auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (!magnitude || *magnitude > most + (is_negative ? 1 : 0)) return std::nullopt;
-  return static_cast<int64_t>(is_negative ? ~*magnitude + 1 : *magnitude);
-}
-
-std::vector<std::string> split_list(std::string_view text, std::string_view separators) {
-  std::vector<std::string> parts;
-  for (size_t from = 0; from <= text.size();) {
-    const size_t end = std::min(text.find_first_of(separators, from), text.size());
-    parts.emplace_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return parts;
-}
 
 void take_numbers_exactly(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {

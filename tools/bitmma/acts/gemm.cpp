@@ -29,24 +29,9 @@ struct GemmFlags {
   Flag<bool> json = false, find = false, error = false, replace_d = false;
 };
 
-/// "0..7", "3", "0..3,96,100..127": indices below `count`; none for an empty text.
-std::vector<int> numbers_of(std::string_view flag, const std::string& text, int count) {
-  std::vector<int> numbers;
-  if (text.empty()) return numbers;
-  const auto refuse = [&](const std::string& seen) {
-    throw Error({.field = std::string(flag),
-                 .seen = shortened(seen),
-                 .expected = fmt::format("numbers in 0..{}, and ranges such as 0..7", count - 1),
-                 .fix = "for example 0..7,96"});
-  };
-  for (const std::string& piece : split_list(text)) {
-    const size_t dots = piece.find("..");
-    const auto first = parse_whole(piece.substr(0, dots));
-    const auto last = dots == std::string::npos ? first : parse_whole(piece.substr(dots + 2));
-    if (!first || !last || *first > *last || *last >= static_cast<uint64_t>(count)) refuse(piece);
-    for (uint64_t number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
-  }
-  return numbers;
+/// None for an empty text, which asks for all.
+std::vector<int> indices_of(std::string_view flag, const std::string& text, int count) {
+  return text.empty() ? std::vector<int>{} : parse_indices(flag, text, count);
 }
 
 /// The number of rows or columns to show. The former --rows is now --only-rows.
@@ -104,8 +89,8 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const int rows = as_json ? 0 : shown("rows", flags.rows), cols = as_json ? 0 : shown("cols", flags.cols);
   GemmFileRequest request{.plan = flags.plan.request(flags.target), .threads = flags.threads};
   if (flags.library.are_given()) request.library = flags.library.request(request.plan.output);
-  request.rows = numbers_of("--only-rows", flags.only_rows, product.inputs.a.rows());
-  request.cols = numbers_of("--only-cols", flags.only_cols, product.inputs.b.cols());
+  request.rows = indices_of("--only-rows", flags.only_rows, product.inputs.a.rows());
+  request.cols = indices_of("--only-cols", flags.only_cols, product.inputs.b.cols());
   request.accuracy = flags.error;
   std::optional<ProgressLine> slices, outputs;
   const auto selected = [](const std::vector<int>& indices, int all) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Arguments of kernels on the command line: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8], f32:0.125, and
-// tensor maps over memory, map[64,64/128]:x.npy.
+// Arguments of kernels as text: x.npy, file.safetensors:x, zeros:f16[2,64], empty:f32[8], f32:0.125, and tensor maps
+// over memory, map[64,64/128]:x.npy. Errors name the field `argument`.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 #include "bitmma/kernel/kernel.hpp"
 #include "bitmma/kernel/tensor_map.hpp"
 
-namespace bitmma::cli {
+namespace bitmma {
 
 /// The names of a type in arguments, in safetensors and in vector notation.
 struct ArgumentType {
@@ -42,7 +42,7 @@ inline constexpr auto argument_types = std::to_array<ArgumentType>({
     {"u8", "U8", {}, 1},
 });
 
-/// One --arg: the bytes of a number, or a tensor that the kernel reads and writes.
+/// The bytes of a number, or a tensor that the kernel reads and writes.
 struct GivenArgument {
   std::vector<uint8_t> value = {};
   std::optional<Tensor> tensor = {};
@@ -52,7 +52,7 @@ struct GivenArgument {
 };
 
 /// Reads an argument. `memory_bytes` is the size of the memory that arguments may still ask for. Throws Error.
-GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes);
+GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes);
 
 /// "map[64,64/128]:x": the box in the order of the tensor's extents, the swizzle in bytes, and what the map is over.
 struct MapText {
@@ -69,10 +69,4 @@ TensorMap map_of(const MapText& text, const Tensor& tensor);
 /// The file that an argument names, also in a tensor map.
 std::vector<std::string> paths_of_argument(const std::string& text);
 
-/// A row of the launch that is done.
-Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done);
-/// Adds to `row` what launches changed in a tensor, with its first values. `name`: "argument 2", "x".
-Report describe_memory(Report row, const std::string& name, const GivenArgument& given,
-                       const std::vector<uint8_t>& before, int values);
-
-}  // namespace bitmma::cli
+}  // namespace bitmma

@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: MIT
-#include "kernel_arguments.hpp"
+#include "bitmma/acts/kernel_argument_text.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
+#include "../core/ieee_environment.hpp"
 #include "bitmma/core/bits.hpp"
+#include "bitmma/core/numbers.hpp"
 #include "bitmma/core/text.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/formats/round.hpp"
-#include "numbers.hpp"
 
-namespace bitmma::cli {
+namespace bitmma {
 namespace {
-
-const ArgumentType* argument_type_of_dtype(std::string_view dtype) {
-  const auto found = std::ranges::find(argument_types, dtype, &ArgumentType::dtype);
-  return found == argument_types.end() ? nullptr : &*found;
-}
 
 const ArgumentType& argument_type_named(std::string_view name) {
   const auto found = std::ranges::find(argument_types, name, &ArgumentType::name);
   if (found != argument_types.end()) return *found;
   throw Error({.code = ViolationCode::unknown_name,
-               .field = "--arg",
+               .field = "argument",
                .seen = shortened(printable(name)),
                .legal = row_names(argument_types),
                .fix = "write a number as f32:0.125, memory as zeros:f16[2,64], data as x.npy"});
@@ -39,7 +35,7 @@ std::vector<int64_t> shape_of_argument(const std::string& text, const std::strin
     const auto number = parse_whole(part);
     if (!number || *number > uint64_t{1} << 33 ||
         (*number > 0 && elements > (int64_t{1} << 33) / static_cast<int64_t>(*number))) {
-      throw Error({.field = "--arg",
+      throw Error({.field = "argument",
                    .seen = shortened(text),
                    .expected = "extents as in zeros:f16[2,64], of at most 2^33 elements"});
     }
@@ -56,7 +52,8 @@ uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
   } else if (type.format) {
     double number = 0;
     const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, number);
+    const auto [stop, error] = in_ieee_environment(
+        [&] { return std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, number); });
     if (error == std::errc() && stop == end)
       return convert(Format::f64, std::bit_cast<uint64_t>(number), *type.format, Rounding::nearest_even,
                      Overflow::infinity);
@@ -67,7 +64,7 @@ uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
   } else if (const auto number = parse_whole(text); number && *number <= low_mask(8 * type.bytes)) {
     return *number;
   }
-  throw Error({.field = "--arg",
+  throw Error({.field = "argument",
                .seen = shortened(printable(text)),
                .expected = fmt::format("a number of {}, or its bits as 0x...", type.name)});
 }
@@ -95,14 +92,6 @@ std::optional<ArgumentFile> file_of_argument(const std::string& text) {
   return ArgumentFile{.path = names_tensor ? before : text, .tensor = names_tensor ? after : ""};
 }
 
-std::string shown_value(const ArgumentType& type, const uint8_t* at) {
-  uint64_t code = 0;
-  std::memcpy(&code, at, static_cast<size_t>(type.bytes));
-  if (type.format) return print_value(*type.format, code);
-  const int shift = 64 - 8 * type.bytes;
-  return type.is_signed ? std::to_string(static_cast<int64_t>(code << shift) >> shift) : std::to_string(code);
-}
-
 }  // namespace
 
 MapText parse_map(const std::string& text) {
@@ -111,7 +100,7 @@ MapText parse_map(const std::string& text) {
   const size_t slash = inside.find('/');
   const auto swizzle = swizzle_named(slash == std::string::npos ? "none" : inside.substr(slash + 1));
   if (close == std::string::npos || text.substr(close + 1, 1) != ":" || !swizzle)
-    throw Error({.field = "--arg",
+    throw Error({.field = "argument",
                  .seen = shortened(printable(text)),
                  .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
   return {.whole = text, .box = inside.substr(0, slash), .swizzle = *swizzle, .over = text.substr(close + 2)};
@@ -132,9 +121,9 @@ namespace {
 
 GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
   const MapText map = parse_map(text);
-  GivenArgument given = kernel_argument(map.over, memory_bytes);
+  GivenArgument given = parse_kernel_argument(map.over, memory_bytes);
   if (!given.tensor || given.map)
-    throw Error({.field = "--arg", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
+    throw Error({.field = "argument", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
   given.map = map_of(map, *given.tensor);
   return given;
 }
@@ -149,7 +138,7 @@ std::vector<std::string> paths_of_argument(const std::string& text) {
 }
 
 /// "x.npy", "file.safetensors:x", "zeros:f16[2,64]", "empty:f32[8]", "f32:0.125", or a tensor map.
-GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
+GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_bytes) {
   if (text.starts_with("map[")) return map_argument(text, memory_bytes);
   const size_t colon = text.find(':');
   const std::string before = text.substr(0, colon), after = colon == std::string::npos ? "" : text.substr(colon + 1);
@@ -157,7 +146,7 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
   if (zeros || empty) {
     const size_t open = after.find('[');
     if (open == std::string::npos || !after.ends_with(']'))
-      throw Error({.field = "--arg",
+      throw Error({.field = "argument",
                    .seen = shortened(printable(text)),
                    .expected = fmt::format("{}:TYPE[EXTENTS], such as {}:f16[2,64]", before, before)});
     const ArgumentType& type = argument_type_named(after.substr(0, open));
@@ -165,9 +154,9 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
     int64_t bytes = type.bytes;
     for (const int64_t one : shape) bytes *= one;
     if (bytes > memory_bytes)
-      throw Error({.field = "--arg",
+      throw Error({.field = "argument",
                    .seen = fmt::format("{}, {} bytes", shortened(text), bytes),
-                   .expected = fmt::format("at most {} bytes, which are left of --limit-memory", memory_bytes),
+                   .expected = fmt::format("at most {} bytes, which are left of the limit of memory", memory_bytes),
                    .fix = "raise --limit-memory"});
     memory_bytes -= bytes;
     GivenArgument given = tensor_argument(
@@ -189,7 +178,7 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
                  .fix = "to select one, use FILE:TENSOR"});
   }
   if (colon == std::string::npos) {
-    throw Error({.field = "--arg",
+    throw Error({.field = "argument",
                  .seen = shortened(printable(text)),
                  .expected = "a file, zeros:TYPE[EXTENTS], empty:TYPE[EXTENTS] or TYPE:NUMBER",
                  .fix = "for example x.npy, zeros:f16[2,64] or f32:0.125"});
@@ -198,40 +187,4 @@ GivenArgument kernel_argument(const std::string& text, int64_t& memory_bytes) {
   return {.value = scalar_argument(number_of_argument(type, after), type.bytes).value};
 }
 
-Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done) {
-  Report row{
-      {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
-  row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
-                           print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
-                           call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
-  return row;
-}
-
-Report describe_memory(Report row, const std::string& name, const GivenArgument& given,
-                       const std::vector<uint8_t>& before, int values) {
-  const Tensor& tensor = *given.tensor;
-  const ArgumentType* const type = argument_type_of_dtype(tensor.dtype);
-  const size_t bytes = type ? static_cast<size_t>(type->bytes) : 1;
-  size_t changed = 0;
-  for (size_t at = 0; at + bytes <= before.size(); at += bytes)
-    changed += std::memcmp(before.data() + at, given.memory.data() + at, bytes) != 0;
-  row.add("dtype", tensor.dtype);
-  row.add("shape", tensor.shape);
-  row.add("changed", changed);
-  std::string text = fmt::format("{}  {} {}  {} changed", name, tensor.dtype, print_shape(tensor.shape),
-                                 counted(static_cast<int64_t>(changed), "element"));
-  if (changed > 0 && values > 0 && type) {
-    Report first = Report::list();
-    text += ":";
-    for (size_t i = 0; i < static_cast<size_t>(values) && (i + 1) * bytes <= given.memory.size(); ++i) {
-      first.append(shown_value(*type, given.memory.data() + i * bytes));
-      text += " " + shown_value(*type, given.memory.data() + i * bytes);
-    }
-    if (static_cast<size_t>(values) * bytes < given.memory.size()) text += " ...";
-    row.add("values", std::move(first));
-  }
-  row.add_text(text);
-  return row;
-}
-
-}  // namespace bitmma::cli
+}  // namespace bitmma
