@@ -162,7 +162,7 @@ std::vector<Call> calls() {
       std::vector<std::string> texts(3);
       gemm_batch(
           cuda, 3, [&](int64_t) { return small; },
-          [&](int64_t i, const Matrix& one) { texts[static_cast<size_t>(i)] = text_of(one); }, threads);
+          [&](int64_t i, const Matrix& matrix) { texts[static_cast<size_t>(i)] = text_of(matrix); }, threads);
       return texts[0] + texts[1] + texts[2];
     });
     add("accuracy_of", [=] {

@@ -502,10 +502,11 @@ TEST_CASE("docs/evidence.md has the counts of the campaigns and of the statement
       {"mma_sync_campaign_h100", "`mma.sync`, `mma.sp`", "H100",
        "--family mma.sync --seed 4711 --units 2178 --unit-outputs 1000000"}};
   std::string table = "| instructions | GPU | outputs | differing | repeat it |\n|---|---|---|---|---|\n";
-  for (const Campaign& one : campaigns) {
-    const auto total = total_of(one.file);
-    table += fmt::format("| {} | {} | {} | {} | `bitmma gpu campaign {}` |\n", one.what, one.gpu,
-                         grouped(total["outputs"].get<int64_t>()), total["mismatches"].get<int64_t>(), one.command);
+  for (const Campaign& campaign : campaigns) {
+    const auto total = total_of(campaign.file);
+    table +=
+        fmt::format("| {} | {} | {} | {} | `bitmma gpu campaign {}` |\n", campaign.what, campaign.gpu,
+                    grouped(total["outputs"].get<int64_t>()), total["mismatches"].get<int64_t>(), campaign.command);
   }
   test::check_generated("docs/evidence.md", "<!-- measured -->", "<!-- end of measured -->", table);
 
@@ -546,12 +547,12 @@ TEST_CASE("README has at most 90 lines") {
 TEST_CASE("docs/performance.md has a line for every case that the benchmark measures", "[unsanitized]") {
   const std::string text = test::read_text(test::source_path("docs/performance.md"));
   size_t lines = 0;
-  for (const cli::BenchCase& one : cli::bench_cases()) {
-    CHECK_THAT(text, ContainsSubstring("\n| " + one.name + " | "));
-    CHECK_NOTHROW(cli::BenchMachine(one.instruction).simulate());
+  for (const cli::BenchCase& bench_case : cli::bench_cases()) {
+    CHECK_THAT(text, ContainsSubstring("\n| " + bench_case.name + " | "));
+    CHECK_NOTHROW(cli::BenchMachine(bench_case.instruction).simulate());
     ++lines;
   }
   CHECK(lines == 36 + 40);  // mma.sync without scales: a line for every row
-  for (const cli::BenchProduct& one : cli::bench_products())
-    CHECK_THAT(text, ContainsSubstring("\n| " + one.name + " | "));
+  for (const cli::BenchProduct& product : cli::bench_products())
+    CHECK_THAT(text, ContainsSubstring("\n| " + product.name + " | "));
 }

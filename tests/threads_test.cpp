@@ -116,9 +116,9 @@ TEST_CASE("threads execute instructions, each on its own state") {
   std::vector<Case> cases;
   for (const Instruction& instruction : test::sample_instructions()) cases.push_back(test::sample_case(instruction, 5));
   std::vector<State> expected;
-  for (const Case& one : cases) {
-    expected.push_back(one.before);
-    execute(one.instruction, one.target, expected.back());
+  for (const Case& this_case : cases) {
+    expected.push_back(this_case.before);
+    execute(this_case.instruction, this_case.target, expected.back());
   }
   CHECK(failures_of([&](int i) {
           for (size_t j = 0; j < cases.size(); ++j) {

@@ -195,16 +195,16 @@ nb::list to_list(const std::vector<Violation>& violations) {
     return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
   };
   nb::list list;
-  for (const Violation& one : violations) {
+  for (const Violation& violation : violations) {
     nb::dict row;
-    row["field"] = text(one.field);
-    row["seen"] = text(one.seen);
-    row["legal"] = text(expected_of(one));
-    row["fix"] = text(one.fix);
-    row["source"] = text(one.source);
-    row["code"] = std::string(print(one.code));
-    row["severity"] = one.severity == Severity::error ? "error" : "warning";
-    row["text"] = text(print(one));
+    row["field"] = text(violation.field);
+    row["seen"] = text(violation.seen);
+    row["legal"] = text(expected_of(violation));
+    row["fix"] = text(violation.fix);
+    row["source"] = text(violation.source);
+    row["code"] = std::string(print(violation.code));
+    row["severity"] = violation.severity == Severity::error ? "error" : "warning";
+    row["text"] = text(print(violation));
     list.append(row);
   }
   return list;

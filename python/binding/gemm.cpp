@@ -34,12 +34,13 @@ class BatchInputs {
       if (pair.is_none()) continue;
       operands_.push_back(
           {name, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
-      const Operand& one = operands_.back();
-      if (one.buffer->rank() < 2) {
-        throw Error({.field = name, .seen = "shape " + one.buffer->shape(), .expected = "two axes, rows and columns"});
+      const Operand& operand = operands_.back();
+      if (operand.buffer->rank() < 2) {
+        throw Error(
+            {.field = name, .seen = "shape " + operand.buffer->shape(), .expected = "two axes, rows and columns"});
       }
-      if (one.buffer->rank() != operands_.front().buffer->rank())
-        throw Error({.field = name, .seen = "shape " + one.buffer->shape(), .expected = "the batch axes of a"});
+      if (operand.buffer->rank() != operands_.front().buffer->rank())
+        throw Error({.field = name, .seen = "shape " + operand.buffer->shape(), .expected = "the batch axes of a"});
     }
     numbers_.rows = numbers_in(get(from, "rows")), numbers_.cols = numbers_in(get(from, "cols"));
     if (const nb::object whole = get(from, "whole"); !whole.is_none())
@@ -58,16 +59,16 @@ class BatchInputs {
     if (count() == 0) throw Error({.field = "batch axes", .seen = "0 products", .expected = "1 or more"});
     GemmInputs inputs = numbers_;
     bool has_a = false, has_b = false;
-    for (const Operand& one : operands_) {
-      Matrix matrix = matrix_at(one, index);
-      if (one.name == "a") inputs.a = std::move(matrix), has_a = true;
-      if (one.name == "b") inputs.b = std::move(matrix), has_b = true;
-      if (one.name == "c") inputs.c = std::move(matrix);
-      if (one.name == "bias") inputs.bias = std::move(matrix);
-      if (one.name == "scale_a") inputs.scale_a = std::move(matrix);
-      if (one.name == "scale_b") inputs.scale_b = std::move(matrix);
-      if (one.name == "sfa") inputs.sfa = std::move(matrix);
-      if (one.name == "sfb") inputs.sfb = std::move(matrix);
+    for (const Operand& operand : operands_) {
+      Matrix matrix = matrix_at(operand, index);
+      if (operand.name == "a") inputs.a = std::move(matrix), has_a = true;
+      if (operand.name == "b") inputs.b = std::move(matrix), has_b = true;
+      if (operand.name == "c") inputs.c = std::move(matrix);
+      if (operand.name == "bias") inputs.bias = std::move(matrix);
+      if (operand.name == "scale_a") inputs.scale_a = std::move(matrix);
+      if (operand.name == "scale_b") inputs.scale_b = std::move(matrix);
+      if (operand.name == "sfa") inputs.sfa = std::move(matrix);
+      if (operand.name == "sfb") inputs.sfb = std::move(matrix);
     }
     if (!has_a || !has_b) throw Error({.field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
     return inputs;
@@ -84,14 +85,14 @@ class BatchInputs {
     return from.contains(name) ? nb::object(from[name]) : nb::none();
   }
 
-  static Matrix matrix_at(const Operand& one, int64_t index) {
-    const Buffer& buffer = *one.buffer;
+  static Matrix matrix_at(const Operand& operand, int64_t index) {
+    const Buffer& buffer = *operand.buffer;
     const char* data = static_cast<const char*>(buffer.data());
     for (int axis = buffer.rank() - 3; axis >= 0; --axis) {
       data += index % buffer.extent(axis) * buffer.stride(axis);
       index /= buffer.extent(axis);
     }
-    return python::matrix_at(buffer, data, one.format, one.name);
+    return python::matrix_at(buffer, data, operand.format, operand.name);
   }
 
   GemmInputs numbers_ = {};  // without operands
@@ -137,9 +138,9 @@ std::vector<BoundPlan> plans(std::optional<std::string_view> plan, std::optional
                              const BoundPlan* value, const nb::dict& operands, std::optional<std::string_view> output,
                              std::optional<std::string_view> target, int split_k, float alpha, float beta, bool relu) {
   std::vector<BoundPlan> bound;
-  for (GemmPlan& one :
+  for (GemmPlan& gemm_plan :
        plans_for(request_of(plan, kernel, value, output, target, split_k, alpha, beta, relu), inputs_of(operands)))
-    bound.push_back({.plan = std::move(one)});
+    bound.push_back({.plan = std::move(gemm_plan)});
   return bound;
 }
 
@@ -222,9 +223,10 @@ nb::dict find(const nb::dict& operands, nb::handle d, std::optional<std::string_
   std::optional<std::vector<GemmPlan>> given;
   if (among) {
     given.emplace();
-    for (const BoundPlan& one : *among) {
-      if (std::vector<Violation> unread = unread_by(one.plan, inputs); !unread.empty()) throw Error(std::move(unread));
-      given->push_back(one.plan);
+    for (const BoundPlan& bound : *among) {
+      if (std::vector<Violation> unread = unread_by(bound.plan, inputs); !unread.empty())
+        throw Error(std::move(unread));
+      given->push_back(bound.plan);
     }
   } else if (kernel) {
     PlanRequest request = request_of({}, kernel, nullptr, info(recorded.format()).name, target, 0, alpha, beta, false);
@@ -256,8 +258,8 @@ nb::dict accuracy(const nb::dict& operands, nb::handle d, int threads) {
 }
 
 /// "Plan('split-K 6 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a)"; adds the type of D if the chain has another type.
-std::string repr_of_plan(const BoundPlan& one) {
-  const GemmPlan& plan = one.plan;
+std::string repr_of_plan(const BoundPlan& bound) {
+  const GemmPlan& plan = bound.plan;
   std::string chain = "fma.rn.f32";
   Format d = Format::f32;
   if (const TensorCoreChain* tensor = plan.tensor_cores()) {
@@ -268,7 +270,7 @@ std::string repr_of_plan(const BoundPlan& one) {
   }
   std::string text = fmt::format("Plan('{}', {}, {}", print_plan(plan), chain, bitmma::print(plan.target));
   if (plan.output != d) text += fmt::format(", D {}", info(plan.output).name);
-  if (one.differing.value_or(0) > 0) text += fmt::format(", {} outputs differ", *one.differing);
+  if (bound.differing.value_or(0) > 0) text += fmt::format(", {} outputs differ", *bound.differing);
   return text + ")";
 }
 
@@ -331,21 +333,22 @@ void bind_gemm(nb::module_& module) {
           },
           nb::arg("positional"), nb::arg("named"), nb::sig("def __init__(self, fields: object) -> None"))
       .def_prop_ro(
-          "json", [](const BoundPlan& one) { return print_json(one.plan); }, "The plan as JSON.")
+          "json", [](const BoundPlan& bound) { return print_json(bound.plan); }, "The plan as JSON.")
       .def_prop_ro(
-          "fields", [](const BoundPlan& one) { return nb::cast<nb::dict>(from_json(print_json(one.plan))); },
+          "fields", [](const BoundPlan& bound) { return nb::cast<nb::dict>(from_json(print_json(bound.plan))); },
           "The plan as a dictionary.")
       .def("__repr__", repr_of_plan)
-      .def("__str__", [](const BoundPlan& one) { return print_plan(one.plan); })
+      .def("__str__", [](const BoundPlan& bound) { return print_plan(bound.plan); })
       .def(
           "__eq__",
-          [](const BoundPlan& one, nb::handle other) {
+          [](const BoundPlan& bound, nb::handle other) {
             const BoundPlan* another = nullptr;
-            return nb::try_cast(other, another) && another && one.plan == another->plan;
+            return nb::try_cast(other, another) && another && bound.plan == another->plan;
           },
           nb::arg("other").none())
-      .def("__getstate__",
-           [](const BoundPlan& one) { return nb::make_tuple(print_json(one.plan), one.differing, one.pattern); })
+      .def(
+          "__getstate__",
+          [](const BoundPlan& bound) { return nb::make_tuple(print_json(bound.plan), bound.differing, bound.pattern); })
       .def("__setstate__",
            [](BoundPlan& self, const nb::tuple& state) {
              require_state(state, 3);
@@ -354,24 +357,24 @@ void bind_gemm(nb::module_& module) {
                                    .pattern = nb::cast<std::string>(state[2])};
            })
       .def("__hash__",
-           [](const BoundPlan& one) {
-             return static_cast<int64_t>(std::hash<std::string>{}(print_json(one.plan)) >> 1);
+           [](const BoundPlan& bound) {
+             return static_cast<int64_t>(std::hash<std::string>{}(print_json(bound.plan)) >> 1);
            })
       .def_prop_ro(
-          "name", [](const BoundPlan& one) { return one.plan.name; }, "The name as it was given; may be empty.")
+          "name", [](const BoundPlan& bound) { return bound.plan.name; }, "The name as it was given; may be empty.")
       .def_prop_ro(
-          "target", [](const BoundPlan& one) { return std::string(print(one.plan.target)); },
+          "target", [](const BoundPlan& bound) { return std::string(print(bound.plan.target)); },
           "The GPU whose arithmetic the plan has.")
       .def_prop_ro(
-          "output", [](const BoundPlan& one) { return std::string(info(one.plan.output).name); }, "Format of D.")
+          "output", [](const BoundPlan& bound) { return std::string(info(bound.plan.output).name); }, "Format of D.")
       .def_prop_ro(
-          "instruction", [](const BoundPlan& one) { return print_instruction(one.plan); },
+          "instruction", [](const BoundPlan& bound) { return print_instruction(bound.plan); },
           "The mnemonic of the instruction in the chain; fma.rn.f32 means CUDA cores.")
       .def_prop_ro(
           "evidence",
-          [](const BoundPlan& one) {
+          [](const BoundPlan& bound) {
             nb::dict said;
-            for (const auto& [field, how] : one.plan.evidence) said[nb::str(field.data(), field.size())] = how;
+            for (const auto& [field, how] : bound.plan.evidence) said[nb::str(field.data(), field.size())] = how;
             return said;
           },
           "Field -> how it is known.")
@@ -379,26 +382,26 @@ void bind_gemm(nb::module_& module) {
               "The number of outputs that the plan does not reproduce; None without a search.")
       .def_ro("pattern", &BoundPlan::pattern, "The places of the outputs that the plan does not reproduce.")
       .def_prop_ro(
-          "slices", [](const BoundPlan& one) { return std::max(1, one.plan.split_k.count); },
+          "slices", [](const BoundPlan& bound) { return std::max(1, bound.plan.split_k.count); },
           "The number of slices of split-K; 1 if K is not split. If the plan names cuts or regions, the slices of the "
           "other outputs.")
       .def(
           "k_added",
-          [](const BoundPlan& one, int64_t k) {
+          [](const BoundPlan& bound, int64_t k) {
             if (k < 0 || k > int64_t{1} << 40)
               throw Error({.field = "k", .seen = std::to_string(k), .expected = "0 to 2^40"});
-            return k_added(one.plan, k);
+            return k_added(bound.plan, k);
           },
           "k"_a,
           "How much of a product's K the plan adds up; less than all of K if its way of splitting loses the tail.")
       .def_prop_ro("_instruction",
-                   [](const BoundPlan& one) {
-                     return one.plan.cuda_cores() ? nb::none()
-                                                  : nb::cast(BoundInstruction(one.plan.tensor().instruction));
+                   [](const BoundPlan& bound) {
+                     return bound.plan.cuda_cores() ? nb::none()
+                                                    : nb::cast(BoundInstruction(bound.plan.tensor().instruction));
                    })
-      .def("with_target", [](const BoundPlan& one, std::string_view target) {
-        BoundPlan other = one;
-        other.plan = on_target(one.plan, target_from(target));
+      .def("with_target", [](const BoundPlan& bound, std::string_view target) {
+        BoundPlan other = bound;
+        other.plan = on_target(bound.plan, target_from(target));
         return other;
       });
   module.def("gemm_into", gemm_into, "plan"_a, "operands"_a, "d"_a, "threads"_a);

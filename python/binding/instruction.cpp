@@ -117,7 +117,7 @@ std::vector<NamedValue> named_values(const nb::dict& fields) {
 
 nb::dict fields_dict(const BoundInstruction& instruction) {
   nb::dict fields;
-  for (const NamedValue& one : named_fields(instruction.value)) fields[nb::cast(one.name)] = to_object(one.value);
+  for (const NamedValue& value : named_fields(instruction.value)) fields[nb::cast(value.name)] = to_object(value.value);
   return fields;
 }
 
@@ -129,15 +129,15 @@ Family parse_family(std::string_view name) {
 }
 
 /// The mnemonic, and as keywords the properties that it omits; for tcgen05.mma always shape and types.
-std::string repr_of(const BoundInstruction& one) {
-  const std::string text = bitmma::print(one.value);
+std::string repr_of(const BoundInstruction& bound) {
+  const std::string text = bitmma::print(bound.value);
   const std::vector<NamedValue> implied = named_fields(parse_instruction(text));
   constexpr std::array<std::string_view, 5> always{"m", "n", "d", "a", "b"};
   std::string keywords;
-  for (const NamedValue& field : named_fields(one.value)) {
+  for (const NamedValue& field : named_fields(bound.value)) {
     const bool is_implied = std::ranges::any_of(
         implied, [&](const NamedValue& other) { return other.name == field.name && other.value == field.value; });
-    const bool is_always = family_of(one.value) == Family::tcgen05 && std::ranges::count(always, field.name) != 0;
+    const bool is_always = family_of(bound.value) == Family::tcgen05 && std::ranges::count(always, field.name) != 0;
     if (!is_implied || is_always)
       keywords += ", " + std::string(field.name) + "=" + nb::cast<std::string>(nb::repr(to_object(field.value)));
   }
@@ -178,7 +178,7 @@ void bind_instruction(nb::module_& module) {
                                            "bitmma.tcgen05 and the like. Shapes are those of one product.");
   const auto of_mma = [&](const char* name, auto get, const char* doc) {
     instruction.def_prop_ro(
-        name, [get](const BoundInstruction& one) { return get(one.as_mma()); }, doc);
+        name, [get](const BoundInstruction& bound) { return get(bound.as_mma()); }, doc);
   };
   const auto format_of = [&](const char* name, Format Mma::*member, const char* doc) {
     of_mma(
@@ -198,20 +198,20 @@ void bind_instruction(nb::module_& module) {
       },
       nb::arg("positional"), nb::arg("fields"),
       nb::sig("def __init__(self, text: str, **fields: bool | int | str) -> None"));
-  instruction.def("__str__", [](const BoundInstruction& one) { return bitmma::print(one.value); });
+  instruction.def("__str__", [](const BoundInstruction& bound) { return bitmma::print(bound.value); });
   instruction.def("__repr__", repr_of);
   instruction.def(
       "__eq__",
-      [](const BoundInstruction& one, nb::handle other) {
+      [](const BoundInstruction& bound, nb::handle other) {
         const BoundInstruction* another = nullptr;
-        return nb::try_cast(other, another) && another && one.value == another->value;
+        return nb::try_cast(other, another) && another && bound.value == another->value;
       },
       nb::arg("other").none());
-  instruction.def("__hash__", [](const BoundInstruction& one) {
-    return static_cast<int64_t>(std::hash<std::string>{}(bitmma::print(one.value)) >> 1);
+  instruction.def("__hash__", [](const BoundInstruction& bound) {
+    return static_cast<int64_t>(std::hash<std::string>{}(bitmma::print(bound.value)) >> 1);
   });
-  instruction.def("__getstate__", [](const BoundInstruction& one) {
-    return nb::make_tuple(static_cast<int>(family_of(one.value)), fields_dict(one));
+  instruction.def("__getstate__", [](const BoundInstruction& bound) {
+    return nb::make_tuple(static_cast<int>(family_of(bound.value)), fields_dict(bound));
   });
   instruction.def("__setstate__", [](BoundInstruction& self, const nb::tuple& state) {
     require_state(state, 2);
@@ -221,17 +221,17 @@ void bind_instruction(nb::module_& module) {
   instruction.def_prop_ro("fields", fields_dict, "All fields by name, as bitmma.wgmma and the like accept them.");
   instruction.def(
       "with_fields",
-      [](const BoundInstruction& one, const nb::kwargs& fields) {
-        return BoundInstruction(with_fields(one.value, named_values(fields)));
+      [](const BoundInstruction& bound, const nb::kwargs& fields) {
+        return BoundInstruction(with_fields(bound.value, named_values(fields)));
       },
       nb::sig("def with_fields(self, **fields: bool | int | str) -> Instruction"),
       "A copy with these fields changed. Fields at their default are derived again: K follows the types. Raises Error "
       "for a field that the instruction does not have. violations() tells whether the result is legal.");
   instruction.def_prop_ro(
-      "family", [](const BoundInstruction& one) { return std::string(family_name(one.value)); },
+      "family", [](const BoundInstruction& bound) { return std::string(family_name(bound.value)); },
       "wgmma, mma.sync, tcgen05, or a move of Tensor Memory.");
   instruction.def_prop_ro(
-      "is_mma", [](const BoundInstruction& one) { return one.mma.has_value(); },
+      "is_mma", [](const BoundInstruction& bound) { return bound.mma.has_value(); },
       "True for matrix instructions, False for those that move data.");
   of_mma(
       "products", [](const Mma& mma) { return mma.products; }, "Independent products: 4 of m8n8k4 of f16, else 1.");
@@ -264,45 +264,45 @@ void bind_instruction(nb::module_& module) {
       "reads_c", [](const Mma& mma) { return mma.enable_input_d; }, "True if C is an operand.");
   instruction.def_prop_ro(
       "default_target",
-      [](const BoundInstruction& one) { return std::string(bitmma::print(default_target(one.value))); },
+      [](const BoundInstruction& bound) { return std::string(bitmma::print(default_target(bound.value))); },
       "The default target.");
   instruction.def_prop_ro(
-      "targets", [](const BoundInstruction& one) { return names_of(targets_of(one.value)); },
+      "targets", [](const BoundInstruction& bound) { return names_of(targets_of(bound.value)); },
       "The targets that have the instruction.");
   instruction.def_prop_ro(
       "immediates",
-      [](const BoundInstruction& one) {
+      [](const BoundInstruction& bound) {
         nb::dict values;
-        for (const ImmediateInfo& row : immediates_of(one.value)) {
-          values[nb::str(row.name.data(), row.name.size())] = immediate_of(one.value, row.name);
+        for (const ImmediateInfo& row : immediates_of(bound.value)) {
+          values[nb::str(row.name.data(), row.name.size())] = immediate_of(bound.value, row.name);
         }
         return values;
       },
       "Immediate operands, which are part of the instruction and not of its mnemonic, by name.");
   instruction.def(
       "with_immediate",
-      [](const BoundInstruction& one, nb::handle name, nb::handle value) {
+      [](const BoundInstruction& bound, nb::handle name, nb::handle value) {
         const std::string text = text_in(name, "name", "the name of an immediate");
         int64_t number = 0;
         if (!PyIndex_Check(value.ptr()) || !nb::try_cast(nb::module_::import_("operator").attr("index")(value), number))
           throw Error({.field = text, .seen = shown(value), .expected = "a whole number of 64 bits"});
-        return BoundInstruction(with_immediate(one.value, text, number));
+        return BoundInstruction(with_immediate(bound.value, text, number));
       },
       nb::arg("name").none(), nb::arg("value").none(),
       nb::sig("def with_immediate(self, name: str, value: int) -> Instruction"),
       "A copy with one immediate changed. Raises Error for an immediate that the instruction does not have.");
   instruction.def(
       "violations",
-      [](const BoundInstruction& one, nb::handle target) {
-        const nb::list rows = to_list(violations_of(one.value, one.target_of(target)));
+      [](const BoundInstruction& bound, nb::handle target) {
+        const nb::list rows = to_list(violations_of(bound.value, bound.target_of(target)));
         return nb::cast<nb::list>(nb::module_::import_("bitmma._errors").attr("violations_of")(rows));
       },
       "target"_a = nb::none(),
       nb::sig("def violations(self, target: str | float | tuple[int, int] | None = None) -> list"),
       "A list of Violation: everything that is illegal on the target. Empty if the instruction is legal.");
-  instruction.def("_fields", [](const BoundInstruction& one) {
+  instruction.def("_fields", [](const BoundInstruction& bound) {
     nb::list rows;
-    for (const FieldRule& rule : fields_of(one.value)) {
+    for (const FieldRule& rule : fields_of(bound.value)) {
       const FieldInfo& field = info(rule.field);
       nb::dict row;
       row["name"] = field.name;
@@ -327,9 +327,9 @@ void bind_instruction(nb::module_& module) {
   });
   module.def("instruction_fields", [](std::string_view family) {
     nb::list rows;
-    for (const InstructionField& one : instruction_fields(parse_family(family))) {
-      rows.append(nb::make_tuple(std::string(one.name), to_object(one.default_value), std::string(one.meaning),
-                                 one.words, one.is_format));
+    for (const InstructionField& field : instruction_fields(parse_family(family))) {
+      rows.append(nb::make_tuple(std::string(field.name), to_object(field.default_value), std::string(field.meaning),
+                                 field.words, field.is_format));
     }
     return rows;
   });
@@ -350,7 +350,7 @@ void bind_instruction(nb::module_& module) {
   module.def("targets", [] { return names_of(TargetSet::from(Target::sm_70)); });
   module.def("all_instructions", [] {
     std::vector<BoundInstruction> all;
-    for (const Instruction& one : all_instructions()) all.emplace_back(one);
+    for (const Instruction& statement : all_instructions()) all.emplace_back(statement);
     return all;
   });
   module.def("to_floats", [](nb::handle codes, std::string_view format, nb::handle out) {

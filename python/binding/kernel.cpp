@@ -20,7 +20,7 @@ std::array<int64_t, 3> extents_in(const nb::tuple& extents) {
 
 std::vector<std::string> printed(const std::vector<Violation>& violations) {
   std::vector<std::string> texts;
-  for (const Violation& one : violations) texts.push_back(print(one));
+  for (const Violation& violation : violations) texts.push_back(print(violation));
   return texts;
 }
 
@@ -71,11 +71,11 @@ class StepKeeper {
     const bool stops = step.line == stop_line_ && --times_ == 0;
     if (step.line < first_ || step.line > last_) return !stops;
     if (stop_line_ != 0 && !stops) {  // the caller needs only the final registers
-      for (const ThreadRegister& one : step.written) held_[std::string(one.name)] = {std::string(one.type), one.bits};
+      for (const ThreadRegister& reg : step.written) held_[std::string(reg.name)] = {std::string(reg.type), reg.bits};
       return true;
     }
     KeptStep kept{.line = step.line, .source_line = step.source_line, .statement = std::string(step.text)};
-    for (const ThreadRegister& one : step.written) kept.registers.emplace_back(one.name, one.type, one.bits);
+    for (const ThreadRegister& reg : step.written) kept.registers.emplace_back(reg.name, reg.type, reg.bits);
     if (step.product && (stop_line_ == 0 || stops)) kept.product = *step.product;
     steps_.push_back(std::move(kept));
     return !stops;
@@ -226,22 +226,23 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
 
 nb::list parameters_of(const PtxEntry& kernel) {
   nb::list rows;
-  for (const PtxParameter& one : kernel.parameters()) rows.append(nb::make_tuple(one.name, one.type, one.bytes));
+  for (const PtxParameter& parameter : kernel.parameters())
+    rows.append(nb::make_tuple(parameter.name, parameter.type, parameter.bytes));
   return rows;
 }
 
 nb::list fusions_in(const PtxEntry& kernel) {
   nb::list rows;
-  for (const KernelFusion& one : kernel.fusions()) {
+  for (const KernelFusion& fusion : kernel.fusions()) {
     nb::dict row;
-    row["product_line"] = one.product_line;
-    row["sum_line"] = one.sum_line;
-    row["product"] = one.product;
-    row["sum"] = one.sum;
-    row["rule"] = one.rule;
-    row["joined"] = one.is_joined;
-    row["sure"] = one.is_sure;
-    row["sass"] = print(one.sass);
+    row["product_line"] = fusion.product_line;
+    row["sum_line"] = fusion.sum_line;
+    row["product"] = fusion.product;
+    row["sum"] = fusion.sum;
+    row["rule"] = fusion.rule;
+    row["joined"] = fusion.is_joined;
+    row["sure"] = fusion.is_sure;
+    row["sass"] = print(fusion.sass);
     rows.append(row);
   }
   return rows;

@@ -91,12 +91,12 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
 }
 
 /// The places of one operand where the instruction reads or writes it in a state.
-Map map_in(const Case& one, std::string_view operand) {
+Map map_in(const Case& this_case, std::string_view operand) {
   if (operand != "a" && operand != "b" && operand != "c" && operand != "d")
     throw Error({.field = "operand", .seen = std::string(operand), .legal = {"a", "b", "c", "d"}});
   const Role role = operand == "a" ? Role::a : operand == "b" ? Role::b : Role::d;
-  const Mma mma = mma_of(one.instruction);
-  const PlaceMap places(one.instruction, one.target, one.before, role);
+  const Mma mma = mma_of(this_case.instruction);
+  const PlaceMap places(this_case.instruction, this_case.target, this_case.before, role);
   const auto axis = [](std::string_view name) { return MapAxis{.name = name}; };
   Map map;
   map.axes = {{.name = "row", .kind = AxisKind::element, .extent = role == Role::b ? mma.k : mma.m},
@@ -211,7 +211,8 @@ void bind_layout(nb::module_& module) {
     for (int64_t index = 0; index < layout.size(); ++index) offsets.push_back(layout(index));
     return offsets;
   });
-  module.def("operand_map", [](const BoundCase& one, std::string_view operand) { return map_in(one.value, operand); });
+  module.def("operand_map",
+             [](const BoundCase& bound, std::string_view operand) { return map_in(bound.value, operand); });
 
   module.def(
       "decode_smem",

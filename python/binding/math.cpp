@@ -30,8 +30,8 @@ void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& r
   Buffer out(results, "results", true);
   constexpr int64_t word_bytes = sizeof(Word);
   const int64_t count = out.bytes() / word_bytes;
-  const auto is_words = [&](const Buffer& one) {
-    return one.item_bytes() == word_bytes && one.is_contiguous() && one.bytes() == word_bytes * count;
+  const auto is_words = [&](const Buffer& buffer) {
+    return buffer.item_bytes() == word_bytes && buffer.is_contiguous() && buffer.bytes() == word_bytes * count;
   };
   if (buffers.size() != wanted) {
     throw Error({.field = "operands",
@@ -39,7 +39,7 @@ void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& r
                  .expected = counted(static_cast<int64_t>(wanted), "array")});
   }
   bool fit = is_words(out);
-  for (const auto& one : buffers) fit = fit && is_words(*one);
+  for (const auto& buffer : buffers) fit = fit && is_words(*buffer);
   if (!fit)
     throw Error(
         {.field = "operands", .seen = "other arrays", .expected = "contiguous arrays of words of the same length"});
@@ -48,7 +48,7 @@ void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& r
     const int64_t first = static_cast<int64_t>(piece) * words_at_once;
     const auto size = static_cast<size_t>(std::min(words_at_once, count - first));
     std::vector<std::span<const Word>> words;
-    for (const auto& one : buffers) words.emplace_back(static_cast<const Word*>(one->data()) + first, size);
+    for (const auto& buffer : buffers) words.emplace_back(static_cast<const Word*>(buffer->data()) + first, size);
     compute(words, std::span(static_cast<Word*>(out.data()) + first, size));
   });
 }
@@ -88,7 +88,8 @@ nb::dict described(const CvtInstruction& instruction) {
   nb::dict row;
   row["instruction"] = print(instruction);
   nb::list operands;
-  for (const CvtOperand& one : operands_of(instruction)) operands.append(nb::make_tuple(one.name, one.bits));
+  for (const CvtOperand& operand : operands_of(instruction))
+    operands.append(nb::make_tuple(operand.name, operand.bits));
   row["operands"] = operands;
   row["result_bits"] = result_bits(instruction);
   row["targets"] = names_of(targets_of(instruction));
@@ -118,7 +119,7 @@ void bind_math(nb::module_& module) {
   module.def("math_compute", compute_math, "instruction"_a, "operands"_a, "results"_a, "threads"_a);
   module.def("math_instructions", [] {
     nb::list names;
-    for (const MathInstruction& one : math_instructions()) names.append(print(one));
+    for (const MathInstruction& instruction : math_instructions()) names.append(print(instruction));
     return names;
   });
   module.def("cvt_compute", compute_cvt, "instruction"_a, "operands"_a, "results"_a, "threads"_a);
@@ -126,7 +127,7 @@ void bind_math(nb::module_& module) {
       "cvt_form", [](std::string_view name) { return described(parse_cvt(name)); }, "instruction"_a);
   module.def("cvt_forms", [] {
     nb::list rows;
-    for (const CvtInstruction& one : cvt_instructions()) rows.append(described(one));
+    for (const CvtInstruction& instruction : cvt_instructions()) rows.append(described(instruction));
     return rows;
   });
   module.def("c_function_compute", compute_c_function, "function"_a, "operands"_a, "results"_a, "threads"_a);
@@ -134,7 +135,7 @@ void bind_math(nb::module_& module) {
       "c_function", [](std::string_view name) { return described(parse_c_function(name)); }, "function"_a);
   module.def("c_functions", [] {
     nb::list rows;
-    for (const CFunction& one : c_functions()) rows.append(described(one));
+    for (const CFunction& function : c_functions()) rows.append(described(function));
     return rows;
   });
   module.def(

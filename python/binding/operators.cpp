@@ -103,8 +103,8 @@ nb::object elementwise_rows(std::string_view name, nb::handle x, nb::handle y, i
 
 nb::list functions() {
   nb::list rows;
-  for (const ElementwiseFunction& one : elementwise_functions())
-    rows.append(nb::make_tuple(one.name, one.operands, one.computed_by));
+  for (const ElementwiseFunction& function : elementwise_functions())
+    rows.append(nb::make_tuple(function.name, function.operands, function.computed_by));
   return rows;
 }
 

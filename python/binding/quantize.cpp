@@ -19,7 +19,7 @@ nb::tuple quantize_matrix(nb::handle x, std::string_view name, std::optional<std
     return quantize(recipe, matrix, torch, threads);
   }();
   nb::list warnings;
-  for (const Violation& one : warnings_of(recipe, q)) warnings.append(print(one));
+  for (const Violation& violation : warnings_of(recipe, q)) warnings.append(print(violation));
   const nb::object tensor_scale = q.tensor_scale ? array_of(*q.tensor_scale) : nb::none();
   return nb::make_tuple(array_of(q.codes), array_of(q.scales), tensor_scale, info(recipe.element).name,
                         info(recipe.scale_format).name, warnings, q.block_rows, q.block_cols);

@@ -109,44 +109,44 @@ nb::dict dictionary_of_logical(const LogicalMatrices& from) {
 /// The case owns all its memory: Python's arrays may change or disappear.
 BoundCase make_case(const BoundInstruction& instruction, std::optional<std::string_view> target, nb::handle state,
                     const nb::dict& logical) {
-  BoundCase one{.value = {.instruction = instruction.value, .target = instruction.target_of(target)}};
+  BoundCase bound{.value = {.instruction = instruction.value, .target = instruction.target_of(target)}};
   if (!state.is_none()) {
     const BorrowedState borrowed(nb::cast<nb::dict>(state));
     for (const bitmma::Buffer& buffer : borrowed.state.buffers()) {
       const FieldInfo& row = info(buffer.field());
       const auto words = buffer.words();
-      if (row.is_number) one.value.before.set(row.id, buffer.number());
+      if (row.is_number) bound.value.before.set(row.id, buffer.number());
       else if (row.type == ElementType::u8)
-        one.value.before.set(row.id, std::vector<uint8_t>(buffer.bytes().begin(), buffer.bytes().end()),
-                             buffer.extents());
+        bound.value.before.set(row.id, std::vector<uint8_t>(buffer.bytes().begin(), buffer.bytes().end()),
+                               buffer.extents());
       else if (!buffer.is_wide())
-        one.value.before.set(row.id, std::vector<uint32_t>(words.begin(), words.end()), buffer.extents());
+        bound.value.before.set(row.id, std::vector<uint32_t>(words.begin(), words.end()), buffer.extents());
       else {
         std::vector<uint64_t> elements(words.size() / 2);
         std::memcpy(elements.data(), words.data(), words.size_bytes());
-        one.value.before.set(row.id, elements, buffer.extents());
+        bound.value.before.set(row.id, elements, buffer.extents());
       }
     }
   }
   const auto take = [&](const char* name, std::optional<Matrix>& to) {
     if (logical.contains(name)) to = optional_matrix_in(logical[name], name);
   };
-  LogicalMatrices& matrices = one.value.logical;
+  LogicalMatrices& matrices = bound.value.logical;
   take("a", matrices.a), take("b", matrices.b), take("c", matrices.c), take("d", matrices.d);
   take("scale_a", matrices.scale_a), take("scale_b", matrices.scale_b);
-  if (!one.value.has_state() && matrices.a && !matrices.c) {
+  if (!bound.value.has_state() && matrices.a && !matrices.c) {
     // Without C, the case is only the product: an instruction that always reads C reads +0.
-    one.value.instruction = with_enable_input_d(one.value.instruction, false);
-    const Mma mma = mma_of(one.value.instruction);
+    bound.value.instruction = with_enable_input_d(bound.value.instruction, false);
+    const Mma mma = mma_of(bound.value.instruction);
     if (mma.enable_input_d) matrices.c = Matrix(mma.c, matrices.a->rows(), matrices.b ? matrices.b->cols() : mma.n);
   }
-  require_legal(one.value.instruction, one.value.target);
-  return one;
+  require_legal(bound.value.instruction, bound.value.target);
+  return bound;
 }
 
 std::vector<Case> values_of(const std::vector<BoundCase>& cases) {
   std::vector<Case> values;
-  for (const BoundCase& one : cases) values.push_back(one.value);
+  for (const BoundCase& bound : cases) values.push_back(bound.value);
   return values;
 }
 
@@ -247,12 +247,12 @@ TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::p
     return file_of_cases(*tile, std::move(keys));
   }
   VectorBuilder builder(cases.front().value.instruction, cases.front().value.target);
-  for (const BoundCase& one : cases) {
-    if (print(one.value.instruction) != print(cases.front().value.instruction) ||
-        one.value.target != cases.front().value.target)
+  for (const BoundCase& bound : cases) {
+    if (print(bound.value.instruction) != print(cases.front().value.instruction) ||
+        bound.value.target != cases.front().value.target)
       throw Error(
-          {.field = "cases", .seen = print(one.value.instruction), .expected = "one instruction on one target"});
-    builder.add(one.value);
+          {.field = "cases", .seen = print(bound.value.instruction), .expected = "one instruction on one target"});
+    builder.add(bound.value);
   }
   return std::move(builder).finish(std::move(keys));
 }
@@ -269,52 +269,52 @@ void bind_state(nb::module_& module) {
   module.def("execute", run, "instruction"_a, "target"_a.none(), "state"_a);
   nb::class_<BoundCase>(module, "CaseValue")
       .def_static("make", make_case, "instruction"_a, "target"_a.none(), "state"_a.none(), "logical"_a)
-      .def_prop_ro("instruction", [](const BoundCase& one) { return BoundInstruction(one.value.instruction); })
-      .def_prop_ro("target", [](const BoundCase& one) { return std::string(print(one.value.target)); })
-      .def_prop_ro("index", [](const BoundCase& one) { return one.index; })
+      .def_prop_ro("instruction", [](const BoundCase& bound) { return BoundInstruction(bound.value.instruction); })
+      .def_prop_ro("target", [](const BoundCase& bound) { return std::string(print(bound.value.target)); })
+      .def_prop_ro("index", [](const BoundCase& bound) { return bound.index; })
       .def("state",
-           [](const BoundCase& one) {
-             return one.value.has_state() ? nb::object(dictionary_of(one.value.before)) : nb::none();
+           [](const BoundCase& bound) {
+             return bound.value.has_state() ? nb::object(dictionary_of(bound.value.before)) : nb::none();
            })
       .def("after",
-           [](const BoundCase& one) {
-             return one.value.after ? nb::object(written_of(one.value.instruction, *one.value.after, true))
-                                    : nb::none();
+           [](const BoundCase& bound) {
+             return bound.value.after ? nb::object(written_of(bound.value.instruction, *bound.value.after, true))
+                                      : nb::none();
            })
-      .def("logical", [](const BoundCase& one) { return dictionary_of_logical(one.value.logical); })
+      .def("logical", [](const BoundCase& bound) { return dictionary_of_logical(bound.value.logical); })
       .def("operands",
-           [](const BoundCase& one) {
-             if (whole_tile(one.value)) return dictionary_of_operands(one.value.logical);
-             const Operands operands = operands_of(one.value);
-             nb::dict matrices = dictionary_of_operands(logical_of(one.value.instruction, operands));
-             const Mma mma = mma_of(one.value.instruction);
+           [](const BoundCase& bound) {
+             if (whole_tile(bound.value)) return dictionary_of_operands(bound.value.logical);
+             const Operands operands = operands_of(bound.value);
+             nb::dict matrices = dictionary_of_operands(logical_of(bound.value.instruction, operands));
+             const Mma mma = mma_of(bound.value.instruction);
              matrices["stored_a"] = mma.sparse ? codes_of(operands.a) : nb::none();
              matrices["metadata"] = metadata_of(mma, operands);
              return matrices;
            })
       .def("computed_d",
-           [](const BoundCase& one) {
+           [](const BoundCase& bound) {
              const Matrix d = [&] {
                const Unlocked unlocked;
-               const std::optional<WholeTile> tile = whole_tile(one.value);
-               return tile ? computed_d(*tile, 0) : computed_d(one.value);
+               const std::optional<WholeTile> tile = whole_tile(bound.value);
+               return tile ? computed_d(*tile, 0) : computed_d(bound.value);
              }();
              return codes_of(d);
            })
       .def("recorded_d",
-           [](const BoundCase& one) {
-             return one.value.has_recorded_d() ? codes_of(recorded_d(one.value)) : nb::none();
+           [](const BoundCase& bound) {
+             return bound.value.has_recorded_d() ? codes_of(recorded_d(bound.value)) : nb::none();
            })
       .def("faulty_d",
-           [](const BoundCase& one, const std::vector<std::string>& faults) {
-             const std::vector<Case> cases{one.value};
+           [](const BoundCase& bound, const std::vector<std::string>& faults) {
+             const std::vector<Case> cases{bound.value};
              return codes_of(faulty_d(cases, 0, faults));
            })
       .def("__getstate__",
-           [](const BoundCase& one) -> nb::object {
-             if (!whole_tile(one.value)) return parts_of(file_of_cases({one}, {}));
-             return nb::make_tuple(nb::cast(BoundInstruction(one.value.instruction)), text_of(print(one.value.target)),
-                                   dictionary_of_logical(one.value.logical));
+           [](const BoundCase& bound) -> nb::object {
+             if (!whole_tile(bound.value)) return parts_of(file_of_cases({bound}, {}));
+             return nb::make_tuple(nb::cast(BoundInstruction(bound.value.instruction)),
+                                   text_of(print(bound.value.target)), dictionary_of_logical(bound.value.logical));
            })
       .def("__setstate__",
            [](BoundCase& self, const nb::tuple& parts) {
@@ -324,22 +324,22 @@ void bind_state(nb::module_& module) {
                                        nb::cast<std::string_view>(parts[1]), nb::none(), nb::cast<nb::dict>(parts[2])));
                return;
              }
-             const BoundFile one = restored(parts, "", "", "");
-             new (&self) BoundCase{.value = case_at(*one.file, 0), .file = one.file, .index = 0};
+             const BoundFile bound = restored(parts, "", "", "");
+             new (&self) BoundCase{.value = case_at(*bound.file, 0), .file = bound.file, .index = 0};
            })
-      .def("warnings", [](const BoundCase& one) { return to_list(lint(one.value)); })
+      .def("warnings", [](const BoundCase& bound) { return to_list(lint(bound.value)); })
       .def(
           "explain",
-          [](const BoundCase& one, int row, int col) {
-            if (const std::optional<WholeTile> tile = whole_tile(one.value)) {
+          [](const BoundCase& bound, int row, int col) {
+            if (const std::optional<WholeTile> tile = whole_tile(bound.value)) {
               const std::vector<Explanation> steps = explain(*tile, 0, row, col);
               const Report list = describe(steps, *tile, row, col);
               nb::dict said;
               said["steps"] = from_report(list);
               return nb::make_tuple(print(list), said);
             }
-            const Explanation said = explain(one.value, row, col);
-            return nb::make_tuple(print(said), from_report(describe(said, one.value.target)));
+            const Explanation said = explain(bound.value, row, col);
+            return nb::make_tuple(print(said), from_report(describe(said, bound.value.target)));
           },
           "row"_a, "col"_a);
   module.def("diagnose", run_diagnose, "cases"_a, "actual"_a, "max_cases"_a, "max_findings"_a, "pairs"_a);
@@ -350,20 +350,20 @@ void bind_state(nb::module_& module) {
   });
 
   nb::class_<BoundFile>(module, "VectorFileValue")
-      .def_prop_ro("path", [](const BoundFile& one) { return one.file->path(); })
-      .def_prop_ro("instruction", [](const BoundFile& one) { return BoundInstruction(one.file->instruction()); })
-      .def_prop_ro("target", [](const BoundFile& one) { return std::string(print(one.file->target())); })
-      .def_prop_ro("cases", [](const BoundFile& one) { return one.file->cases(); })
-      .def_prop_ro("is_tile", [](const BoundFile& one) { return one.file->tile() != nullptr; })
-      .def_prop_ro("steps", [](const BoundFile& one) { return one.file->tile() ? one.file->tile()->steps() : 1; })
-      .def_prop_ro("has_recorded_d", [](const BoundFile& one) { return one.file->has_recorded_d(); })
-      .def_prop_ro("source", [](const BoundFile& one) { return one.file->source(); })
+      .def_prop_ro("path", [](const BoundFile& bound) { return bound.file->path(); })
+      .def_prop_ro("instruction", [](const BoundFile& bound) { return BoundInstruction(bound.file->instruction()); })
+      .def_prop_ro("target", [](const BoundFile& bound) { return std::string(print(bound.file->target())); })
+      .def_prop_ro("cases", [](const BoundFile& bound) { return bound.file->cases(); })
+      .def_prop_ro("is_tile", [](const BoundFile& bound) { return bound.file->tile() != nullptr; })
+      .def_prop_ro("steps", [](const BoundFile& bound) { return bound.file->tile() ? bound.file->tile()->steps() : 1; })
+      .def_prop_ro("has_recorded_d", [](const BoundFile& bound) { return bound.file->has_recorded_d(); })
+      .def_prop_ro("source", [](const BoundFile& bound) { return bound.file->source(); })
       .def("__getstate__",
-           [](const BoundFile& one) {
-             const TensorFile& file = one.file->file();
+           [](const BoundFile& bound) {
+             const TensorFile& file = bound.file->file();
              const bool named = file.find_metadata("instruction") != nullptr;
-             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(one.file->instruction()),
-                                   std::string(print(one.file->target())));
+             return nb::make_tuple(parts_of(file), file.path, named ? std::string() : print(bound.file->instruction()),
+                                   std::string(print(bound.file->target())));
            })
       .def("__setstate__",
            [](BoundFile& self, const nb::tuple& state) {
@@ -371,20 +371,20 @@ void bind_state(nb::module_& module) {
              new (&self) BoundFile(restored(nb::cast<nb::tuple>(state[0]), nb::cast<std::string>(state[1]),
                                             nb::cast<std::string>(state[2]), nb::cast<std::string>(state[3])));
            })
-      .def("tensors", [](const BoundFile& one) { return tensors_of(one.file->file()); })
-      .def("metadata", [](const BoundFile& one) { return metadata_of(one.file->file()); })
+      .def("tensors", [](const BoundFile& bound) { return tensors_of(bound.file->file()); })
+      .def("metadata", [](const BoundFile& bound) { return metadata_of(bound.file->file()); })
       .def("case",
-           [](const BoundFile& one, int64_t index) {
-             return BoundCase{.value = case_at(*one.file, index), .file = one.file, .index = index};
+           [](const BoundFile& bound, int64_t index) {
+             return BoundCase{.value = case_at(*bound.file, index), .file = bound.file, .index = index};
            })
       .def(
           "verify",
-          [](const BoundFile& one, int threads, int64_t first, int64_t count) {
+          [](const BoundFile& bound, int threads, int64_t first, int64_t count) {
             const Comparison found = [&] {
               const Unlocked unlocked;
               return verify(first == 0 && count < 0
-                                ? *one.file
-                                : cases_of(*one.file, first, count < 0 ? one.file->cases() - first : count),
+                                ? *bound.file
+                                : cases_of(*bound.file, first, count < 0 ? bound.file->cases() - first : count),
                             threads);
             }();
             return dictionary_of(found);

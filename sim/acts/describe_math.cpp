@@ -134,13 +134,13 @@ Report unit_report(const MathInstruction& instruction, const MufuSteps& steps) {
   const bool of_16_bits = instruction.format != Format::f32;
   Report before = Report::list(), behind = Report::list();
   std::vector<std::string> texts_before, texts_behind;
-  for (const WordStep& one : steps.before) {
-    auto [text, report] = described(one, of_16_bits ? instruction.format : Format::f32);
+  for (const WordStep& step : steps.before) {
+    auto [text, report] = described(step, of_16_bits ? instruction.format : Format::f32);
     before.append(std::move(report));
     texts_before.push_back(std::move(text));
   }
-  for (const WordStep& one : steps.behind) {
-    auto [text, report] = described(one, Format::f32, of_16_bits ? instruction.format : Format::f32);
+  for (const WordStep& step : steps.behind) {
+    auto [text, report] = described(step, Format::f32, of_16_bits ? instruction.format : Format::f32);
     behind.append(std::move(report));
     texts_behind.push_back(std::move(text));
   }
@@ -206,8 +206,8 @@ void add_steps(Report& found, const MathInstruction& instruction, const Words& w
 void add_steps(Report& found, const CFunction& function, const Words& words) {
   Report steps = Report::list();
   int number = 0;
-  for (const WordStep& one : steps_of(function, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]))) {
-    auto [text, report] = described(one);
+  for (const WordStep& step : steps_of(function, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]))) {
+    auto [text, report] = described(step);
     steps.append(std::move(report));
     steps.add_text(fmt::format("  {:>3}  {}", fmt::format("#{}", ++number), text));
   }
@@ -247,23 +247,23 @@ void add_steps(Report& found, const CvtInstruction& instruction, const Words& wo
   const MathWord from = type_of(instruction.from, 1), to = type_of(instruction.to, 1);
   Report lanes = Report::list();
   for (const CvtLane& lane : lanes_of(instruction, given)) {
-    Report one{{"operand", lane.operand},       {"source", hex(from, lane.source)}, {"exact", lane.is_exact},
+    Report row{{"operand", lane.operand},       {"source", hex(from, lane.source)}, {"exact", lane.is_exact},
                {"below", hex(to, lane.below)},  {"above", hex(to, lane.above)},     {"rounded", hex(to, lane.rounded)},
                {"result", hex(to, lane.result)}};
     std::string text = fmt::format("  {} = {}", lane.operand, value(from, lane.source));
     if (lane.scale_exponent != 0) {
-      one.add("scale_exponent", lane.scale_exponent);
+      row.add("scale_exponent", lane.scale_exponent);
       text += fmt::format(" * 2^{}", lane.scale_exponent);
     }
     if (lane.random_width != 0) {
-      one.add("random_bits", lane.random_bits).add("random_width", lane.random_width);
+      row.add("random_bits", lane.random_bits).add("random_width", lane.random_width);
       text += fmt::format(", {} random bits {:#x} added below the last bit that is kept", lane.random_width,
                           lane.random_bits);
     }
     text += "  " + print_rounding(instruction, lane, to);
     if (lane.result != lane.rounded && to.format)
       text += fmt::format("; {} makes it {}", instruction.sat ? ".sat" : ".relu", value(to, lane.result));
-    lanes.append(std::move(one));
+    lanes.append(std::move(row));
     lanes.add_text(text);
   }
   add_part(found, "lanes", std::move(lanes));
@@ -283,12 +283,12 @@ Target usual_target(const MathFunction& function) {
 
 MathFunction parse_math_function(std::string_view text) {
   if (text.starts_with("cvt.")) return parse_cvt(text);
-  const auto is_named = [text](const CFunction& one) { return text == one.name; };
+  const auto is_named = [text](const CFunction& function) { return text == function.name; };
   if (text.find('@') != std::string_view::npos || std::ranges::any_of(c_functions(), is_named))
     return parse_c_function(text);
   // A name without dots is not PTX, unless it starts an instruction: then the error lists the words that may follow it.
-  const auto has_operation = [text](const MathInstruction& one) {
-    const std::string name = print(one);
+  const auto has_operation = [text](const MathInstruction& instruction) {
+    const std::string name = print(instruction);
     return name.substr(0, name.find('.')) == text;
   };
   if (text.find('.') == std::string_view::npos && std::ranges::none_of(math_instructions(), has_operation))

@@ -97,10 +97,10 @@ Report describe(std::string_view name, const std::vector<OperatorTensor>& operan
   if (!plan.empty()) table.push_back({"plan", std::string(plan)});
   const auto report_of_tensors = [&](const std::vector<OperatorTensor>& tensors) {
     Report found = Report::object();
-    for (const OperatorTensor& one : tensors) {
-      const std::string_view type = info(one.rows.format()).name;
-      found.add(one.name, {{"type", type}, {"shape", one.shape}});
-      table.push_back({one.name, fmt::format("{} {}", type, print_shape(one.shape))});
+    for (const OperatorTensor& tensor : tensors) {
+      const std::string_view type = info(tensor.rows.format()).name;
+      found.add(tensor.name, {{"type", type}, {"shape", tensor.shape}});
+      table.push_back({tensor.name, fmt::format("{} {}", type, print_shape(tensor.shape))});
     }
     return found;
   };
@@ -110,22 +110,22 @@ Report describe(std::string_view name, const std::vector<OperatorTensor>& operan
                 {"evidence", compared_with}};
   table.push_back({"evidence", std::string(compared_with)});
   Report list = Report::list();
-  for (const OperatorComparison& one : compared) {
-    Report found{{"result", one.name}, {"outputs", one.outputs}, {"differing", one.differing}};
-    std::string text = fmt::format("all {} the same", counted(one.outputs, "output"));
-    if (one.differing > 0) {
+  for (const OperatorComparison& comparison : compared) {
+    Report found{{"result", comparison.name}, {"outputs", comparison.outputs}, {"differing", comparison.differing}};
+    std::string text = fmt::format("all {} the same", counted(comparison.outputs, "output"));
+    if (comparison.differing > 0) {
       const auto code = [&](uint64_t word) {
-        return fmt::format("{} = {}", print_bits(one.format, word), print_value(one.format, word));
+        return fmt::format("{} = {}", print_bits(comparison.format, word), print_value(comparison.format, word));
       };
-      found.update({{"first", one.first},
-                    {"recorded", print_bits(one.format, one.recorded)},
-                    {"computed", print_bits(one.format, one.computed)}});
-      text = fmt::format("{} of {} {}, the first at ({}): recorded {}, computed {}", one.differing,
-                         counted(one.outputs, "output"), one.differing == 1 ? "differs" : "differ",
-                         fmt::join(one.first, ", "), code(one.recorded), code(one.computed));
+      found.update({{"first", comparison.first},
+                    {"recorded", print_bits(comparison.format, comparison.recorded)},
+                    {"computed", print_bits(comparison.format, comparison.computed)}});
+      text = fmt::format("{} of {} {}, the first at ({}): recorded {}, computed {}", comparison.differing,
+                         counted(comparison.outputs, "output"), comparison.differing == 1 ? "differs" : "differ",
+                         fmt::join(comparison.first, ", "), code(comparison.recorded), code(comparison.computed));
     }
     list.append(std::move(found));
-    table.push_back({fmt::format("recorded {}", one.name), text});
+    table.push_back({fmt::format("recorded {}", comparison.name), text});
   }
   if (!plan.empty()) report.add("plan", plan);
   if (!compared.empty()) report.add("compared", std::move(list));

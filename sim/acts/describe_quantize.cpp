@@ -42,11 +42,11 @@ Report describe(const std::vector<QuantizeRecipe>& recipes) {
   Report list = Report::list();
   std::vector<std::vector<std::string>> table{
       {"recipe", "element", "scale", "block", "project", "version", "evidence"}};
-  for (const QuantizeRecipe& one : recipes) {
-    list.append(describe(one));
-    table.push_back({std::string(one.name), std::string(info(one.element).name),
-                     std::string(info(one.scale_format).name), print_block(one), std::string(one.project),
-                     std::string(one.version), std::string(print(one.evidence))});
+  for (const QuantizeRecipe& recipe : recipes) {
+    list.append(describe(recipe));
+    table.push_back({std::string(recipe.name), std::string(info(recipe.element).name),
+                     std::string(info(recipe.scale_format).name), print_block(recipe), std::string(recipe.project),
+                     std::string(recipe.version), std::string(print(recipe.evidence))});
   }
   list.add_text(table);
   return list;

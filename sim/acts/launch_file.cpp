@@ -159,8 +159,8 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
                           const LaunchLimits& limits) {
   const RecordedLaunch& recorded = file.launches[index];
   LaunchComparison result{.order_matters = kernel.order_matters()};
-  result.unsure_fusions =
-      static_cast<int>(std::ranges::count_if(kernel.fusions(), [](const KernelFusion& one) { return !one.is_sure; }));
+  result.unsure_fusions = static_cast<int>(
+      std::ranges::count_if(kernel.fusions(), [](const KernelFusion& fusion) { return !fusion.is_sure; }));
   std::vector<std::vector<uint8_t>> before, scratch;
   for (int j = 0; j < recorded.memories; ++j)
     before.push_back(tensor_of(file.file, tensor_name("before", index, j)).bytes.copy());
@@ -172,16 +172,17 @@ LaunchComparison compared(const LaunchFile& file, size_t index, const PtxEntry& 
               .threads = threads,
               .most_steps = limits.instructions};
   scratch.reserve(recorded.arguments.size());  // arguments point into it
-  for (const RecordedArgument& one : recorded.arguments) {
-    if (one.scratch) {
-      call.arguments.push_back(memory_argument(scratch.emplace_back(memory_size(static_cast<uint64_t>(*one.scratch)))));
-    } else if (one.memory) {
-      const std::span<uint8_t> whole = memory[static_cast<size_t>(*one.memory)];
-      const auto offset = static_cast<size_t>(std::min<int64_t>(one.offset_bytes, std::ssize(whole)));
-      call.arguments.push_back(one.map ? tensor_map_argument(whole.subspan(offset), *one.map)
-                                       : memory_argument(whole, false, one.offset_bytes));
+  for (const RecordedArgument& argument : recorded.arguments) {
+    if (argument.scratch) {
+      call.arguments.push_back(
+          memory_argument(scratch.emplace_back(memory_size(static_cast<uint64_t>(*argument.scratch)))));
+    } else if (argument.memory) {
+      const std::span<uint8_t> whole = memory[static_cast<size_t>(*argument.memory)];
+      const auto offset = static_cast<size_t>(std::min<int64_t>(argument.offset_bytes, std::ssize(whole)));
+      call.arguments.push_back(argument.map ? tensor_map_argument(whole.subspan(offset), *argument.map)
+                                            : memory_argument(whole, false, argument.offset_bytes));
     } else {
-      call.arguments.push_back({.value = one.value});
+      call.arguments.push_back({.value = argument.value});
     }
   }
   result.thread_instructions = launch(kernel, call).thread_instructions;
@@ -255,16 +256,16 @@ std::vector<LaunchComparison> verify(const LaunchFile& file, int threads, const 
   std::vector<LaunchComparison> results;
   std::map<std::tuple<int, std::string, bool>, PtxEntry> kernels;  // each decoded once
   for (size_t i = 0; i < file.launches.size(); ++i) {
-    const RecordedLaunch& one = file.launches[i];
+    const RecordedLaunch& launch = file.launches[i];
     try {
       require_within(file, i, limits);
-      const std::tuple name(one.module, one.entry, one.fmad);
+      const std::tuple name(launch.module, launch.entry, launch.fmad);
       auto kernel = kernels.find(name);
       if (kernel == kernels.end()) {
-        const std::vector<uint8_t> text = tensor_of(file.file, fmt::format("ptx.{}", one.module)).bytes.copy();
+        const std::vector<uint8_t> text = tensor_of(file.file, fmt::format("ptx.{}", launch.module)).bytes.copy();
         kernel = kernels
                      .emplace(name, PtxEntry({reinterpret_cast<const char*>(text.data()), text.size()},
-                                             {.entry = one.entry, .target = file.target, .fmad = one.fmad}))
+                                             {.entry = launch.entry, .target = file.target, .fmad = launch.fmad}))
                      .first;
       }
       results.push_back(compared(file, i, kernel->second, threads, limits));

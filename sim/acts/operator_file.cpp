@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::string> names_of_tensors(const TensorFile& file) {
   std::vector<std::string> names;
-  for (const Tensor& one : file.tensors) names.push_back(one.name);
+  for (const Tensor& tensor : file.tensors) names.push_back(tensor.name);
   return names;
 }
 
@@ -59,7 +59,7 @@ std::vector<OperatorTensor> read_operands(const std::vector<std::string>& paths,
 TensorFile operator_file(std::string_view name, const std::vector<OperatorTensor>& results) {
   TensorFile file;
   file.set_metadata("operator", std::string(name));
-  for (const OperatorTensor& one : results) file.set(tensor_of(one.name, one.rows, one.shape));
+  for (const OperatorTensor& tensor : results) file.set(tensor_of(tensor.name, tensor.rows, tensor.shape));
   return file;
 }
 
@@ -67,18 +67,18 @@ std::vector<OperatorComparison> compare_results(const std::vector<OperatorTensor
                                                 const TensorFile& recorded) {
   std::vector<OperatorComparison> comparisons;
   for (const OperatorTensor& result : results) {
-    const Tensor* one = recorded.find(result.name);
-    if (!one && recorded.tensors.size() == 1 && &result == &results.front()) one = &recorded.tensors.front();
-    if (!one) continue;
+    const Tensor* tensor = recorded.find(result.name);
+    if (!tensor && recorded.tensors.size() == 1 && &result == &results.front()) tensor = &recorded.tensors.front();
+    if (!tensor) continue;
     const FormatInfo& format = info(result.rows.format());
-    if (one->shape != result.shape || (one->dtype != format.dtype && one->dtype != format.raw_dtype))
-      throw Error({.field = fmt::format("{}: tensor {}", recorded.path, one->name),
-                   .seen = fmt::format("{} {}", one->dtype, print_shape(one->shape)),
+    if (tensor->shape != result.shape || (tensor->dtype != format.dtype && tensor->dtype != format.raw_dtype))
+      throw Error({.field = fmt::format("{}: tensor {}", recorded.path, tensor->name),
+                   .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
                    .expected = fmt::format("{} {}, as {}", format.dtype, print_shape(result.shape), result.name)});
     OperatorComparison comparison{
         .name = result.name, .outputs = static_cast<int64_t>(result.rows.size()), .format = format.id};
-    const TensorBytes bytes = one->bytes.in_memory();
-    const auto size = static_cast<size_t>(dtype_bytes(one->dtype));
+    const TensorBytes bytes = tensor->bytes.in_memory();
+    const auto size = static_cast<size_t>(dtype_bytes(tensor->dtype));
     for (int64_t i = 0; i < comparison.outputs; ++i) {
       uint64_t code = 0;
       std::memcpy(&code, bytes.view().data() + static_cast<size_t>(i) * size, size);

@@ -106,11 +106,11 @@ std::pair<int, int> parse_lines(const std::string& text) {
 }
 
 /// "%f3 = 0x3f800000 (1)": floating-point registers with their value.
-std::string print_register(const TraceRow& row, const ThreadRegister& one) {
-  const auto type = std::ranges::find(argument_types, one.type, &ArgumentType::name);
+std::string print_register(const TraceRow& row, const ThreadRegister& reg) {
+  const auto type = std::ranges::find(argument_types, reg.type, &ArgumentType::name);
   const bool has_number = type != argument_types.end() && type->format;
   return fmt::format("{} = {}{}", row.name, row.bits,
-                     has_number ? fmt::format(" ({})", print_value(*type->format, one.bits[0])) : "");
+                     has_number ? fmt::format(" ({})", print_value(*type->format, reg.bits[0])) : "");
 }
 
 void append_lines(Report& report, const Report& list) {
@@ -340,20 +340,20 @@ PtxEntry kernel_of(const KernelFileRequest& request) {
 
 Report describe_fusions(const PtxEntry& kernel) {
   Report list = Report::list();
-  for (const KernelFusion& one : kernel.fusions()) {
-    Report row{{"product_line", one.product_line},
-               {"sum_line", one.sum_line},
-               {"joined", one.is_joined},
-               {"sure", one.is_sure},
-               {"rule", one.rule},
-               {"sass", print(one.sass)}};
-    if (one.product_line == 0) {
-      row.add_text(fmt::format("line {} {}  fma in SASS, but its product was not found", one.sum_line, one.sum));
+  for (const KernelFusion& fusion : kernel.fusions()) {
+    Report row{{"product_line", fusion.product_line},
+               {"sum_line", fusion.sum_line},
+               {"joined", fusion.is_joined},
+               {"sure", fusion.is_sure},
+               {"rule", fusion.rule},
+               {"sass", print(fusion.sass)}};
+    if (fusion.product_line == 0) {
+      row.add_text(fmt::format("line {} {}  fma in SASS, but its product was not found", fusion.sum_line, fusion.sum));
     } else {
-      row.add_text(fmt::format(
-          "line {} {}  {} into line {} {}  [{}{}{}]", one.product_line, one.product,
-          one.is_joined ? "joined" : "not joined", one.sum_line, one.sum, one.rule,
-          one.sass == SassEvidence::none ? "" : "; SASS: ", one.sass == SassEvidence::none ? "" : print(one.sass)));
+      row.add_text(fmt::format("line {} {}  {} into line {} {}  [{}{}{}]", fusion.product_line, fusion.product,
+                               fusion.is_joined ? "joined" : "not joined", fusion.sum_line, fusion.sum, fusion.rule,
+                               fusion.sass == SassEvidence::none ? "" : "; SASS: ",
+                               fusion.sass == SassEvidence::none ? "" : print(fusion.sass)));
     }
     list.append(std::move(row));
   }

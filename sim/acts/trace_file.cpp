@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::string_view header = "step,line,register,bits,statement";
 
-std::string print_bits(const ThreadRegister& one) {
-  if (one.type == "pred") return one.bits[0] != 0 ? "true" : "false";
-  if (one.type == "b128") return fmt::format("0x{:016x}{:016x}", one.bits[1], one.bits[0]);
-  const bool is_wide = one.type.ends_with("64");
-  return is_wide ? fmt::format("0x{:016x}", one.bits[0]) : fmt::format("0x{:08x}", one.bits[0]);
+std::string print_bits(const ThreadRegister& reg) {
+  if (reg.type == "pred") return reg.bits[0] != 0 ? "true" : "false";
+  if (reg.type == "b128") return fmt::format("0x{:016x}{:016x}", reg.bits[1], reg.bits[0]);
+  const bool is_wide = reg.type.ends_with("64");
+  return is_wide ? fmt::format("0x{:016x}", reg.bits[0]) : fmt::format("0x{:08x}", reg.bits[0]);
 }
 
 std::string quoted_cell(std::string_view text) {
@@ -52,11 +52,11 @@ std::string print(const std::optional<TraceRow>& row) {
 
 std::vector<TraceRow> trace_rows(int64_t step, const ThreadStep& of) {
   std::vector<TraceRow> rows;
-  for (const ThreadRegister& one : of.written) {
+  for (const ThreadRegister& reg : of.written) {
     rows.push_back({.step = step,
                     .line = of.line,
-                    .name = std::string(one.name),
-                    .bits = print_bits(one),
+                    .name = std::string(reg.name),
+                    .bits = print_bits(reg),
                     .statement = std::string(of.text)});
   }
   return rows;

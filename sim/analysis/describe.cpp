@@ -61,12 +61,12 @@ class SumReport {
     for (size_t i = 0; i < step_.terms.size(); ++i) add_product(i);
     report_["groups"] = Report::list();
     for (const ExplainedGroup& group : sum.groups) {
-      Report one{{"first_term", group.first_term},
+      Report row{{"first_term", group.first_term},
                  {"sum_quarters", group.sum_quarters},
                  {"scale_a", print_bits(group.scales.format, group.scales.a)},
                  {"scale_b", print_bits(group.scales.format, group.scales.b)}};
-      one.update(aligned_report(group.aligned));
-      report_["groups"].append(std::move(one));
+      row.update(aligned_report(group.aligned));
+      report_["groups"].append(std::move(row));
     }
     if (step_.c_bits) report_["c"].update(aligned_report(sum.c));
     add_alignment(sum.alignment);
@@ -109,18 +109,18 @@ class SumReport {
 Report step_report(const Explanation& e, const ExplainedStep& step) {
   Report terms = Report::list();
   for (const ExplainedTerm& term : step.terms) {
-    Report one{{"k", term.k},
+    Report row{{"k", term.k},
                {"a", print_bits(e.a, term.a_bits)},
                {"a_value", print_value(e.a, term.a_bits)},
                {"b", print_bits(e.b, term.b_bits)},
                {"b_value", print_value(e.b, term.b_bits)}};
     // If the hardware ignores bits, shows the bits that it uses.
-    if (info(e.a).ignored_bits > 0) one["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
-    if (info(e.b).ignored_bits > 0) one["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
-    if (term.a_place) one["a_place"] = describe(*term.a_place);
-    if (term.b_place) one["b_place"] = describe(*term.b_place);
-    if (term.b_high_place) one["b_high_place"] = describe(*term.b_high_place);
-    terms.append(std::move(one));
+    if (info(e.a).ignored_bits > 0) row["a_used"] = print_bits(e.a, used_bits(e.a, term.a_bits));
+    if (info(e.b).ignored_bits > 0) row["b_used"] = print_bits(e.b, used_bits(e.b, term.b_bits));
+    if (term.a_place) row["a_place"] = describe(*term.a_place);
+    if (term.b_place) row["b_place"] = describe(*term.b_place);
+    if (term.b_high_place) row["b_high_place"] = describe(*term.b_high_place);
+    terms.append(std::move(row));
   }
   Report report{{"terms", terms}};
   if (step.c_bits) {
@@ -191,10 +191,11 @@ class WordReport {
     std::vector<Violation> doubtful = warnings(descriptor, type.major);
     const std::vector<Violation> doubts = doubts_about(type.target, word_);
     // Report once that the word may be for another GPU, and add those readings.
-    const auto is_version = [](const Violation& one) { return one.field == version_bits; };
+    const auto is_version = [](const Violation& violation) { return violation.field == version_bits; };
     if (std::ranges::any_of(doubts, is_version)) {
-      std::erase_if(doubtful, [&](const Violation& one) {
-        return is_version(one) || (one.field == "reserved bits" && descriptor.reserved == uint64_t{1} << 46);
+      std::erase_if(doubtful, [&](const Violation& violation) {
+        return is_version(violation) ||
+               (violation.field == "reserved bits" && descriptor.reserved == uint64_t{1} << 46);
       });
     }
     doubtful.insert(doubtful.begin(), doubts.begin(), doubts.end());
@@ -300,8 +301,8 @@ std::vector<std::string> readings_as_idesc(uint64_t word) {
   std::vector<std::string> found;
   for (const MmaKindInfo& kind : mma_kinds) {
     try {
-      const InstructionDescriptor one = decode_instruction_descriptor(kind.id, static_cast<uint32_t>(word));
-      const std::string shape = fmt::format("M = {}, N = {} of ", one.m, one.n);
+      const InstructionDescriptor descriptor = decode_instruction_descriptor(kind.id, static_cast<uint32_t>(word));
+      const std::string shape = fmt::format("M = {}, N = {} of ", descriptor.m, descriptor.n);
       const bool is_same = !found.empty() && found.back().starts_with(shape);
       if (is_same) found.back() += fmt::format(" or kind::{}", kind.name);
       else found.push_back(fmt::format("{}kind::{}", shape, kind.name));
@@ -318,13 +319,13 @@ struct Alike {
   std::string where = {};
 };
 Alike compare_reads(const SmemDescriptor& first, const SmemDescriptor& second, Major major, int row_bytes) {
-  const auto map = [&](const SmemDescriptor& one) {
-    return SmemMap({.descriptor = one, .major = major, .element_bits = 16, .rows = 256, .cols = row_bytes / 2});
+  const auto map = [&](const SmemDescriptor& descriptor) {
+    return SmemMap({.descriptor = descriptor, .major = major, .element_bits = 16, .rows = 256, .cols = row_bytes / 2});
   };
-  const SmemMap one = map(first), other = map(second);
+  const SmemMap smem_map = map(first), other = map(second);
   for (int row = 0; row < 256; ++row) {
     for (int col = 0; col < row_bytes / 2; ++col) {
-      const int64_t at = one.place_of(row, col).byte, elsewhere = other.place_of(row, col).byte;
+      const int64_t at = smem_map.place_of(row, col).byte, elsewhere = other.place_of(row, col).byte;
       if (at == elsewhere) continue;
       const std::string of_k = major == Major::k ? fmt::format("byte {} of K", 2 * col) : fmt::format("k {}", col);
       return {.same = false, .where = fmt::format("row {}, {}: at {:#x}, and at {:#x}", row, of_k, at, elsewhere)};
@@ -424,11 +425,11 @@ Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, in
   Report list = Report::list();
   for (size_t i = 0; i < steps.size(); ++i) {
     const int step = static_cast<int>(i);
-    Report one{{"step", step}, {"steps", static_cast<int64_t>(steps.size())}, {"tile_row", row}, {"tile_col", col}};
-    one.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
-                             row, col, step + 1, steps.size(), step * k, step * k + k - 1));
-    one.update(describe(steps[i], tile.target));
-    list.append(std::move(one));
+    Report entry{{"step", step}, {"steps", static_cast<int64_t>(steps.size())}, {"tile_row", row}, {"tile_col", col}};
+    entry.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
+                               row, col, step + 1, steps.size(), step * k, step * k + k - 1));
+    entry.update(describe(steps[i], tile.target));
+    list.append(std::move(entry));
   }
   return list;
 }
@@ -458,9 +459,9 @@ Report describe(const Explanation& e, Target target) {
   } else {
     report["steps"] = Report::list();
     for (const ExplainedStep& step : e.steps) {
-      Report one = step_report(e, step);
-      one["d"] = number_report(step.d_format, step.d);
-      report["steps"].append(std::move(one));
+      Report row = step_report(e, step);
+      row["d"] = number_report(step.d_format, step.d);
+      report["steps"].append(std::move(row));
     }
   }
   if (e.exact) {

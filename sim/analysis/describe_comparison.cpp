@@ -54,8 +54,8 @@ std::string what_of(const Finding& finding) {
 /// The number of leading findings that explain the outputs equally well.
 int64_t alike(const Diagnosis& diagnosis) {
   const Finding& best = diagnosis.findings.front();
-  return std::ranges::count_if(diagnosis.findings, [&](const Finding& one) {
-    return one.wrong_explained == best.wrong_explained && one.right_broken == best.right_broken;
+  return std::ranges::count_if(diagnosis.findings, [&](const Finding& finding) {
+    return finding.wrong_explained == best.wrong_explained && finding.right_broken == best.right_broken;
   });
 }
 

@@ -64,14 +64,14 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
     int64_t count;
   };
   std::map<std::string, Seen> seen;
-  for (const SassInstruction& one : listing.found) {
-    ++seen.emplace(one.opcode, Seen{&one, 0}).first->second.count;
-    instructions.append({{"line", one.line},
-                         {"opcode", one.opcode},
-                         {"ptx", one.info->ptx},
-                         {"shape", one.shape},
-                         {"types", one.types},
-                         {"does", one.info->does}});
+  for (const SassInstruction& instruction : listing.found) {
+    ++seen.emplace(instruction.opcode, Seen{&instruction, 0}).first->second.count;
+    instructions.append({{"line", instruction.line},
+                         {"opcode", instruction.opcode},
+                         {"ptx", instruction.info->ptx},
+                         {"shape", instruction.shape},
+                         {"types", instruction.types},
+                         {"does", instruction.info->does}});
   }
   std::vector<std::vector<std::string>> table{
       {"count", "instruction", "line", "comes from", "shape", "types", "what it does"}};
@@ -108,7 +108,7 @@ PtxFileReport describe_sass(std::string_view name, const SassListing& listing) {
 
 PtxFileReport describe_file(std::string_view name, std::string_view text, std::optional<Target> target,
                             bool with_instructions) {
-  const auto foreign = std::ranges::find_if(foreign_files, [&](const ForeignFile& one) { return one.is(text); });
+  const auto foreign = std::ranges::find_if(foreign_files, [&](const ForeignFile& file) { return file.is(text); });
   if (foreign != foreign_files.end()) {
     throw Error({.field = printable(name),
                  .seen = std::string(foreign->what),

@@ -35,45 +35,46 @@ class Describer {
   /// `operands`: the operands of a statement; nullptr for a mnemonic alone.
   Describer(Target target, const std::vector<StatementOperand>* operands) : target_(target), operands_(operands) {}
 
-  Report operator()(const Wgmma& one) const {
-    const Form& form = *find_form(one);
-    const Mma mma = mma_of(one);
-    const int64_t d_registers = registers_of(one, Field::accumulator);
+  Report operator()(const Wgmma& wgmma) const {
+    const Form& form = *find_form(wgmma);
+    const Mma mma = mma_of(wgmma);
+    const int64_t d_registers = registers_of(wgmma, Field::accumulator);
     const std::string immediates = fmt::format("scale-d{}{}", form.negate ? ", imm-scale-a, imm-scale-b" : "",
                                                form.transpose ? ", imm-trans-a (A in shared memory), imm-trans-b" : "");
     Report report = shape_and_types(mma);
-    report.add("satfinite", one.saturate).add("d_registers", d_registers).update(arithmetic(one));
+    report.add("satfinite", wgmma.saturate).add("d_registers", d_registers).update(arithmetic(wgmma));
     return report.add_text(
         {{"D", fmt::format("{} x {} {}, {} registers a thread", mma.m, mma.n, info(mma.d).name, d_registers)},
          {"A", print_a(mma)},
          {"B", fmt::format("{} x {} {}", mma.k, mma.n, info(mma.b).name)},
          {"immediates", immediates},
-         {"arithmetic", print_arithmetic(one, target_)},
+         {"arithmetic", print_arithmetic(wgmma, target_)},
          {"legal", std::string(form.source)}});
   }
 
-  Report operator()(const MmaSync& one) const {
-    const Mma mma = mma_of(one);
-    const int64_t a = registers_of(one, Field::a_regs), b = registers_of(one, Field::b_regs),
-                  d = registers_of(one, Field::accumulator);
+  Report operator()(const MmaSync& instruction) const {
+    const Mma mma = mma_of(instruction);
+    const int64_t a = registers_of(instruction, Field::a_regs), b = registers_of(instruction, Field::b_regs),
+                  d = registers_of(instruction, Field::accumulator);
     Report report = shape_and_types(mma);
     report.update({{"c", info(mma.c).name}, {"a_registers", a}, {"b_registers", b}, {"d_registers", d}});
-    if (one.has_scales()) report.add("scales", mma.scale_count).add("scale_type", info(mma.scale_type).name);
-    if (one.sparse) report.add("metadata", one.ordered_metadata ? ".sp::ordered_metadata" : ".sp");
-    report.update(arithmetic(one));
+    if (instruction.has_scales()) report.add("scales", mma.scale_count).add("scale_type", info(mma.scale_type).name);
+    if (instruction.sparse) report.add("metadata", instruction.ordered_metadata ? ".sp::ordered_metadata" : ".sp");
+    report.update(arithmetic(instruction));
     std::vector<std::vector<std::string>> rows{
         {"runs in",
          fmt::format("one warp, everything in registers: no descriptors, no Tensor Memory ({})", print(target_))},
-        {"D", fmt::format("{} x {} {}, {} a thread; C {}", one.m, one.n, info(mma.d).name, counted(d, "register"),
-                          mma.c == mma.d ? "the same" : std::string(info(mma.c).name))},
+        {"D", fmt::format("{} x {} {}, {} a thread; C {}", instruction.m, instruction.n, info(mma.d).name,
+                          counted(d, "register"), mma.c == mma.d ? "the same" : std::string(info(mma.c).name))},
         {"A", fmt::format("{}, {}", print_a(mma), counted(a, "register"))},
-        {"B", fmt::format("{} x {} {}, {}", one.k, mma.n, info(mma.b).name, counted(b, "register"))}};
+        {"B", fmt::format("{} x {} {}, {}", instruction.k, mma.n, info(mma.b).name, counted(b, "register"))}};
     if (mma.products > 1)
       rows.push_back({"products",
                       fmt::format("{}, one per quad pair: threads 4p .. 4p + 3 and 16 + 4p .. 19 + 4p", mma.products)});
-    if (one.sparse)
-      rows.push_back({"metadata", one.ordered_metadata ? "positions ascend in every chunk" : "positions in any order"});
-    if (one.has_scales()) {
+    if (instruction.sparse)
+      rows.push_back(
+          {"metadata", instruction.ordered_metadata ? "positions ascend in every chunk" : "positions in any order"});
+    if (instruction.has_scales()) {
       rows.push_back({"scales", fmt::format("{} {} for each row of A and column of B, stored as bytes of one register; "
                                             "the ids select the byte and the thread",
                                             mma.scale_count, info(mma.scale_type).name)});
@@ -82,24 +83,27 @@ class Describer {
       rows.push_back({"scale B", fmt::format("column n of B: {} of thread 4 n + {}",
                                              print_bytes("byte-id-b", mma.scale_count), id("thread-id-b"))});
     }
-    rows.push_back({"arithmetic", print_arithmetic(one, target_)});
-    rows.push_back({"legal", std::string(find_form(one)->source)});
+    rows.push_back({"arithmetic", print_arithmetic(instruction, target_)});
+    rows.push_back({"legal", std::string(find_form(instruction)->source)});
     return report.add_text(rows);
   }
 
-  Report operator()(const Tcgen05Mma& one) const {
-    const std::string_view kind = info(one.kind).name;
-    Report report{{"kind", kind}, {"cta_group", one.cta_group}, {"ws", one.weight_stationary}, {"sparse", one.sparse}};
-    return report.add_text(
-        fmt::format("kind::{}, {}{}{}; shape, types and signs are in the instruction descriptor (decode it with "
-                    "--kind {})",
-                    kind, counted(one.cta_group, "CTA"), one.weight_stationary ? ", weight-stationary" : "",
-                    one.sparse ? ", sparse A" : "", kind));
+  Report operator()(const Tcgen05Mma& instruction) const {
+    const std::string_view kind = info(instruction.kind).name;
+    Report report{{"kind", kind},
+                  {"cta_group", instruction.cta_group},
+                  {"ws", instruction.weight_stationary},
+                  {"sparse", instruction.sparse}};
+    return report.add_text(fmt::format(
+        "kind::{}, {}{}{}; shape, types and signs are in the instruction descriptor (decode it with "
+        "--kind {})",
+        kind, counted(instruction.cta_group, "CTA"), instruction.weight_stationary ? ", weight-stationary" : "",
+        instruction.sparse ? ", sparse A" : "", kind));
   }
 
-  Report operator()(const TmemMove& one) const {
-    const std::string what = what_moves(one);
-    const std::vector<Choice> choices = bitmma::choices_of(one, target_);
+  Report operator()(const TmemMove& move) const {
+    const std::string what = what_moves(move);
+    const std::vector<Choice> choices = bitmma::choices_of(move, target_);
     Report report{{"moves", what}, {"choices", describe(choices)}};
     report.add_text(what);
     for (const Choice choice : choices) report.add_text(fmt::format("chosen: {}", print(choice)));
@@ -117,14 +121,15 @@ class Describer {
             {"a", info(mma.a).name},     {"b", info(mma.b).name},
             {"sparse", mma.sparse}};
   }
-  Report arithmetic(const Instruction& one) const {
-    return {{"arithmetic", print_rule(model_for(one, target_))}, {"evidence", print_evidence(one, target_)}};
+  Report arithmetic(const Instruction& instruction) const {
+    return {{"arithmetic", print_rule(model_for(instruction, target_))},
+            {"evidence", print_evidence(instruction, target_)}};
   }
-  static std::string print_reduction(const LoadReduction& one) {
+  static std::string print_reduction(const LoadReduction& reduction) {
     return fmt::format("{} of the thread's registers{} as {}{}",
-                       one.operation == ReduceOperation::min ? "least" : "largest",
-                       one.absolute ? ", without their signs," : "", info(one.type).name,
-                       one.propagate_nan ? "; NaN if one of them is NaN" : "");
+                       reduction.operation == ReduceOperation::min ? "least" : "largest",
+                       reduction.absolute ? ", without their signs," : "", info(reduction.type).name,
+                       reduction.propagate_nan ? "; NaN if one of them is NaN" : "");
   }
   static std::string what_moves(const TmemMove& move) {
     if (move.has_registers()) {
@@ -220,11 +225,11 @@ std::string text_of(const StatementOperand& operand) {
 Report describe_operands(const std::vector<StatementOperand>& operands) {
   Report list = Report::list();
   for (const StatementOperand& operand : operands) {
-    Report one{{"name", operand.name}, {"text", printable(operand.text)}};
-    if (operand.kind == OperandKind::registers) one.add("registers", operand.registers.size());
-    if (operand.value) one.add("value", *operand.value);
-    if (const std::string meaning = meaning_of(operand); !meaning.empty()) one.add("meaning", meaning);
-    list.append(std::move(one));
+    Report row{{"name", operand.name}, {"text", printable(operand.text)}};
+    if (operand.kind == OperandKind::registers) row.add("registers", operand.registers.size());
+    if (operand.value) row.add("value", *operand.value);
+    if (const std::string meaning = meaning_of(operand); !meaning.empty()) row.add("meaning", meaning);
+    list.append(std::move(row));
   }
   return list;
 }
@@ -248,24 +253,26 @@ std::string_view without_guard(std::string_view text) {
 }
 
 DecodedPtx decode_support_instruction(const std::string& text, std::optional<Target> target) {
-  const SupportInstruction one = parse_support_instruction(text);
-  const SupportInstructionInfo& row = *one.info;
+  const SupportInstruction instruction = parse_support_instruction(text);
+  const SupportInstructionInfo& row = *instruction.info;
   const Target usual = row.targets.contains(Target::sm_90a) ? Target::sm_90a : row.targets.first();
-  DecodedPtx decoded{.guard = one.guard, .mnemonic = one.mnemonic, .target = target.value_or(usual)};
-  decoded.alike = one.mnemonic;
-  for (const std::string& operand : one.operands) {
+  DecodedPtx decoded{.guard = instruction.guard, .mnemonic = instruction.mnemonic, .target = target.value_or(usual)};
+  decoded.alike = instruction.mnemonic;
+  for (const std::string& operand : instruction.operands) {
     if (operand.find_first_not_of("0123456789") == std::string::npos) decoded.alike += " " + operand;
   }
-  decoded.violations = violations_of(one, decoded.target);
-  std::vector<std::vector<std::string>> rows{{"does", meaning_of(one)}};
+  decoded.violations = violations_of(instruction, decoded.target);
+  std::vector<std::vector<std::string>> rows{{"does", meaning_of(instruction)}};
   if (!row.orders.empty()) rows.push_back({"order", std::string(row.orders)});
   rows.push_back({"has it", print(row.targets)});
   if (row.ptx > PtxVersion{}) rows.push_back({"since", fmt::format("PTX ISA {}.{}", row.ptx.major, row.ptx.minor)});
   rows.push_back({"written", fmt::format("{} [{}]", row.operands.empty() ? "no operands" : row.operands, row.source)});
-  decoded.report = {
-      {"does", meaning_of(one)}, {"orders", row.orders}, {"targets", print(row.targets)}, {"source", row.source}};
+  decoded.report = {{"does", meaning_of(instruction)},
+                    {"orders", row.orders},
+                    {"targets", print(row.targets)},
+                    {"source", row.source}};
   if (row.ptx > PtxVersion{}) decoded.report.add("ptx", fmt::format("{}.{}", row.ptx.major, row.ptx.minor));
-  for (const NamedOperand& operand : named_operands(one)) {
+  for (const NamedOperand& operand : named_operands(instruction)) {
     decoded.report["operands"].append(printable(operand.text));
     if (!operand.meaning.empty())
       rows.push_back({std::string(operand.name), fmt::format("{}: {}", shortened(operand.text), operand.meaning)});
@@ -591,7 +598,7 @@ Report describe_ptx(std::string_view text, std::optional<Target> target) {
   if (looks_like_cutlass_atom(text)) return describe_atom(text, target);
   std::vector<std::string> statements;
   Report all = Report::list();
-  for (PtxStatement& one : scan_ptx(text).statements) statements.push_back(std::move(one.text));
+  for (PtxStatement& statement : scan_ptx(text).statements) statements.push_back(std::move(statement.text));
   if (statements.empty()) statements.emplace_back(text);  // reading it then fails with an error that names the text
   const bool has_semicolon = text.find(';') != std::string_view::npos;
   for (const std::string& one : statements) {
@@ -629,9 +636,9 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
     ++(is_legal ? found.legal : is_known ? found.illegal : found.not_read);
     ++found.described;
     ++counts[decoded.mnemonic];
-    Report one{{"line", statement.line}, {"legal", is_legal}, {"instruction", decoded.mnemonic}};
-    if (is_known) one.add("target", print(decoded.target));
-    if (!decoded.guard.empty()) one.add("guard", decoded.guard);
+    Report row{{"line", statement.line}, {"legal", is_legal}, {"instruction", decoded.mnemonic}};
+    if (is_known) row.add("target", print(decoded.target));
+    if (!decoded.guard.empty()) row.add("guard", decoded.guard);
     report.add_text(fmt::format("{}:{}: {}", printable(name), statement.line, with_guard(decoded)));
     for (const Violation& violation : decoded.violations) {
       report.add_text(fmt::format("    {}: {}", is_known ? "illegal" : "not read", print(violation)), Tone::bad);
@@ -640,11 +647,11 @@ PtxFileReport describe_ptx_file(std::string_view name, std::string_view text, st
       const auto [first, is_new] = first_line.emplace(decoded.alike, statement.line);
       report.add_text(is_new ? indented(print(decoded.report)) : fmt::format("    as in line {}", first->second));
       decoded.report.lines.clear();  // those of the file have them
-      one.update(std::move(decoded.report));
+      row.update(std::move(decoded.report));
     } else {
-      one.add("violations", decoded.violations);
+      row.add("violations", decoded.violations);
     }
-    if (with_instructions) instructions.append(std::move(one));
+    if (with_instructions) instructions.append(std::move(row));
   }
   Report count_of = Report::object();
   std::vector<std::vector<std::string>> table{{"count", "instruction"}};

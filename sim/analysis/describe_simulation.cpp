@@ -22,9 +22,9 @@ struct AxisNames {
   std::string_view row = "row", col = "col";
 };
 
-AxisNames axis_names(const Case& one) {
-  if (is_mma(one.instruction)) return {};
-  const Place first = PlaceMap(one.instruction, one.target, one.before, Role::d).place_of(0, 0);
+AxisNames axis_names(const Case& this_case) {
+  if (is_mma(this_case.instruction)) return {};
+  const Place first = PlaceMap(this_case.instruction, this_case.target, this_case.before, Role::d).place_of(0, 0);
   if (std::holds_alternative<RegisterPlace>(first)) return {.row = "thread", .col = "register"};
   return {.row = "lane", .col = "column"};
 }
@@ -63,21 +63,21 @@ void add_d(Report& report, const ShownD& shown, const Matrix& d, const AxisNames
 }
 
 /// The numeric operands of a case: descriptors, addresses, and immediates that may differ between cases.
-std::string print_operands(const Case& one) {
+std::string print_operands(const Case& this_case) {
   std::string text;
   const auto add = [&](std::string_view name, ElementType type, uint64_t number) {
     const std::string digits =
         type == ElementType::u8 ? fmt::format("{}", number) : fmt::format("{:#0{}x}", number, 2 * bytes_of(type) + 2);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, digits);
   };
-  if (!one.has_state()) return text;
-  for (const FieldRule& rule : fields_of(one.instruction)) {
+  if (!this_case.has_state()) return text;
+  for (const FieldRule& rule : fields_of(this_case.instruction)) {
     const FieldInfo& row = info(rule.field);
-    if (row.is_number && one.before.has(rule.field)) add(row.name, row.type, one.before.number(rule.field));
+    if (row.is_number && this_case.before.has(rule.field)) add(row.name, row.type, this_case.before.number(rule.field));
   }
-  for (const ImmediateInfo& row : immediates_of(one.instruction)) {
+  for (const ImmediateInfo& row : immediates_of(this_case.instruction)) {
     if (!row.by_case) continue;
-    add(row.name, row.type, static_cast<uint64_t>(immediate_of(one.instruction, row.name)));
+    add(row.name, row.type, static_cast<uint64_t>(immediate_of(this_case.instruction, row.name)));
   }
   return text;
 }
@@ -131,36 +131,37 @@ void add_choices(Report& report, const Instruction& instruction, Target target, 
 }  // namespace
 
 Report describe(const VectorFile& vectors, int64_t index, const ShownD& shown) {
-  const Case one = case_at(vectors, index);
+  const Case this_case = case_at(vectors, index);
   Report report = head_of(vectors.file.path, vectors.instruction, vectors.target, index, vectors.cases);
   if (const int64_t steps = unrolled_steps(vectors); steps > 0) {
     report.add("k_loop", steps);
     report.add_text(fmt::format("K loop: {} instructions per tile; C of each is D of the previous one", steps));
   }
-  if (is_mma(one.instruction)) {
-    const Mma mma = mma_of(one.instruction);
+  if (is_mma(this_case.instruction)) {
+    const Mma mma = mma_of(this_case.instruction);
     add_shape_and_types(report, mma, mma.m, mma.n, mma.k);
   }
-  for (const std::string& line : {print_shape_and_types(one.instruction), print_operands(one)}) {
+  for (const std::string& line : {print_shape_and_types(this_case.instruction), print_operands(this_case)}) {
     if (!line.empty()) report.add_text(line);
   }
   add_choices(report, vectors.instruction, vectors.target, choices_of(vectors));
-  report.add("warnings", warnings_of(one));
-  add_d(report, shown, computed_d(one), axis_names(one), !is_mma(one.instruction), ends_with_redval(one.instruction));
+  report.add("warnings", warnings_of(this_case));
+  add_d(report, shown, computed_d(this_case), axis_names(this_case), !is_mma(this_case.instruction),
+        ends_with_redval(this_case.instruction));
   return report;
 }
 
 Report describe(const WholeTile& tile, int64_t index, const ShownD& shown, int threads) {
   const Matrix d = computed_d(tile, index, threads);
-  const Mma one = mma_of(tile.instruction);
+  const Mma mma = mma_of(tile.instruction);
   const int k = tile.cases[static_cast<size_t>(index)].logical.b->rows();
   Report report = head_of(tile.file.path, tile.instruction, tile.target, index, std::ssize(tile.cases));
-  add_shape_and_types(report, one, d.rows(), d.cols(), k);
+  add_shape_and_types(report, mma, d.rows(), d.cols(), k);
   report.add("steps", tile.steps());
   report.add_text(fmt::format(
       "whole tile: {} x {} x {} in {} x {} blocks of {} x {}, {} of K = {} each; C of each is D of the previous one",
-      d.rows(), d.cols(), k, d.rows() / one.m, d.cols() / one.n, one.m, one.n, counted(tile.steps(), "instruction"),
-      one.k));
+      d.rows(), d.cols(), k, d.rows() / mma.m, d.cols() / mma.n, mma.m, mma.n, counted(tile.steps(), "instruction"),
+      mma.k));
   add_choices(report, tile.instruction, tile.target, choices_of(tile.instruction, tile.target));
   add_d(report, shown, d);
   return report;

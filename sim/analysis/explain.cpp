@@ -97,26 +97,27 @@ SumOfGroups sum_of_groups(const AccumulatorModel& model, const BlockScales& scal
   return sum;
 }
 
-SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& one,
+SumOfIntegers sum_of_integers(const AccumulatorModel& model, const Operands& operands,
                               std::span<const ExplainedTerm> terms) {
-  SumOfIntegers sum{.c = one.c ? decode_integer(model.output, (*one.c)(0, 0)) : 0};
+  SumOfIntegers sum{.c = operands.c ? decode_integer(model.output, (*operands.c)(0, 0)) : 0};
   sum.sum = sum.c;
   for (const ExplainedTerm& term : terms) {
-    const uint64_t bits = one.exclusive_or ? term.a_bits ^ term.b_bits : term.a_bits & term.b_bits;
-    const int64_t product = decode_integer(one.a.format(), term.a_bits) * decode_integer(one.b.format(), term.b_bits);
+    const uint64_t bits = operands.exclusive_or ? term.a_bits ^ term.b_bits : term.a_bits & term.b_bits;
+    const int64_t product =
+        decode_integer(operands.a.format(), term.a_bits) * decode_integer(operands.b.format(), term.b_bits);
     sum.products.push_back(model.arithmetic == Arithmetic::popcount ? static_cast<int64_t>(bits & 1)
-                           : one.negate_a != one.negate_b           ? -product
+                           : operands.negate_a != operands.negate_b ? -product
                                                                     : product);
     sum.sum += sum.products.back();
   }
   return sum;
 }
 
-ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& one, std::span<const ExactTerm> terms,
+ExplainedSum sum_of_floats(const AccumulatorModel& model, const Operands& operands, std::span<const ExactTerm> terms,
                            ExactSum& lost) {
-  const std::optional<Decoded> c = exact_c(one, 0, 0, model.output);
+  const std::optional<Decoded> c = exact_c(operands, 0, 0, model.output);
   if (const std::optional<uint32_t> code = special_result(model.output, terms, c)) return SpecialResult{*code};
-  if (model.scaling == Scaling::exact_groups) return sum_of_groups(model, *one.scales, terms, c, lost);
+  if (model.scaling == Scaling::exact_groups) return sum_of_groups(model, *operands.scales, terms, c, lost);
   return sum_of_products(model, terms, c, lost);
 }
 
@@ -227,16 +228,18 @@ class Explainer {
   std::vector<ExplainedStep> operations() const {
     std::vector<ExplainedStep> steps;
     const Format inside = model_.arithmetic == Arithmetic::fma_pairs ? Format::f32 : model_.output;
-    for (const FmaStep& one : fma_steps(model_, one_, 0, 0)) {
-      ExplainedStep step{.c_bits = one.addend, .c_format = inside, .d_format = inside, .d = one.result};
-      switch (one.kind) {
+    for (const FmaStep& fma_step : fma_steps(model_, one_, 0, 0)) {
+      ExplainedStep step{.c_bits = fma_step.addend, .c_format = inside, .d_format = inside, .d = fma_step.result};
+      switch (fma_step.kind) {
         case FmaStep::Kind::fma:
-          step.terms.push_back(term_of(one.term));
+          step.terms.push_back(term_of(fma_step.term));
           step.sum = IeeeOperation{.what = "fma" + rounding_text()};
           break;
-        case FmaStep::Kind::add: step.sum = IeeeOperation{.what = "add" + rounding_text(), .other = one.first}; break;
+        case FmaStep::Kind::add:
+          step.sum = IeeeOperation{.what = "add" + rounding_text(), .other = fma_step.first};
+          break;
         case FmaStep::Kind::convert:
-          step.sum = IeeeOperation{.what = "converted, to nearest even", .other = one.first};
+          step.sum = IeeeOperation{.what = "converted, to nearest even", .other = fma_step.first};
           step.c_bits.reset(), step.d_format = model_.output;
           break;
       }
@@ -309,17 +312,17 @@ class Explainer {
 };
 
 /// Adds the exact result, and the results of other rules for the same operands.
-void compare(Explanation& e, const AccumulatorModel& model, const Operands& one) {
-  const std::vector<ExactTerm> terms = exact_terms(one, 0, 0);
-  const std::optional<Decoded> c = exact_c(one, 0, 0, model.output);
+void compare(Explanation& e, const AccumulatorModel& model, const Operands& operands) {
+  const std::vector<ExactTerm> terms = exact_terms(operands, 0, 0);
+  const std::optional<Decoded> c = exact_c(operands, 0, 0, model.output);
   std::optional<ExactSum> exact;
   if (!special_result(model.output, terms, c)) {
     exact = exact_sum(model.output, terms, c);
     e.exact = ExactResult{
         .text = exact->print(), .value = exact->approximate(), .error_ulp = error_in_ulp(model.output, e.d, *exact)};
   }
-  for (const WhatIf& what_if : what_ifs(model, one.a.format(), one.b.format())) {
-    const uint64_t d = compute(what_if, one, model.output).code(0, 0);
+  for (const WhatIf& what_if : what_ifs(model, operands.a.format(), operands.b.format())) {
+    const uint64_t d = compute(what_if, operands, model.output).code(0, 0);
     e.alternatives.push_back({.name = what_if.name,
                               .d = d,
                               .same = d == e.d,
@@ -472,26 +475,27 @@ uint64_t used_bits(Format format, uint64_t bits) { return bits & ~low_mask(info(
 
 namespace {
 
-Explanation explained(const Case& one, int row, int col, const AccumulatorModel* replacement) {
-  const Mma mma = mma_of(one.instruction);
+Explanation explained(const Case& this_case, int row, int col, const AccumulatorModel* replacement) {
+  const Mma mma = mma_of(this_case.instruction);
   if (row < 0 || row >= mma.m || col < 0 || col >= mma.n) {
     throw Error({.field = "row, col",
                  .seen = fmt::format("{}, {}", row, col),
                  .expected = fmt::format("0..{}, 0..{}", mma.m - 1, mma.n - 1)});
   }
-  const AccumulatorModel& hardware = model_for(one.instruction, one.target);
+  const AccumulatorModel& hardware = model_for(this_case.instruction, this_case.target);
   const AccumulatorModel& model = replacement ? *replacement : hardware;
-  const Operands operands = block_of(operands_of(one), row, 1, col, 1);
-  Explanation e{.instruction = print(one.instruction),
-                .rule = print_rule(model),
-                .target = one.target,
-                .evidence = model == hardware ? evidence_of(one.instruction, one.target) : Evidence::model_choice,
-                .a = operands.a.format(),
-                .b = operands.b.format(),
-                .d_format = mma.d,
-                .row = row,
-                .col = col,
-                .steps = Explainer(one, model, operands, row, col).steps()};
+  const Operands operands = block_of(operands_of(this_case), row, 1, col, 1);
+  Explanation e{
+      .instruction = print(this_case.instruction),
+      .rule = print_rule(model),
+      .target = this_case.target,
+      .evidence = model == hardware ? evidence_of(this_case.instruction, this_case.target) : Evidence::model_choice,
+      .a = operands.a.format(),
+      .b = operands.b.format(),
+      .d_format = mma.d,
+      .row = row,
+      .col = col,
+      .steps = Explainer(this_case, model, operands, row, col).steps()};
   if (model.scaling == Scaling::whole_k) {
     const int parts = operands.scales->a.cols();
     for (int part = 0; part < parts; ++part) {
@@ -501,7 +505,7 @@ Explanation explained(const Case& one, int row, int col, const AccumulatorModel*
     }
   }
   e.d = e.steps.back().d;
-  if (one.has_recorded_d()) e.recorded_d = recorded_d(one).code(row, col);
+  if (this_case.has_recorded_d()) e.recorded_d = recorded_d(this_case).code(row, col);
   // Sums of f64 are too wide for the comparison.
   if (model.arithmetic == Arithmetic::fused_sum || model.arithmetic == Arithmetic::fma_pairs)
     compare(e, model, operands);
@@ -510,8 +514,8 @@ Explanation explained(const Case& one, int row, int col, const AccumulatorModel*
 
 }  // namespace
 
-Explanation explain(const Case& one, int row, int col, const AccumulatorModel* replacement) {
-  return in_ieee_environment([&] { return explained(one, row, col, replacement); });
+Explanation explain(const Case& this_case, int row, int col, const AccumulatorModel* replacement) {
+  return in_ieee_environment([&] { return explained(this_case, row, col, replacement); });
 }
 
 std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, int col) {
@@ -519,9 +523,9 @@ std::vector<Explanation> explain(const WholeTile& tile, int64_t index, int row, 
   std::vector<Explanation> steps;
   std::optional<Matrix> block;
   for (int64_t step = 0; step < tile.steps(); ++step) {
-    const Case one = instruction_at(tile, index, row, col, step, block ? &*block : nullptr);
-    steps.push_back(explain(one, row % mma.m, col % mma.n));
-    block = computed_d(one);
+    const Case this_case = instruction_at(tile, index, row, col, step, block ? &*block : nullptr);
+    steps.push_back(explain(this_case, row % mma.m, col % mma.n));
+    block = computed_d(this_case);
   }
   return steps;
 }

@@ -125,10 +125,10 @@ void lint_operand(Findings& found, std::string_view name, const SmemMatrix& matr
   lint_strides(found, name, matrix);
 }
 
-void lint_smem(Findings& found, const Case& one) {
-  const int64_t image_bytes = one.before.extent(Field::smem, -1);
+void lint_smem(Findings& found, const Case& this_case) {
+  const int64_t image_bytes = this_case.before.extent(Field::smem, -1);
   std::vector<std::set<int64_t>> bytes;
-  for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+  for (const SmemOperand& operand : smem_operands(this_case.instruction, this_case.target, this_case.before)) {
     bytes.push_back(bytes_of(operand.matrix));
     lint_operand(found, name_of(operand.role), operand.matrix, bytes.back(), image_bytes);
   }
@@ -190,16 +190,17 @@ void lint_values(Findings& found, const Operands& operands) {
   lint_scales(found, operands.scales->b, "B");
 }
 
-bool has_every_buffer(const Case& one) {
-  return std::ranges::all_of(fields_of(one.instruction), [&](const FieldRule& rule) {
-    return !rule.required || rule.access == Access::write || one.before.has(rule.field);
+bool has_every_buffer(const Case& this_case) {
+  return std::ranges::all_of(fields_of(this_case.instruction), [&](const FieldRule& rule) {
+    return !rule.required || rule.access == Access::write || this_case.before.has(rule.field);
   });
 }
 
 }  // namespace
 
-std::vector<Violation> lint(const Case& one) {
-  if (std::vector<Violation> illegal = violations_of(one.instruction, one.target); !illegal.empty()) return illegal;
+std::vector<Violation> lint(const Case& this_case) {
+  if (std::vector<Violation> illegal = violations_of(this_case.instruction, this_case.target); !illegal.empty())
+    return illegal;
   Findings found;
   const auto try_to = [&](const auto& look) {
     try {
@@ -208,10 +209,10 @@ std::vector<Violation> lint(const Case& one) {
       found.add_all(error.violations());
     }
   };
-  try_to([&] { found.add_all(warnings_of(one)); });
-  if (is_mma(one.instruction)) {
-    if (one.has_state() && has_every_buffer(one)) try_to([&] { lint_smem(found, one); });
-    try_to([&] { lint_values(found, operands_of(one)); });
+  try_to([&] { found.add_all(warnings_of(this_case)); });
+  if (is_mma(this_case.instruction)) {
+    if (this_case.has_state() && has_every_buffer(this_case)) try_to([&] { lint_smem(found, this_case); });
+    try_to([&] { lint_values(found, operands_of(this_case)); });
   }
   return std::move(found).take();
 }
@@ -221,8 +222,8 @@ std::vector<LintFinding> lint(const VectorFile& vectors) {
   std::vector<LintFinding> found;
   for (int64_t index = 0; index < known.cases; ++index) {
     for (Violation& finding : lint(case_at(known, index))) {
-      const auto same = std::ranges::find_if(found, [&](const LintFinding& one) {
-        return one.finding.field == finding.field && one.finding.fix == finding.fix;
+      const auto same = std::ranges::find_if(found, [&](const LintFinding& lint_finding) {
+        return lint_finding.finding.field == finding.field && lint_finding.finding.fix == finding.fix;
       });
       if (same == found.end()) found.push_back({.finding = std::move(finding), .cases = 1});
       else ++same->cases;

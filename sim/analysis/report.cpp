@@ -101,14 +101,14 @@ Report::Report(const char* text) : value(std::string(text)) {}
 Report::Report(List list) : value(std::move(list)) {}
 Report::Report(Value one) : value(std::move(one)) {}
 Report::Report(const std::vector<Violation>& violations) : value(List{}) {
-  for (const Violation& one : violations) {
-    append({{"field", one.field},
-            {"seen", one.seen},
-            {"legal", expected_of(one)},
-            {"fix", one.fix},
-            {"source", one.source},
-            {"code", print(one.code)},
-            {"severity", one.severity == Severity::error ? "error" : "warning"}});
+  for (const Violation& violation : violations) {
+    append({{"field", violation.field},
+            {"seen", violation.seen},
+            {"legal", expected_of(violation)},
+            {"fix", violation.fix},
+            {"source", violation.source},
+            {"code", print(violation.code)},
+            {"severity", violation.severity == Severity::error ? "error" : "warning"}});
   }
 }
 
@@ -134,7 +134,7 @@ Report& Report::add_text(std::string text, Tone tone) {
 Report& Report::add_text(const std::vector<std::vector<std::string>>& table) { return add_text(print_table(table)); }
 
 Report& Report::add_warnings(const std::vector<Violation>& warnings) {
-  for (const Violation& one : warnings) add_text("warning: " + print(one), Tone::warning);
+  for (const Violation& violation : warnings) add_text("warning: " + print(violation), Tone::warning);
   return add("warnings", warnings);
 }
 

@@ -508,8 +508,8 @@ struct StepLoop {
   const std::optional<BlockScales>& scales;
   Workspace& workspace;
 
-  FusedChain chain(const AccumulatorModel& model, const kernels::ChainLoop& one) const {
-    FusedChain fused(model, block, loops.strip, one, budget, workspace);
+  FusedChain chain(const AccumulatorModel& model, const kernels::ChainLoop& loop) const {
+    FusedChain fused(model, block, loops.strip, loop, budget, workspace);
     if (scales) fused.take_scales(*scales);
     return fused;
   }

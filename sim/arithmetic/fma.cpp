@@ -183,9 +183,9 @@ std::optional<Matrix> chain_of_f64(const AccumulatorModel& model, const ChainBlo
   replace_nans(d, has_nan, [&](int row, int col) {
     std::optional<Matrix> of_c;
     if (c) of_c = block_of(*c, row, 1, col, 1);
-    const ChainBlock one{
+    const ChainBlock chain_block{
         .a = block.a, .b = block.b, .row = block.row + row, .rows = 1, .col = block.col + col, .cols = 1};
-    return chain_by_updates(model, one, updates, k, std::move(of_c)).code(0, 0);
+    return chain_by_updates(model, chain_block, updates, k, std::move(of_c)).code(0, 0);
   });
   return d;
 }

@@ -45,9 +45,10 @@ Matrix product_of_step(const AccumulatorModel& model, const Operands& operands) 
 
 /// Fused sums.
 Matrix sum_product(const AccumulatorModel& model, const Operands& operands) {
-  const AccumulatorModel one = step_model(model);
-  return product_by_steps(model, operands,
-                          [&one](const Operands& step, const KStep&) { return product_of_step(one, step); });
+  const AccumulatorModel accumulator_model = step_model(model);
+  return product_by_steps(model, operands, [&accumulator_model](const Operands& step, const KStep&) {
+    return product_of_step(accumulator_model, step);
+  });
 }
 
 Matrix product(const AccumulatorModel& model, const Operands& operands) {

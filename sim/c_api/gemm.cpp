@@ -100,18 +100,18 @@ bitmma_status bitmma_plan_print(const bitmma_plan* plan, char* text, size_t size
 
 bitmma_status bitmma_plan_output(const bitmma_plan* plan, bitmma_format* output) {
   return guarded([&] {
-    const GemmPlan& one = given(plan, "plan").value;
-    given(output, "output") = c_format(one.output);
+    const GemmPlan& gemm_plan = given(plan, "plan").value;
+    given(output, "output") = c_format(gemm_plan.output);
   });
 }
 
 bitmma_status bitmma_gemm(const bitmma_plan* plan, const bitmma_gemm_inputs* inputs, void* d, int threads) {
   return guarded([&] {
-    const GemmPlan& one = given(plan, "plan").value;
+    const GemmPlan& gemm_plan = given(plan, "plan").value;
     const GemmInputs from = inputs_given(inputs);
     if (!d) refuse_null("d");
-    if (std::vector<Violation> unread = unread_by(one, from); !unread.empty()) throw Error(std::move(unread));
-    write_codes(gemm(one, from, threads_of(threads)), d);
+    if (std::vector<Violation> unread = unread_by(gemm_plan, from); !unread.empty()) throw Error(std::move(unread));
+    write_codes(gemm(gemm_plan, from, threads_of(threads)), d);
   });
 }
 

@@ -96,15 +96,15 @@ bitmma_status bitmma_instruction_set(bitmma_instruction* instruction, const char
 
 bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, const char* name, int64_t* value) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
+    const Instruction& statement = value_of(instruction);
     const std::string_view wanted = text_given(name, "name");
     int64_t& to = given(value, "value");
-    const std::vector<ImmediateInfo> rows = immediates_of(one);
+    const std::vector<ImmediateInfo> rows = immediates_of(statement);
     if (std::ranges::find(rows, wanted, &ImmediateInfo::name) == rows.end()) {
       throw Error(
-          {.field = "name", .seen = std::string(wanted), .expected = "an immediate that " + print(one) + " has"});
+          {.field = "name", .seen = std::string(wanted), .expected = "an immediate that " + print(statement) + " has"});
     }
-    to = immediate_of(one, wanted);
+    to = immediate_of(statement, wanted);
   });
 }
 
@@ -147,12 +147,12 @@ bitmma_status bitmma_instruction_print(const bitmma_instruction* instruction, ch
 
 bitmma_status bitmma_instruction_get_info(const bitmma_instruction* instruction, bitmma_instruction_info* info) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
+    const Instruction& statement = value_of(instruction);
     bitmma_instruction_info& to = given(info, "info");
     to = {};
-    to.family = static_cast<bitmma_family>(family_of(one));
-    if (!is_mma(one)) return;
-    const Mma mma = mma_of(one);
+    to.family = static_cast<bitmma_family>(family_of(statement));
+    if (!is_mma(statement)) return;
+    const Mma mma = mma_of(statement);
     to.m = mma.m, to.n = mma.n, to.k = mma.k;
     to.products = mma.products;
     to.sparse = mma.sparse;
@@ -174,20 +174,20 @@ const char* bitmma_instruction_target(const bitmma_instruction* instruction) {
 
 bitmma_status bitmma_instruction_check(const bitmma_instruction* instruction, const char* target) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
-    require_legal(one, target_for(one, target));
+    const Instruction& statement = value_of(instruction);
+    require_legal(statement, target_for(statement, target));
   });
 }
 
 bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction, const char* target,
                                           bitmma_evidence* evidence, size_t* choices) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
+    const Instruction& statement = value_of(instruction);
     bitmma_evidence& to = given(evidence, "evidence");
-    const Target on = target_for(one, target);
-    require_legal(one, on);
-    const Evidence level = evidence_of(one, on);
-    const size_t count = choices_of(one, on).size();
+    const Target on = target_for(statement, target);
+    require_legal(statement, on);
+    const Evidence level = evidence_of(statement, on);
+    const size_t count = choices_of(statement, on).size();
     to = static_cast<bitmma_evidence>(level);
     if (choices) *choices = count;
   });
@@ -196,8 +196,8 @@ bitmma_status bitmma_instruction_evidence(const bitmma_instruction* instruction,
 bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const char* target, size_t index, char* text,
                                   size_t size, size_t* length) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
-    const std::vector<Choice> choices = choices_of(one, target_for(one, target));
+    const Instruction& statement = value_of(instruction);
+    const std::vector<Choice> choices = choices_of(statement, target_for(statement, target));
     if (index >= choices.size()) {
       throw Error({.field = "index",
                    .seen = std::to_string(index),
@@ -211,10 +211,10 @@ bitmma_status bitmma_choice_print(const bitmma_instruction* instruction, const c
 bitmma_status bitmma_rule_print(const bitmma_instruction* instruction, const char* target, char* text, size_t size,
                                 size_t* length) {
   return guarded([&] {
-    const Instruction& one = value_of(instruction);
-    const Target on = target_for(one, target);
-    require_legal(one, on);
-    write_text(print_rule(model_for(one, on)), text, size, length);
+    const Instruction& statement = value_of(instruction);
+    const Target on = target_for(statement, target);
+    require_legal(statement, on);
+    write_text(print_rule(model_for(statement, on)), text, size, length);
   });
 }
 

@@ -32,8 +32,9 @@ TensorMap tensor_map_of(const bitmma_tensor_map& from) {
   if (from.rank < 1 || from.rank > 5)
     throw Error({.field = "map.rank", .seen = std::to_string(from.rank), .expected = "1 to 5"});
   const auto rank = static_cast<size_t>(from.rank);
-  const auto swizzle = std::ranges::find_if(swizzles, [&](const SwizzleInfo& one) {
-    return one.id != Swizzle::b128_atom32 && (one.bits == 0 ? 0 : one.width_bytes) == from.swizzle_bytes;
+  const auto swizzle = std::ranges::find_if(swizzles, [&](const SwizzleInfo& swizzle_info) {
+    return swizzle_info.id != Swizzle::b128_atom32 &&
+           (swizzle_info.bits == 0 ? 0 : swizzle_info.width_bytes) == from.swizzle_bytes;
   });
   if (swizzle == swizzles.end())
     throw Error(
@@ -51,7 +52,7 @@ TensorMap tensor_map_of(const bitmma_tensor_map& from) {
 
 std::string print_lines(const std::vector<Violation>& violations) {
   std::vector<std::string> lines;
-  for (const Violation& one : violations) lines.push_back(print(one));
+  for (const Violation& violation : violations) lines.push_back(print(violation));
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 

@@ -16,9 +16,9 @@ extern "C" {
 bitmma_status bitmma_prepared_create(const bitmma_instruction* instruction, const char* target,
                                      bitmma_prepared** prepared) {
   return guarded([&] {
-    const Instruction& one = given(instruction, "instruction").value;
+    const Instruction& statement = given(instruction, "instruction").value;
     bitmma_prepared*& to = given(prepared, "prepared");
-    to = new bitmma_prepared{Prepared(one, target_of(target, default_target(one)))};
+    to = new bitmma_prepared{Prepared(statement, target_of(target, default_target(statement)))};
   });
 }
 

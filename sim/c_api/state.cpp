@@ -206,9 +206,9 @@ bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* fie
 
 bitmma_status bitmma_execute(const bitmma_instruction* instruction, const char* target, bitmma_state* state) {
   return guarded([&] {
-    const Instruction& one = given(instruction, "instruction").value;
+    const Instruction& statement = given(instruction, "instruction").value;
     State& on = given(state, "state").value;
-    execute(one, target ? target_from(target) : default_target(one), on);
+    execute(statement, target ? target_from(target) : default_target(statement), on);
   });
 }
 

@@ -85,19 +85,19 @@ std::vector<Json> JsonReader::list(const char* key, int64_t most) const {
 
 std::vector<std::string> JsonReader::texts(const char* key, int64_t most) const {
   std::vector<std::string> texts;
-  for (const Json& one : list(key, most)) {
-    if (!one.is_string()) refuse(key, "texts");
-    texts.push_back(one.get<std::string>());
+  for (const Json& json : list(key, most)) {
+    if (!json.is_string()) refuse(key, "texts");
+    texts.push_back(json.get<std::string>());
   }
   return texts;
 }
 
 std::vector<int64_t> JsonReader::numbers(const char* key, int64_t most, int64_t most_number) const {
   std::vector<int64_t> numbers;
-  for (const Json& one : list(key, most)) {
-    if (!one.is_number_unsigned() || one.get<uint64_t>() > static_cast<uint64_t>(most_number))
+  for (const Json& json : list(key, most)) {
+    if (!json.is_number_unsigned() || json.get<uint64_t>() > static_cast<uint64_t>(most_number))
       refuse(key, fmt::format("numbers of 0..{}", most_number));
-    numbers.push_back(one.get<int64_t>());
+    numbers.push_back(json.get<int64_t>());
   }
   return numbers;
 }

@@ -108,9 +108,9 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
   return comparison;
 }
 
-Comparison compare_outside_d(const Case& one, int64_t case_index, const State& expected, const State& actual) {
+Comparison compare_outside_d(const Case& this_case, int64_t case_index, const State& expected, const State& actual) {
   Comparison result;
-  if (!is_mma(one.instruction) || !expected.has(Field::tmem) || !actual.has(Field::tmem)) return result;
+  if (!is_mma(this_case.instruction) || !expected.has(Field::tmem) || !actual.has(Field::tmem)) return result;
   const std::span<const uint32_t> right = expected.words(Field::tmem), found = actual.words(Field::tmem);
   if (std::ranges::equal(right, found)) return result;
   const Buffer& buffer = *std::ranges::find(expected.buffers(), Field::tmem, &Buffer::field);
@@ -120,8 +120,8 @@ Comparison compare_outside_d(const Case& one, int64_t case_index, const State& e
                  .expected = fmt::format("{}, the same as before the instruction", right.size())});
   }
   const int64_t lanes = buffer.extents()[1], columns = buffer.extents()[2];
-  const Mma mma = mma_of(one.instruction);
-  const PlaceMap places(one.instruction, one.target, one.before, Role::d);
+  const Mma mma = mma_of(this_case.instruction);
+  const PlaceMap places(this_case.instruction, this_case.target, this_case.before, Role::d);
   std::vector<bool> is_d(right.size());
   for (int row = 0; row < mma.m; ++row) {
     for (int col = 0; col < mma.n; ++col) {
@@ -166,16 +166,16 @@ Comparison verify_case(const VectorFile& vectors, int64_t index, const Accumulat
   const Instruction instruction = instruction_at(vectors, index);
   const int64_t number = vectors.first_case + index;
   if (!vectors.has_state) {
-    const Case one = case_at(vectors, index);
-    return compare_case(instruction, number, recorded_d(one), computed_d(one, model));
+    const Case this_case = case_at(vectors, index);
+    return compare_case(instruction, number, recorded_d(this_case), computed_d(this_case, model));
   }
   const State before = state_before_at(vectors, instruction, index);
   const Matrix computed = result_of(instruction, vectors.target, before, model);
   if (vectors.has_state_after()) {
     const State after = state_after_at(vectors, instruction, index);
     const Comparison d = compare_case(instruction, number, recorded_result(instruction, after), computed);
-    const Case one{.instruction = instruction, .target = vectors.target, .before = before};
-    const Comparison recorded = with_outside(d, compare_outside_d(one, number, before, after));
+    const Case this_case{.instruction = instruction, .target = vectors.target, .before = before};
+    const Comparison recorded = with_outside(d, compare_outside_d(this_case, number, before, after));
     if (recorded.mismatches != 0 || !is_mma(instruction) || !vectors.file.find("d")) return recorded;
   }
   return compare_case(instruction, number, *logical_at(vectors, instruction, index).d, computed);
@@ -200,9 +200,9 @@ Comparison verify(const VectorFile& file, int threads, const Progress& progress,
     const int64_t first = static_cast<int64_t>(i) * at_once;
     const VectorFile block = in_memory(cases_of(vectors, first, std::min(at_once, vectors.cases - first)));
     for (int64_t index = 0; index < block.cases; ++index) {
-      const Comparison one = verify_case(block, index, model);
+      const Comparison comparison = verify_case(block, index, model);
       const std::lock_guard lock(mutex);
-      total += one;
+      total += comparison;
       if (progress) progress(total.cases);
     }
   });
@@ -243,12 +243,12 @@ Comparison compare(const VectorFile& expected_file, const VectorFile& actual_fil
                    .expected = shape_of(d),
                    .fix = is_mma(x.instruction) ? "the instruction descriptors differ" : ""});
     }
-    Comparison one = compare_case(x.instruction, index, d, other);
-    if (x.after && y.after) one = with_outside(one, compare_outside_d(x, index, *x.after, *y.after));
+    Comparison comparison = compare_case(x.instruction, index, d, other);
+    if (x.after && y.after) comparison = with_outside(comparison, compare_outside_d(x, index, *x.after, *y.after));
     // A logical d beside a state is a separate result.
-    if (one.mismatches == 0 && x.logical.d && y.logical.d)
-      one = compare_case(x.instruction, index, *x.logical.d, *y.logical.d);
-    total += one;
+    if (comparison.mismatches == 0 && x.logical.d && y.logical.d)
+      comparison = compare_case(x.instruction, index, *x.logical.d, *y.logical.d);
+    total += comparison;
   }
   expected.require_unchanged();
   actual.require_unchanged();

@@ -42,7 +42,7 @@ void require_same_copies(const VectorFile& vectors, int threads) {
       ++row->cases, row->codes += copy.codes;
     }
   });
-  std::ranges::sort(found, {}, [](const DifferentMatrix& one) { return one.first.name; });
+  std::ranges::sort(found, {}, [](const DifferentMatrix& matrix) { return matrix.first.name; });
   std::vector<Violation> violations;
   for (const auto& [copy, index, cases, codes] : found) {
     violations.push_back(
@@ -75,8 +75,8 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
   std::optional<Matrix> first_c;
   std::optional<Case> before;
   for (int64_t index = 0; index < known.cases; ++index) {
-    Case one = case_at(known, index);
-    const std::optional<Matrix> c = operands_of(one).c;
+    Case this_case = case_at(known, index);
+    const std::optional<Matrix> c = operands_of(this_case).c;
     // A part of a file may begin in the middle of a loop.
     if ((known.first_case + index) % steps == 0 || !before) {
       first_c = c;
@@ -89,14 +89,14 @@ void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat)
         refuse(fmt::format("case {}, whose C has another type or shape than D of case {}", index, index - 1),
                std::string(rule));
       if (!goes_on) {
-        const Comparison different = compare_case(one.instruction, index, d, *c);
+        const Comparison different = compare_case(this_case.instruction, index, d, *c);
         refuse(fmt::format("case {}, whose C is not D of case {} in {} of {}, first at row {}, col {}", index,
                            index - 1, different.mismatches, counted(different.outputs, "output"), different.first->row,
                            different.first->col),
                std::string(rule));
       }
     }
-    before = std::move(one);
+    before = std::move(this_case);
   }
 }
 

@@ -95,11 +95,12 @@ State written_part(const Instruction& instruction, State state) {
 
 }  // namespace
 
-void execute_case(Case& one, bool logical_d_too) {
-  State after = one.before;
-  execute(one.instruction, one.target, after);
-  if (logical_d_too && is_mma(one.instruction)) one.logical.d = recorded_result(one.instruction, after);
-  one.after = written_part(one.instruction, std::move(after));
+void execute_case(Case& this_case, bool logical_d_too) {
+  State after = this_case.before;
+  execute(this_case.instruction, this_case.target, after);
+  if (logical_d_too && is_mma(this_case.instruction))
+    this_case.logical.d = recorded_result(this_case.instruction, after);
+  this_case.after = written_part(this_case.instruction, std::move(after));
 }
 
 TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& progress) {
@@ -111,7 +112,7 @@ TensorFile make_golden(const GoldenRequest& asked, int threads, const Progress& 
     execute_case(cases[i], true);
   });
   VectorBuilder builder(request.instruction, *request.target);
-  for (const Case& one : cases) builder.add(one);
+  for (const Case& this_case : cases) builder.add(this_case);
   std::vector<std::pair<std::string, std::string>> metadata{{"source", version()},
                                                             {"seed", std::to_string(request.seed)},
                                                             {"first_case", std::to_string(request.first_case)}};
@@ -163,11 +164,11 @@ TensorFile with_simulated_d(const VectorFile& vectors, const Placement& placemen
   std::vector<Case> cases(static_cast<size_t>(states.cases));
   for_each_case(states.cases, threads, progress, [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
-    Case one{.instruction = instruction_at(states, index), .target = states.target};
-    one.before = state_before_at(states, one.instruction, index);
-    execute_case(one, logical_d_too);
-    one.before = {};
-    cases[i] = std::move(one);
+    Case this_case{.instruction = instruction_at(states, index), .target = states.target};
+    this_case.before = state_before_at(states, this_case.instruction, index);
+    execute_case(this_case, logical_d_too);
+    this_case.before = {};
+    cases[i] = std::move(this_case);
   });
   return with_results(states, cases, version());
 }

@@ -78,20 +78,20 @@ class Steps {
   int64_t count() const { return steps_; }
 
   TensorFile matrices(int64_t step, const Matrix* d) const {
-    TensorFile one{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
+    TensorFile file{.path = file_.path, .metadata = file_.metadata, .tensors = {}};
     for (const Tensor& tensor : file_.tensors) {
       const int64_t rows = tensor.shape[1], cols = tensor.shape[2];
       const bool along_cols = tensor.name == "a" || tensor.name == "sfa",
                  along_rows = tensor.name == "b" || tensor.name == "sfb";
-      if (along_cols) one.set(part_of(tensor, 0, rows, step * (cols / steps_), cols / steps_));
-      else if (along_rows) one.set(part_of(tensor, step * (rows / steps_), rows / steps_, 0, cols));
-      else if (!d) one.set(part_of(tensor, 0, rows, 0, cols));
+      if (along_cols) file.set(part_of(tensor, 0, rows, step * (cols / steps_), cols / steps_));
+      else if (along_rows) file.set(part_of(tensor, step * (rows / steps_), rows / steps_, 0, cols));
+      else if (!d) file.set(part_of(tensor, 0, rows, 0, cols));
     }
-    if (!d) return one;
-    one.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
+    if (!d) return file;
+    file.set(tensor_of("c", *d, {1, d->rows(), d->cols()}));
     // Steps after the first add to D, even if the first one does not read it.
-    if (one.find_metadata("scale_d")) one.set_metadata("scale_d", "1");
-    return one;
+    if (file.find_metadata("scale_d")) file.set_metadata("scale_d", "1");
+    return file;
   }
 
  private:
@@ -101,12 +101,13 @@ class Steps {
 
 /// The state of one step, made from its matrices, with a separate image.
 Case placed(const VectorFile& vectors, const Placement& placement, int64_t number) {
-  Case one{.instruction = with_majors(vectors.instruction, placement.a, placement.b), .target = vectors.target};
-  require_legal(one.instruction, one.target);
-  one.logical = logical_at(vectors, one.instruction, 0);
-  one.before = place_operands(one.instruction, placement, operands_of(one.instruction, one.logical),
-                              filler_stream(0, static_cast<uint64_t>(number)));
-  return one;
+  Case this_case{.instruction = with_majors(vectors.instruction, placement.a, placement.b), .target = vectors.target};
+  require_legal(this_case.instruction, this_case.target);
+  this_case.logical = logical_at(vectors, this_case.instruction, 0);
+  this_case.before =
+      place_operands(this_case.instruction, placement, operands_of(this_case.instruction, this_case.logical),
+                     filler_stream(0, static_cast<uint64_t>(number)));
+  return this_case;
 }
 
 /// `left` with the further columns of `own`, if `own` has more: the instruction before had no Tensor Memory
@@ -211,28 +212,28 @@ std::optional<UnrolledK> unroll_k(const TensorFile& asked, const VectorFileDefau
     Matrix d;
     const bool has_c = parts.front().logical.c.has_value();
     for (int64_t step = 0; step < steps; ++step) {
-      Case& one = parts[static_cast<size_t>(step)];
+      Case& this_case = parts[static_cast<size_t>(step)];
       if (step > 0) {
         TensorFile matrices = loop.matrices(step, &d);
         if (step + 1 == steps && whole_d) matrices.set(case_of(*whole_d, index));
-        one = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
+        this_case = placed(as_vector_file(std::move(matrices), defaults), placement, index * steps + step);
       }
-      const std::optional<Matrix> recorded = one.logical.d;  // of the last step, if the file has it
-      const Operands operands = operands_of(one.instruction, one.logical);
-      tile.move_in(one, step);
-      const Operands read = gather_operands(one.instruction, one.target, one.before);
+      const std::optional<Matrix> recorded = this_case.logical.d;  // of the last step, if the file has it
+      const Operands operands = operands_of(this_case.instruction, this_case.logical);
+      tile.move_in(this_case, step);
+      const Operands read = gather_operands(this_case.instruction, this_case.target, this_case.before);
       if (!(read.a == operands.a) || !(read.b == operands.b)) {
         throw Error({.field = "layout",
                      .seen = fmt::format("step {} of {}", step, steps),
                      .expected = "a layout in which a descriptor can begin there",
                      .fix = "another swizzle, or a shorter K"});
       }
-      execute_case(one, true);
-      d = *one.logical.d;
-      if (recorded) *result.recorded += compare_case(one.instruction, index, *recorded, d);
-      if (!has_c) one.logical.c.reset();  // all steps need the same parts; the states hold C
-      if (!builder) builder.emplace(one.instruction, one.target);
-      builder->add(one);
+      execute_case(this_case, true);
+      d = *this_case.logical.d;
+      if (recorded) *result.recorded += compare_case(this_case.instruction, index, *recorded, d);
+      if (!has_c) this_case.logical.c.reset();  // all steps need the same parts; the states hold C
+      if (!builder) builder.emplace(this_case.instruction, this_case.target);
+      builder->add(this_case);
     }
   }
   result.file = std::move(*builder).finish({{"source", version()}, {"k_loop", std::to_string(steps)}});

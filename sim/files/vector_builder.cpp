@@ -55,19 +55,19 @@ void VectorBuilder::add_matrix(std::string_view name, const std::optional<Matrix
   for (const uint32_t code : matrix->words()) append_number(bytes, code, size);
 }
 
-void VectorBuilder::add(const Case& one) {
-  for (const FieldRule& rule : fields_of(one.instruction)) {
-    for (const Buffer& buffer : one.before.buffers()) {
+void VectorBuilder::add(const Case& this_case) {
+  for (const FieldRule& rule : fields_of(this_case.instruction)) {
+    for (const Buffer& buffer : this_case.before.buffers()) {
       if (buffer.field() == rule.field && rule.access != Access::write) add_buffer(info(rule.field).name, buffer);
     }
-    if (!one.after || after_name(rule).empty()) continue;
-    for (const Buffer& buffer : one.after->buffers()) {
+    if (!this_case.after || after_name(rule).empty()) continue;
+    for (const Buffer& buffer : this_case.after->buffers()) {
       if (buffer.field() == rule.field) add_buffer(after_name(rule), buffer);
     }
   }
-  for (const ImmediateInfo& immediate : immediates_of(one.instruction)) {
+  for (const ImmediateInfo& immediate : immediates_of(this_case.instruction)) {
     if (!immediate.by_case) continue;
-    const int64_t value = immediate_of(one.instruction, immediate.name);
+    const int64_t value = immediate_of(this_case.instruction, immediate.name);
     const bool known = std::ranges::find(columns_, immediate.name, &Column::name) != columns_.end();
     if (!immediate.required && !known && value == immediate.default_value) continue;
     std::vector<uint8_t>& bytes = column(immediate.name, dtype_of(immediate.type), {}).bytes;
@@ -78,8 +78,8 @@ void VectorBuilder::add(const Case& one) {
     }
     append_number(bytes, static_cast<uint64_t>(value), size);
   }
-  for (const LogicalTensor& row : logical_tensors(one.instruction))
-    add_matrix(row.name, one.logical.*row.member, row.extents());
+  for (const LogicalTensor& row : logical_tensors(this_case.instruction))
+    add_matrix(row.name, this_case.logical.*row.member, row.extents());
   ++cases_;
 }
 
@@ -87,27 +87,27 @@ TensorFile VectorBuilder::finish(std::vector<std::pair<std::string, std::string>
   TensorFile file{.path = {}, .metadata = instruction_metadata(instruction_, target_), .tensors = {}};
   for (auto& [key, value] : metadata) file.set_metadata(key, std::move(value));
   // The order of the columns does not depend on the order in which the parts came.
-  std::ranges::stable_sort(columns_, {}, [](const Column& one) {
-    return std::ranges::find(known_tensors(), std::string_view(one.name)) - known_tensors().begin();
+  std::ranges::stable_sort(columns_, {}, [](const Column& column) {
+    return std::ranges::find(known_tensors(), std::string_view(column.name)) - known_tensors().begin();
   });
-  for (Column& one : columns_) {
-    one.shape.insert(one.shape.begin(), cases_);
-    int64_t expected = dtype_bytes(one.dtype);
-    for (const int64_t extent : one.shape) expected *= extent;
-    if (expected != static_cast<int64_t>(one.bytes.size())) {
-      throw Error({.field = fmt::format("tensor {}", one.name),
-                   .seen = fmt::format("{} bytes for {} cases", one.bytes.size(), cases_),
+  for (Column& column : columns_) {
+    column.shape.insert(column.shape.begin(), cases_);
+    int64_t expected = dtype_bytes(column.dtype);
+    for (const int64_t extent : column.shape) expected *= extent;
+    if (expected != static_cast<int64_t>(column.bytes.size())) {
+      throw Error({.field = fmt::format("tensor {}", column.name),
+                   .seen = fmt::format("{} bytes for {} cases", column.bytes.size(), cases_),
                    .expected = "the same parts of the same shape in every case"});
     }
-    file.tensors.push_back(
-        Tensor::from_bytes(std::move(one.name), std::move(one.dtype), std::move(one.shape), std::move(one.bytes)));
+    file.tensors.push_back(Tensor::from_bytes(std::move(column.name), std::move(column.dtype), std::move(column.shape),
+                                              std::move(column.bytes)));
   }
   return file;
 }
 
-TensorFile single_case_file(const Case& one, std::vector<std::pair<std::string, std::string>> metadata) {
-  VectorBuilder builder(one.instruction, one.target);
-  builder.add(one);
+TensorFile single_case_file(const Case& this_case, std::vector<std::pair<std::string, std::string>> metadata) {
+  VectorBuilder builder(this_case.instruction, this_case.target);
+  builder.add(this_case);
   return std::move(builder).finish(std::move(metadata));
 }
 
@@ -124,9 +124,9 @@ TensorFile with_results(const VectorFile& vectors, std::vector<Tensor> results, 
 TensorFile with_results(const VectorFile& vectors, const std::vector<Case>& cases, std::string source) {
   const bool logical_d_too = wants_logical_d(vectors);
   VectorBuilder builder(vectors.instruction, vectors.target);
-  for (const Case& one : cases) {
-    Case result{.instruction = one.instruction, .target = one.target, .after = one.after};
-    if (logical_d_too) result.logical.d = one.logical.d;
+  for (const Case& this_case : cases) {
+    Case result{.instruction = this_case.instruction, .target = this_case.target, .after = this_case.after};
+    if (logical_d_too) result.logical.d = this_case.logical.d;
     builder.add(result);
   }
   TensorFile built = std::move(builder).finish({});

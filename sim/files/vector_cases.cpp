@@ -214,12 +214,12 @@ LogicalMatrices logical_at(const VectorFile& vectors, const Instruction& instruc
 
 Case case_at(const VectorFile& vectors, int64_t index) {
   require_case(vectors, index);
-  Case one{.instruction = instruction_at(vectors, index), .target = vectors.target};
-  one.logical = logical_at(vectors, one.instruction, index);
-  if (!vectors.has_state) return one;
-  one.before = state_before_at(vectors, one.instruction, index);
-  if (vectors.has_state_after()) one.after = state_after_at(vectors, one.instruction, index);
-  return one;
+  Case this_case{.instruction = instruction_at(vectors, index), .target = vectors.target};
+  this_case.logical = logical_at(vectors, this_case.instruction, index);
+  if (!vectors.has_state) return this_case;
+  this_case.before = state_before_at(vectors, this_case.instruction, index);
+  if (vectors.has_state_after()) this_case.after = state_after_at(vectors, this_case.instruction, index);
+  return this_case;
 }
 
 bool wants_logical_d(const VectorFile& vectors) {
@@ -235,8 +235,8 @@ std::vector<Choice> choices_of(const VectorFile& vectors) {
   }
   std::vector<Choice> all;
   for (int64_t index = 0; index < states.cases; ++index) {
-    const Case one = case_at(states, index);
-    for (const Choice& choice : choices_of(one.instruction, one.target, one.before)) {
+    const Case this_case = case_at(states, index);
+    for (const Choice& choice : choices_of(this_case.instruction, this_case.target, this_case.before)) {
       if (std::ranges::find(all, choice) == all.end()) all.push_back(choice);
     }
   }

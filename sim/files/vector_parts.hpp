@@ -32,7 +32,7 @@ Matrix logical_matrix_at(const Tensor& tensor, const LogicalTensor& row, int64_t
 void require_k_loop(const VectorFile& vectors, int64_t steps, bool c_may_repeat);
 
 /// Runs the case: computes the state after it, and D among its logical matrices if `logical_d_too`.
-void execute_case(Case& one, bool logical_d_too);
+void execute_case(Case& this_case, bool logical_d_too);
 
 /// The places of the outputs. Cells of D count from D's own address, whatever it is in the case.
 PlaceMap places_of_d(const Instruction& instruction);

@@ -126,7 +126,7 @@ void read_instruction(VectorFile& vectors, const TensorFile& all, const VectorFi
 void read_target(VectorFile& vectors, const std::vector<Instruction>& instructions, const VectorFileDefaults& defaults,
                  Checker& check) {
   TargetSet common = targets_of(instructions.front());
-  for (const Instruction& one : instructions) common = common & targets_of(one);
+  for (const Instruction& instruction : instructions) common = common & targets_of(instruction);
   const Target usual = default_target(instructions.front());
   vectors.target = common.empty() || common.contains(usual) ? usual : common.first();
   if (defaults.target) vectors.target = *defaults.target;
@@ -192,11 +192,11 @@ std::vector<Instruction> distinct_instructions(const VectorFile& vectors, Checke
     }
     if (!seen.insert(values).second) continue;
     try {
-      Instruction one = vectors.instruction;
+      Instruction instruction = vectors.instruction;
       for (size_t i = 0; i < values.size(); ++i) {
-        one = with_immediate(one, names[i], static_cast<int64_t>(values[i]));
+        instruction = with_immediate(instruction, names[i], static_cast<int64_t>(values[i]));
       }
-      instructions.push_back(one);
+      instructions.push_back(instruction);
     } catch (const Error& error) {
       check.add(error.violations());
     }
@@ -324,7 +324,7 @@ class DescriptorFromMatrices {
 
 bool has_scale_d(const Instruction& instruction) {
   return std::ranges::any_of(immediates_of(instruction),
-                             [](const ImmediateInfo& one) { return one.name == "scale_d"; });
+                             [](const ImmediateInfo& immediate) { return immediate.name == "scale_d"; });
 }
 
 /// Checks types that the caller or a key gives for an instruction that fixes its types.
@@ -466,7 +466,7 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   const bool is_product_alone = !vectors.has_state && !of_matrices && !has("c") &&
                                 !vectors.file.find_metadata("scale_d") && has_scale_d(instructions.front());
   if (is_product_alone) {
-    for (Instruction& one : instructions) one = with_enable_input_d(one, false);
+    for (Instruction& instruction : instructions) instruction = with_enable_input_d(instruction, false);
   }
   vectors.instruction = instructions.front();
   require_known_names(all, vectors.instruction, vectors.has_state);
@@ -474,8 +474,8 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
   require_same_types(vectors, defaults, lacks_scales, check);
   read_target(vectors, instructions, defaults, check);
   check.stop_if_refused();
-  for (const Instruction& one : instructions) {
-    check.add(violations_of(one, vectors.target));
+  for (const Instruction& instruction : instructions) {
+    check.add(violations_of(instruction, vectors.target));
     check.stop_if_refused();
   }
 
@@ -515,8 +515,8 @@ VectorFile checked(TensorFile& all, const VectorFileDefaults& defaults) {
       vectors.file.set(*same), all.set(std::move(*same));
   }
   // Cases of other shapes and types have the same tensors, if the file has them.
-  for (const Instruction& one : instructions) {
-    for (const TensorRule& rule : tensor_rules(one, vectors.has_state)) {
+  for (const Instruction& instruction : instructions) {
+    for (const TensorRule& rule : tensor_rules(instruction, vectors.has_state)) {
       if (const Tensor* tensor = vectors.file.find(rule.name)) check_tensor(*tensor, rule, vectors, check);
     }
     check.stop_if_refused();

@@ -193,8 +193,8 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
     Case whole{.instruction = tile.instruction, .target = tile.target};
     LogicalMatrices& logical = whole.logical;
     for (int64_t step = 0; step < steps; ++step) {
-      const Case one = case_at(vectors, index * steps + step);
-      const Operands operands = operands_of(one);
+      const Case this_case = case_at(vectors, index * steps + step);
+      const Operands operands = operands_of(this_case);
       const auto put = [&](std::optional<Matrix>& to, const Matrix& part, bool along_cols) {
         const int rows = part.rows(), cols = part.cols(), at = static_cast<int>(step);
         if (!to)
@@ -207,7 +207,7 @@ std::optional<WholeTile> tile_of_steps(const TensorFile& asked, const VectorFile
       if (operands.scales)
         put(logical.scale_a, operands.scales->a, true), put(logical.scale_b, operands.scales->b, false);
       if (step == 0)
-        logical.c = operands.c, whole.instruction = with_enable_input_d(one.instruction, operands.c.has_value());
+        logical.c = operands.c, whole.instruction = with_enable_input_d(this_case.instruction, operands.c.has_value());
     }
     const auto rows = logical_tensors(tile.instruction);
     const auto row = std::ranges::find(rows, std::string_view("d"), &LogicalTensor::name);
@@ -228,10 +228,11 @@ std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefa
   return tile;
 }
 
-std::optional<WholeTile> whole_tile(const Case& one) {
-  if (one.has_state() || !is_mma(one.instruction) || !one.logical.a || !one.logical.b) return std::nullopt;
-  const Mma mma = mma_of(one.instruction);
-  const LogicalMatrices& logical = one.logical;
+std::optional<WholeTile> whole_tile(const Case& this_case) {
+  if (this_case.has_state() || !is_mma(this_case.instruction) || !this_case.logical.a || !this_case.logical.b)
+    return std::nullopt;
+  const Mma mma = mma_of(this_case.instruction);
+  const LogicalMatrices& logical = this_case.logical;
   const int m = logical.a->rows(), n = logical.b->cols(), k = logical.b->rows();
   if (mma.products > 1 || (m == mma.m && n == mma.n && k == mma.k)) return std::nullopt;
   if (m % mma.m != 0 || n % mma.n != 0 || k % mma.k != 0 || m == 0 || n == 0 || k == 0 || logical.a->cols() != k)
@@ -239,7 +240,7 @@ std::optional<WholeTile> whole_tile(const Case& one) {
                  .seen = fmt::format("a {} x {}, b {} x {}", m, logical.a->cols(), k, n),
                  .expected = fmt::format("M, N and K of one instruction, {} x {} x {}, or multiples of them", mma.m,
                                          mma.n, mma.k)});
-  return WholeTile{.instruction = one.instruction, .target = one.target, .cases = {one}};
+  return WholeTile{.instruction = this_case.instruction, .target = this_case.target, .cases = {this_case}};
 }
 
 std::string WholeTile::source() const {
@@ -248,7 +249,7 @@ std::string WholeTile::source() const {
 }
 
 bool WholeTile::has_recorded_d() const {
-  return std::ranges::all_of(cases, [](const Case& one) { return one.logical.d.has_value(); });
+  return std::ranges::all_of(cases, [](const Case& this_case) { return this_case.logical.d.has_value(); });
 }
 
 int64_t WholeTile::steps() const { return cases.empty() ? 0 : cases.front().logical.b->rows() / mma_of(instruction).k; }
@@ -259,21 +260,21 @@ Case instruction_at(const WholeTile& tile, int64_t index, int row, int col, int6
   require_below("row", row, whole.a->rows());
   require_below("col", col, whole.b->cols());
   require_below("step", step, tile.steps());
-  Case one{.instruction = tile.cases[static_cast<size_t>(index)].instruction, .target = tile.target};
-  const Mma mma = mma_of(one.instruction);
+  Case this_case{.instruction = tile.cases[static_cast<size_t>(index)].instruction, .target = tile.target};
+  const Mma mma = mma_of(this_case.instruction);
   const int top = row / mma.m * mma.m, left = col / mma.n * mma.n, at = static_cast<int>(step);
   const auto part = [&](const std::optional<Matrix>& matrix, int first_row, int rows, int first_col, int cols) {
     return matrix ? std::optional(block_of(*matrix, first_row, rows, first_col, cols)) : std::nullopt;
   };
   const int blocks = mma.scale_count;
-  one.logical = {.a = part(whole.a, top, mma.m, at * mma.k, mma.k),
-                 .b = part(whole.b, at * mma.k, mma.k, left, mma.n),
-                 .c = before ? std::optional(*before) : part(whole.c, top, mma.m, left, mma.n),
-                 .d = step + 1 == tile.steps() ? part(whole.d, top, mma.m, left, mma.n) : std::nullopt,
-                 .scale_a = part(whole.scale_a, top, mma.m, at * blocks, blocks),
-                 .scale_b = part(whole.scale_b, at * blocks, blocks, left, mma.n)};
-  one.instruction = with_enable_input_d(one.instruction, one.logical.c.has_value());
-  return one;
+  this_case.logical = {.a = part(whole.a, top, mma.m, at * mma.k, mma.k),
+                       .b = part(whole.b, at * mma.k, mma.k, left, mma.n),
+                       .c = before ? std::optional(*before) : part(whole.c, top, mma.m, left, mma.n),
+                       .d = step + 1 == tile.steps() ? part(whole.d, top, mma.m, left, mma.n) : std::nullopt,
+                       .scale_a = part(whole.scale_a, top, mma.m, at * blocks, blocks),
+                       .scale_b = part(whole.scale_b, at * blocks, blocks, left, mma.n)};
+  this_case.instruction = with_enable_input_d(this_case.instruction, this_case.logical.c.has_value());
+  return this_case;
 }
 
 Matrix computed_d(const WholeTile& tile, int64_t index, int threads) {
@@ -323,8 +324,8 @@ TensorFile file_of_cases(const WholeTile& tile, std::vector<std::pair<std::strin
   for (const LogicalTensor& row : logical_tensors(tile.instruction)) {
     const std::optional<Matrix>& first = tile.cases.front().logical.*row.member;
     std::vector<uint8_t> bytes;
-    for (const Case& one : tile.cases) {
-      const std::optional<Matrix>& matrix = one.logical.*row.member;
+    for (const Case& this_case : tile.cases) {
+      const std::optional<Matrix>& matrix = this_case.logical.*row.member;
       const auto shape = [](const std::optional<Matrix>& of) {
         return of ? fmt::format("{} x {}", of->rows(), of->cols()) : std::string("(missing)");
       };
@@ -375,7 +376,7 @@ Comparison verify(const WholeTile& tile, int threads, const Progress& progress) 
     if (progress) progress(++done);
   });
   Comparison total;
-  for (const Comparison& one : found) total += one;
+  for (const Comparison& comparison : found) total += comparison;
   return total;
 }
 

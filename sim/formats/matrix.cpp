@@ -193,8 +193,8 @@ Matrix filled_up(Matrix block, int rows, int cols) {
 
 int64_t count_differing(const Matrix& x, const Matrix& y) {
   if (x.rows() != y.rows() || x.cols() != y.cols() || x.format() != y.format()) {
-    const auto print = [](const Matrix& one) {
-      return fmt::format("{} x {} {}", one.rows(), one.cols(), info(one.format()).name);
+    const auto print = [](const Matrix& matrix) {
+      return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
     };
     throw Error({.field = "matrices that are compared", .seen = print(y), .expected = print(x)});
   }

@@ -146,13 +146,13 @@ std::vector<GemmPlan> chains(const GemmInputs& inputs, const Matrix& d, Target t
   const std::array<Instruction, 3> others{
       MmaSync{.d = Format::f32, .a = a, .b = b}, Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b},
       mma_sync_for(target, Format::f16, a, b).value_or(MmaSync{.d = Format::f16, .a = a, .b = b})};
-  for (const Instruction& one : others) {
-    const bool of_f32 = mma_of(one).d == Format::f32;
+  for (const Instruction& instruction : others) {
+    const bool of_f32 = mma_of(instruction).d == Format::f32;
     if (of_f32 && info(a).bits != 8) continue;
-    if ((!of_f32 && d.format() != Format::f16) || !violations_of(one, target).empty()) continue;
-    if (one == flat.tensor().instruction) continue;
+    if ((!of_f32 && d.format() != Format::f16) || !violations_of(instruction, target).empty()) continue;
+    if (instruction == flat.tensor().instruction) continue;
     found.push_back(flat);
-    found.back().tensor().instruction = one;
+    found.back().tensor().instruction = instruction;
     if (!of_f32) break;  // both accumulate alike
   }
   return found;
@@ -255,9 +255,9 @@ void add_splits(Candidates& candidates, const GemmPlan& plan, const std::vector<
     for (const Reduction& reduction : reductions) {
       // With two or four slices, pairs from either end are the same.
       if (reduction.order == ReductionOrder::pairs_from_end && std::has_single_bit(slices)) continue;
-      GemmPlan one = plan;
-      one.split_k = split, one.reduction = reduction;
-      candidates.add(one);
+      GemmPlan gemm_plan = plan;
+      gemm_plan.split_k = split, gemm_plan.reduction = reduction;
+      candidates.add(gemm_plan);
     }
   }
 }

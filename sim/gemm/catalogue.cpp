@@ -137,8 +137,9 @@ int unit_of(const OpenSplit& split, Format a, int64_t k) {
 /// The instruction with f16 accumulators.
 Instruction with_f16_accumulators(Target target, const GemmInputs& inputs) {
   const Format a = inputs.a.format(), b = inputs.b.format();
-  if (const Instruction one = Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b}; violations_of(one, target).empty())
-    return one;
+  if (const Instruction instruction = Wgmma{.n = 256, .d = Format::f16, .a = a, .b = b};
+      violations_of(instruction, target).empty())
+    return instruction;
   if (const std::optional<MmaSync> one = mma_sync_for(target, Format::f16, a, b)) return *one;
   throw Error({.field = "accumulator",
                .seen = fmt::format("f16 for {}", info(inputs.a.format()).name),
@@ -221,7 +222,7 @@ std::vector<PlanTypes> types_for(std::span<const PlanTypes> types, const GemmInp
   for (const std::string_view operands : {std::string_view(own), std::string_view("any")}) {
     std::vector<PlanTypes> found;
     std::ranges::copy_if(types, std::back_inserter(found),
-                         [&](const PlanTypes& one) { return one.operands == operands; });
+                         [&](const PlanTypes& plan_types) { return plan_types.operands == operands; });
     if (!found.empty()) return found;
   }
   return {};
@@ -248,9 +249,9 @@ void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optio
                         .field = "types",
                         .seen = operand_types(inputs) + (inputs.sfa ? " with block scales" : ""),
                         .fix = fmt::format("{} is {}", row.name, row.about)};
-    for (const PlanTypes& one : row.types) {
-      if (std::ranges::find(violation.legal, one.operands) == violation.legal.end())
-        violation.legal.push_back(one.operands);
+    for (const PlanTypes& types : row.types) {
+      if (std::ranges::find(violation.legal, types.operands) == violation.legal.end())
+        violation.legal.push_back(types.operands);
     }
     found.push_back(std::move(violation));
   }
@@ -259,7 +260,7 @@ void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optio
                         .field = "target",
                         .seen = std::string(print(*asked)),
                         .fix = fmt::format("{} is {}: no other GPU computes it", row.name, row.about)};
-    for (const Target one : all) violation.legal.emplace_back(print(one));
+    for (const Target target : all) violation.legal.emplace_back(print(target));
     found.push_back(std::move(violation));
   }
   if (!found.empty()) throw Error(std::move(found));
@@ -268,11 +269,11 @@ void require_fits(const CataloguePlan& row, const GemmInputs& inputs, std::optio
 /// The evidence that the library computes this D from these operands, on the GPU where the row was observed.
 std::string evidence_of(const CataloguePlan& row, const GemmInputs& inputs, Format d) {
   std::string seen;
-  for (const PlanTypes& one : types_for(row.types, inputs)) {
-    const bool is_it = one.d == "any" || one.d == info(d).name;
-    if (is_it && (row.most_k == 0 || inputs.a.cols() <= row.most_k)) return one.evidence;
+  for (const PlanTypes& types : types_for(row.types, inputs)) {
+    const bool is_it = types.d == "any" || types.d == info(d).name;
+    if (is_it && (row.most_k == 0 || inputs.a.cols() <= row.most_k)) return types.evidence;
     if (is_it) return fmt::format("{}: K above {} was not measured", model_choice, row.most_k);
-    if (!one.d.empty()) seen += fmt::format("{}{}", seen.empty() ? "" : ", ", one.d);
+    if (!types.d.empty()) seen += fmt::format("{}{}", seen.empty() ? "" : ", ", types.d);
   }
   const std::string operands = operand_types(inputs) + (inputs.sfa ? " with block scales" : "");
   if (seen.empty()) return fmt::format("{}: {} was not measured", model_choice, operands);
@@ -329,9 +330,9 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   if (is_float) plan.epilogue = epilogue_of(recipe, inputs, options);
   // A single slice needs no reduction.
   const auto unsplit = [&] {
-    GemmPlan one = plan;
-    one.reduction = {};
-    return one;
+    GemmPlan gemm_plan = plan;
+    gemm_plan.reduction = {};
+    return gemm_plan;
   };
   const bool segment = recipe.segment && is_float, split = recipe.split && !exact && !segment;
   if (!split && !segment && !recipe.lanes) {
@@ -344,21 +345,22 @@ std::vector<GemmPlan> plans_of(const Recipe& recipe, std::string_view name, Evid
   std::vector<GemmPlan> plans;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> known;
   for (int count = is_open ? least : options.split_count; count <= (is_open ? most : options.split_count); ++count) {
-    GemmPlan one = count == 1 ? unsplit() : plan;
+    GemmPlan gemm_plan = count == 1 ? unsplit() : plan;
     if (segment) {
-      if (count <= most) cut_last_wave(one, *recipe.segment, inputs, count), plans.push_back(std::move(one));
+      if (count <= most)
+        cut_last_wave(gemm_plan, *recipe.segment, inputs, count), plans.push_back(std::move(gemm_plan));
       continue;
     }
     if (recipe.lanes) {
-      one.chain = CudaCoreChain{.count = count, .vector = recipe.lanes->vector};
-      if (!is_open || (count - 1) * recipe.lanes->vector < k) plans.push_back(std::move(one));
+      gemm_plan.chain = CudaCoreChain{.count = count, .vector = recipe.lanes->vector};
+      if (!is_open || (count - 1) * recipe.lanes->vector < k) plans.push_back(std::move(gemm_plan));
       continue;
     }
-    one.split_k = {.count = count, .unit = unit_of(*recipe.split, a, k), .rule = recipe.split->rule};
-    auto slices = slices_of(one.split_k, k);
+    gemm_plan.split_k = {.count = count, .unit = unit_of(*recipe.split, a, k), .rule = recipe.split->rule};
+    auto slices = slices_of(gemm_plan.split_k, k);
     if (is_open && count > 1 && (slices.size() < 2 || std::ranges::find(known, slices) != known.end())) continue;
     known.push_back(std::move(slices));
-    plans.push_back(std::move(one));
+    plans.push_back(std::move(gemm_plan));
   }
   if (!plans.empty()) return plans;
   if (!is_open) refuse_count(options.split_count, fmt::format("1..{}: the tiles of the last wave", most));
@@ -412,8 +414,8 @@ struct Catalogue {
   }
 
   static const Catalogue& get() {
-    static const Catalogue one;
-    return one;
+    static const Catalogue catalogue;
+    return catalogue;
   }
 };
 

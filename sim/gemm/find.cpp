@@ -323,8 +323,8 @@ class Search {
     search_.all_bits.clear();
     for (auto& [plan, evidence] : found) {
       const std::string name = print_family(plan);
-      const auto entry = std::ranges::find_if(search_.families, [&](const PlanFamily& one) {
-        return one.name == name && rank_of(one.evidence) == rank_of(evidence);
+      const auto entry = std::ranges::find_if(search_.families, [&](const PlanFamily& family) {
+        return family.name == name && rank_of(family.evidence) == rank_of(evidence);
       });
       if (entry != search_.families.end()) ++entry->plans;
       else
@@ -401,7 +401,7 @@ class Search {
       };
       if (sample.d.size() > most_small) {  // a large sample parallelises by itself
         for (const size_t plan : left) {
-          try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return whole(one, inputs); });
+          try_plan(plan, [&](const GemmPlan& gemm_plan, const GemmInputs& inputs) { return whole(gemm_plan, inputs); });
         }
       } else {
         // Neighbours share sums of slices: a thread tries some of them and keeps its sums for the next ones.
@@ -414,7 +414,9 @@ class Search {
           if (const std::lock_guard lock(mutex); !unused.empty()) known = std::move(unused.back()), unused.pop_back();
           for (const size_t plan : std::span(left).subspan(number * run, std::min(run, left.size() - number * run))) {
             if (known.words > most_words_kept) known.forget_sums();
-            try_plan(plan, [&](const GemmPlan& one, const GemmInputs& inputs) { return gemm(one, inputs, known); });
+            try_plan(plan, [&](const GemmPlan& gemm_plan, const GemmInputs& inputs) {
+              return gemm(gemm_plan, inputs, known);
+            });
           }
           const std::lock_guard lock(mutex);
           unused.push_back(std::move(known));

@@ -593,7 +593,8 @@ class Checker {
             std::to_string(inputs_.rows.size()), fmt::format("{}, as A has", a.rows()));
     constexpr int64_t most = int64_t{1} << 31;
     const auto require_inside = [&](std::string_view field, const std::vector<int64_t>& numbers, int64_t extent) {
-      const auto outside = std::ranges::find_if(numbers, [&](int64_t one) { return one < 0 || one >= extent; });
+      const auto outside =
+          std::ranges::find_if(numbers, [&](int64_t number) { return number < 0 || number >= extent; });
       if (outside == numbers.end()) return;
       require(false, std::string(field), fmt::format("{}", *outside),
               fmt::format("0..{}: {} of the whole product", extent - 1, field == "rows" ? "rows" : "columns"));
@@ -627,8 +628,8 @@ class Checker {
     for (const auto& [rows, cols] : shapes)
       expected += fmt::format("{}{} x {}", expected.size() > 5 ? " or " : "", rows, cols);
     if (!matrix) return require(false, name, "(missing)", expected + ": the plan uses it");
-    const bool fits =
-        std::ranges::any_of(shapes, [&](const auto& one) { return one == std::pair(matrix->rows(), matrix->cols()); });
+    const bool fits = std::ranges::any_of(
+        shapes, [&](const auto& shape) { return shape == std::pair(matrix->rows(), matrix->cols()); });
     require(fits && matrix->format() == Format::f32, name,
             fmt::format("{} {}", shape(*matrix), info(matrix->format()).name), expected);
   }
@@ -858,9 +859,9 @@ Matrix gemm(const GemmPlan& plan, const GemmInputs& inputs, KnownSums& known) {
 
 std::optional<MmaSync> mma_sync_for(Target target, Format d, Format a, Format b) {
   const MmaSync whole{.d = d, .a = a, .b = b};
-  for (const MmaSync& one :
+  for (const MmaSync& instruction :
        {whole, MmaSync{.d = d, .a = a, .b = b, .k = whole.k / 2}, MmaSync{.m = 8, .d = d, .a = a, .b = b}}) {
-    if (violations_of(Instruction(one), target).empty()) return one;
+    if (violations_of(Instruction(instruction), target).empty()) return instruction;
   }
   return std::nullopt;
 }
@@ -875,12 +876,12 @@ std::optional<Instruction> instruction_for(Target target, Format a, Format b) {
                        : a == Format::f16 || a == Format::bf16 ? MmaKind::f16
                        : is_integer                            ? MmaKind::i8
                                                                : MmaKind::f8f6f4;
-  for (const Instruction& one :
+  for (const Instruction& instruction :
        {Instruction(Wgmma{.n = 256, .d = accumulator, .a = a, .b = b}),
         Instruction(Tcgen05Mma{.kind = kind, .d = accumulator, .a = a, .b = b}),
         Instruction(mma_sync_for(target, accumulator, a, b).value_or(MmaSync{.d = accumulator, .a = a, .b = b})),
         Instruction(MmaSync{.kind = MmaKind::f8f6f4, .d = accumulator, .a = a, .b = b})}) {
-    if (violations_of(one, target).empty()) return one;
+    if (violations_of(instruction, target).empty()) return instruction;
   }
   return std::nullopt;
 }
@@ -920,13 +921,13 @@ std::optional<Instruction> scaling_instruction_for(Target target, const GemmInpu
   for (const auto& [kind, vec] : {std::pair(MmaKind::mxf4, ScaleVec::unwritten),
                                   {MmaKind::mxf4nvf4, ScaleVec::x4},
                                   {MmaKind::mxf8f6f4, ScaleVec::unwritten}}) {
-    for (const Instruction& one :
+    for (const Instruction& instruction :
          {Instruction(Tcgen05Mma{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale}),
           Instruction(MmaSync{.kind = kind, .a = a, .b = b, .scale_vec = vec, .scale_type = scale})}) {
-      if (!violations_of(one, target).empty()) continue;
-      const Mma mma = mma_of(one);
+      if (!violations_of(instruction, target).empty()) continue;
+      const Mma mma = mma_of(instruction);
       const int size = mma.k / mma.scale_count;
-      if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols()) return one;
+      if ((inputs.a.cols() + size - 1) / size == inputs.sfa->cols()) return instruction;
     }
   }
   return std::nullopt;
@@ -949,10 +950,10 @@ GemmPlan flat_plan(Target target, const GemmInputs& inputs, Format output) {
   if (!inputs.sfa) return flat_plan(target, inputs.a.format(), inputs.b.format(), output);
   if (const std::optional<Instruction> one = scaling_instruction_for(target, inputs))
     return {.name = "flat", .target = target, .chain = TensorCoreChain{.instruction = *one}, .output = output};
-  const auto targets_with = [&](const GemmInputs& one) {
+  const auto targets_with = [&](const GemmInputs& gemm_inputs) {
     std::vector<std::string> able;
     for (const TargetInfo& row : targets) {
-      if (scaling_instruction_for(row.id, one)) able.emplace_back(row.name);
+      if (scaling_instruction_for(row.id, gemm_inputs)) able.emplace_back(row.name);
     }
     return able;
   };

@@ -57,8 +57,8 @@ struct Choices {
   }
 
   static const Choices& get() {
-    static const Choices one;
-    return one;
+    static const Choices choices;
+    return choices;
   }
 
  private:
@@ -113,10 +113,10 @@ struct Choices {
 /// The distinct values of a field of the recorded calls.
 std::vector<std::string> all_of(std::string Recorded::*field, std::string_view gpu = {}, std::string_view kind = {}) {
   std::vector<std::string> found;
-  for (const Recorded& one : Choices::get().calls) {
-    if (!gpu.empty() && one.gpu != gpu) continue;
-    if (!kind.empty() && one.kind != kind) continue;
-    if (std::ranges::find(found, one.*field) == found.end()) found.push_back(one.*field);
+  for (const Recorded& recorded : Choices::get().calls) {
+    if (!gpu.empty() && recorded.gpu != gpu) continue;
+    if (!kind.empty() && recorded.kind != kind) continue;
+    if (std::ranges::find(found, recorded.*field) == found.end()) found.push_back(recorded.*field);
   }
   return found;
 }

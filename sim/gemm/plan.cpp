@@ -253,7 +253,7 @@ void require_float_output(const GemmPlan& plan, std::vector<Violation>& found) {
   const FormatInfo& row = info(plan.output);
   if (plan_outputs.contains(row.id) && row.kind == NumberKind::floating) return;
   std::vector<FormatInfo> legal = rows_of(plan_outputs);
-  std::erase_if(legal, [](const FormatInfo& one) { return one.kind != NumberKind::floating; });
+  std::erase_if(legal, [](const FormatInfo& format) { return format.kind != NumberKind::floating; });
   found.push_back({.field = "plan: output", .seen = std::string(row.name), .legal = row_names(legal)});
 }
 
@@ -274,7 +274,7 @@ void require_tail(const GemmPlan& plan, auto require) {
   require(!plan.reduction.serial || (no_relu_inside && plan.reduction.order == ReductionOrder::ascending),
           "reduction.serial", "true", "false with round, beta_c or pairs");
   const bool legal_rounding =
-      std::ranges::any_of(roundings, [&](const auto& one) { return one.value == plan.rounding; });
+      std::ranges::any_of(roundings, [&](const auto& rounding) { return rounding.value == plan.rounding; });
   require(legal_rounding, "output.rounding", "another", "rn, rna or rz");
 }
 

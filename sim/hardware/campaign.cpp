@@ -98,10 +98,10 @@ void use_any_metadata(State& state, RandomStream& random) {
   for (uint32_t& word : state.writable_words(Field::metadata)) word = random.word();
 }
 
-bool is_hard(const CampaignCase& one) {
-  return !one.random_descriptors &&
-         (one.distribution == Distribution::special || one.distribution == Distribution::subnormal ||
-          one.distribution == Distribution::ties);
+bool is_hard(const CampaignCase& campaign_case) {
+  return !campaign_case.random_descriptors &&
+         (campaign_case.distribution == Distribution::special ||
+          campaign_case.distribution == Distribution::subnormal || campaign_case.distribution == Distribution::ties);
 }
 
 }  // namespace
@@ -125,8 +125,9 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
   std::vector<Instruction>& found = known[{family, target}];
   if (found.empty()) {
     found = all_instructions(family);
-    std::erase_if(found,
-                  [&](const Instruction& one) { return !targets_of(one).contains(target) || reads_kept_operand(one); });
+    std::erase_if(found, [&](const Instruction& instruction) {
+      return !targets_of(instruction).contains(target) || reads_kept_operand(instruction);
+    });
   }
   if (found.empty())
     throw Error({.field = "family",
@@ -236,8 +237,8 @@ class Units {
  public:
   explicit Units(const CampaignOptions& options) : next_(options.first_unit), end_(next_ + options.units) {
     const std::vector<Instruction>& mnemonics = campaign_mnemonics(options.family, options.target);
-    for (const Instruction& one : mnemonics) {
-      const std::string mnemonic = print(one);
+    for (const Instruction& instruction : mnemonics) {
+      const std::string mnemonic = print(instruction);
       wanted_.push_back(options.only.empty() || mnemonic.find(options.only) != std::string::npos);
     }
     find_wanted();
@@ -279,7 +280,7 @@ struct UnitResult {
 /// Runs and checks the unit and takes over its states. Keeps up to `most` cases whose bits differ.
 UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   std::vector<State> states;
-  for (CampaignCase& one : unit.cases) states.push_back(std::move(one.state));
+  for (CampaignCase& campaign_case : unit.cases) states.push_back(std::move(campaign_case.state));
   std::vector<State> after = execute(unit.instruction, unit.target, states);
   if (after.size() != states.size()) {
     throw Error({.field = "states after the instruction",
@@ -288,24 +289,24 @@ UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   }
   UnitResult result;
   for (size_t i = 0; i < unit.cases.size(); ++i) {
-    Case one{.instruction = unit.instruction,
-             .target = unit.target,
-             .before = std::move(states[i]),
-             .after = std::move(after[i])};
+    Case this_case{.instruction = unit.instruction,
+                   .target = unit.target,
+                   .before = std::move(states[i]),
+                   .after = std::move(after[i])};
     const Comparison comparison =
-        compare_case(one.instruction, static_cast<int64_t>(i), computed_d(one), recorded_d(one));
+        compare_case(this_case.instruction, static_cast<int64_t>(i), computed_d(this_case), recorded_d(this_case));
     result.row.cases += 1;
     result.row.outputs += comparison.outputs;
     result.row.mismatches += comparison.mismatches;
     if (is_hard(unit.cases[i])) result.row.hard_outputs += comparison.outputs;
     if (comparison.mismatches > 0 && result.mismatching.size() < most)
-      result.mismatching.emplace_back(i, std::move(one));
+      result.mismatching.emplace_back(i, std::move(this_case));
   }
   return result;
 }
 
 void save(const CampaignOptions& options, const std::string& path, int64_t unit, size_t index,
-          Distribution distribution, const Case& one) {
+          Distribution distribution, const Case& this_case) {
   auto metadata = options.provenance;
   metadata.insert(metadata.end(),
                   {{"source", options.source},
@@ -313,17 +314,17 @@ void save(const CampaignOptions& options, const std::string& path, int64_t unit,
                    {"campaign_unit", std::to_string(unit)},
                    {"campaign_case", std::to_string(index)},
                    {"distribution", std::string(distributions[static_cast<size_t>(distribution)].name)}});
-  write_tensor_file(path, single_case_file(one, std::move(metadata)));
+  write_tensor_file(path, single_case_file(this_case, std::move(metadata)));
 }
 
 /// Saves the case, or records in the report why it could not.
 void save_or_count(const CampaignOptions& options, int64_t unit, size_t index, Distribution distribution,
-                   const Case& one, CampaignReport& report) {
+                   const Case& this_case, CampaignReport& report) {
   const std::string name = fmt::format("mismatch_{}_{}_{}.safetensors", options.seed, unit, index);
   std::string path = (std::filesystem::path(options.save_folder) / name).string();
   std::string reason;
   try {
-    save(options, path, unit, index, distribution, one);
+    save(options, path, unit, index, distribution, this_case);
     report.saved.push_back(std::move(path));
     return;
   } catch (const Error& error) {

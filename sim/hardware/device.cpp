@@ -38,8 +38,8 @@ struct Gpu::Device {
   }
   void note(const std::vector<Violation>& violations) {
     const std::lock_guard lock(mutex);
-    for (const Violation& one : violations) {
-      if (std::ranges::find(refused, one.field, &Violation::field) == refused.end()) refused.push_back(one);
+    for (const Violation& violation : violations) {
+      if (std::ranges::find(refused, violation.field, &Violation::field) == refused.end()) refused.push_back(violation);
     }
   }
 };

@@ -33,9 +33,9 @@ TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::str
                    .expected = fmt::format("{}, the number of states before it", states.size())});
     }
     for (size_t i = 0; i < same.size(); ++i) {
-      Case& one = cases[same[i]];
-      one.after = std::move(after[i]);
-      if (logical_d_too) one.logical.d = recorded_d(one);
+      Case& this_case = cases[same[i]];
+      this_case.after = std::move(after[i]);
+      if (logical_d_too) this_case.logical.d = recorded_d(this_case);
     }
   }
   return with_results(file, cases, std::move(source));
@@ -50,9 +50,9 @@ TensorFile run_file(const VectorFile& vectors, const Gpu& gpu) {
 FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu) {
   FileOnGpu file{.path = std::move(path), .instruction = from_gpu.instruction};
   for (int64_t index = 0; index < from_gpu.cases; ++index) {
-    const Case one = case_at(from_gpu, index);
+    const Case this_case = case_at(from_gpu, index);
     try {
-      file.comparison += compare_case(one.instruction, index, computed_d(one), recorded_d(one));
+      file.comparison += compare_case(this_case.instruction, index, computed_d(this_case), recorded_d(this_case));
     } catch (const Error& error) {
       file.refused.emplace_back(index, error.violations());
     }

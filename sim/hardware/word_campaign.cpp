@@ -105,7 +105,9 @@ void compare(const WordFunction& function, const WordArguments& arguments, uint6
 
 void require_valid(const std::vector<WordFunction>& functions, const WordCampaignOptions& options) {
   std::vector<Violation> violations;
-  const auto is_wanted = [&](const WordFunction& one) { return one.name.find(options.only) != std::string::npos; };
+  const auto is_wanted = [&](const WordFunction& function) {
+    return function.name.find(options.only) != std::string::npos;
+  };
   if (std::ranges::none_of(functions, is_wanted)) {
     violations.push_back({.code = ViolationCode::unknown_name,
                           .field = "only",
@@ -154,19 +156,19 @@ std::string body_of(const MathInstruction& instruction) {
 
 std::vector<WordFunction> math_word_functions(Target target) {
   std::vector<WordFunction> functions;
-  for (const MathInstruction& one : math_instructions()) {
-    if (one.format == Format::f64) continue;  // it needs two words
-    if (!targets_of(one).contains(target)) continue;
-    const int operands = operand_count(one.operation), bits = bits_of(one.format);
+  for (const MathInstruction& instruction : math_instructions()) {
+    if (instruction.format == Format::f64) continue;  // it needs two words
+    if (!targets_of(instruction).contains(target)) continue;
+    const int operands = operand_count(instruction.operation), bits = bits_of(instruction.format);
     // Exact rounding of all words would take a CPU minutes and show no more than random words do.
-    const bool exhaustive = operands == 1 && one.accuracy == MathAccuracy::approx && !one.x2;
-    functions.push_back({.name = print(one),
+    const bool exhaustive = operands == 1 && instruction.accuracy == MathAccuracy::approx && !instruction.x2;
+    functions.push_back({.name = print(instruction),
                          .operands = operands,
-                         .argument_bits = one.x2 ? 32 : bits,
+                         .argument_bits = instruction.x2 ? 32 : bits,
                          .exhaustive = exhaustive,
-                         .body = body_of(one),
-                         .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
-                           compute(one, first_operand(arguments), arguments.b, arguments.c, results);
+                         .body = body_of(instruction),
+                         .model = [instruction](const WordArguments& arguments, std::span<uint32_t> results) {
+                           compute(instruction, first_operand(arguments), arguments.b, arguments.c, results);
                          }});
   }
   return functions;
@@ -203,29 +205,29 @@ std::string cvt_body(const CvtInstruction& instruction, int word) {
 
 std::vector<WordFunction> cvt_word_functions(Target target) {
   std::vector<WordFunction> functions;
-  for (const CvtInstruction& one : cvt_instructions()) {
-    const std::vector<CvtOperand> operands = operands_of(one);
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    const std::vector<CvtOperand> operands = operands_of(instruction);
     const bool fits = std::ranges::all_of(operands, [](const CvtOperand& x) { return x.name == "a" || x.name == "b"; });
-    if (!targets_of(one).contains(target) || !fits) continue;
+    if (!targets_of(instruction).contains(target) || !fits) continue;
     const bool wide = operands[0].bits == 64;
-    const int words = result_bits(one) == 64 ? 2 : 1, count = wide ? 2 : static_cast<int>(operands.size());
+    const int words = result_bits(instruction) == 64 ? 2 : 1, count = wide ? 2 : static_cast<int>(operands.size());
     for (int word = 0; word < words; ++word) {
-      functions.push_back(
-          {.name = words == 1 ? print(one) : fmt::format("{} {}", print(one), word == 0 ? "low" : "high"),
-           .operands = count,
-           .argument_bits = std::min(operands[0].bits, 32),
-           .exhaustive = count == 1 && operands[0].bits <= 16,
-           .body = cvt_body(one, word),
-           .version = std::max(ptx_version_of(one), PtxVersion{8, 6}),
-           .model = [=](const WordArguments& arguments, std::span<uint32_t> results) {
-             const std::vector<uint32_t> a = first_operand(arguments);
-             for (size_t i = 0; i < results.size(); ++i) {
-               const uint64_t second = arguments.b.empty() ? 0 : arguments.b[i];
-               const CvtOperands given =
-                   wide ? CvtOperands{.a = second << 32 | a[i]} : CvtOperands{.a = a[i], .b = second};
-               results[i] = static_cast<uint32_t>(compute(one, given) >> 32 * word);
-             }
-           }});
+      functions.push_back({.name = words == 1 ? print(instruction)
+                                              : fmt::format("{} {}", print(instruction), word == 0 ? "low" : "high"),
+                           .operands = count,
+                           .argument_bits = std::min(operands[0].bits, 32),
+                           .exhaustive = count == 1 && operands[0].bits <= 16,
+                           .body = cvt_body(instruction, word),
+                           .version = std::max(ptx_version_of(instruction), PtxVersion{8, 6}),
+                           .model = [=](const WordArguments& arguments, std::span<uint32_t> results) {
+                             const std::vector<uint32_t> a = first_operand(arguments);
+                             for (size_t i = 0; i < results.size(); ++i) {
+                               const uint64_t second = arguments.b.empty() ? 0 : arguments.b[i];
+                               const CvtOperands given =
+                                   wide ? CvtOperands{.a = second << 32 | a[i]} : CvtOperands{.a = a[i], .b = second};
+                               results[i] = static_cast<uint32_t>(compute(instruction, given) >> 32 * word);
+                             }
+                           }});
     }
   }
   return functions;
@@ -260,15 +262,15 @@ std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modul
   std::vector<WordFunction> functions;
   for (const std::string& module : modules) {
     const size_t before = functions.size();
-    for (const CFunction& one : c_functions()) {
-      if (!has_entry(module, entry_of(one))) continue;
-      functions.push_back({.name = print(one),
-                           .operands = one.operands,
-                           .exhaustive = one.operands == 1,
+    for (const CFunction& function : c_functions()) {
+      if (!has_entry(module, entry_of(function))) continue;
+      functions.push_back({.name = print(function),
+                           .operands = function.operands,
+                           .exhaustive = function.operands == 1,
                            .module = module,
-                           .entry = entry_of(one),
-                           .model = [one](const WordArguments& arguments, std::span<uint32_t> results) {
-                             compute(one, first_operand(arguments), arguments.b, results);
+                           .entry = entry_of(function),
+                           .model = [function](const WordArguments& arguments, std::span<uint32_t> results) {
+                             compute(function, first_operand(arguments), arguments.b, results);
                            }});
     }
     if (functions.size() > before) continue;
@@ -417,19 +419,19 @@ Report describe(const WordCampaignReport& report, const WordCampaignOptions& opt
     const bool all = row.exhaustive && row.arguments >= int64_t{1} << 16;
     table.push_back({row.name, all ? fmt::format("all {}", row.arguments) : fmt::format("{} random", row.arguments),
                      std::to_string(row.differing), fmt::format("{:016x}", row.digest)});
-    Report one{{"function", row.name},
-               {"all", row.exhaustive},
-               {"arguments", row.arguments},
-               {"differing", row.differing},
-               {"digest", fmt::format("{:016x}", row.digest)}};
+    Report entry{{"function", row.name},
+                 {"all", row.exhaustive},
+                 {"arguments", row.arguments},
+                 {"differing", row.differing},
+                 {"digest", fmt::format("{:016x}", row.digest)}};
     if (row.first) {
-      one.add("first", {{"a", fmt::format("{:#010x}", row.first->a)},
-                        {"b", fmt::format("{:#010x}", row.first->b)},
-                        {"c", fmt::format("{:#010x}", row.first->c)},
-                        {"gpu", fmt::format("{:#010x}", row.first->gpu)},
-                        {"model", fmt::format("{:#010x}", row.first->model)}});
+      entry.add("first", {{"a", fmt::format("{:#010x}", row.first->a)},
+                          {"b", fmt::format("{:#010x}", row.first->b)},
+                          {"c", fmt::format("{:#010x}", row.first->c)},
+                          {"gpu", fmt::format("{:#010x}", row.first->gpu)},
+                          {"model", fmt::format("{:#010x}", row.first->model)}});
     }
-    rows.append(std::move(one));
+    rows.append(std::move(entry));
   }
   table.push_back({"total", std::to_string(arguments), std::to_string(differing), ""});
   found.add("seed", options.seed).add("seconds", seconds).add("stopped", report.stopped).add("rows", std::move(rows));

@@ -22,9 +22,9 @@ __extension__ using Wide = __int128;
 constexpr int64_t products_a_piece = 64;
 
 CodeView view_of(const BatchView& view, int64_t index) {
-  CodeView one = view.codes;
-  one.data = static_cast<const uint8_t*>(one.data) + index * view.batch_stride;
-  return one;
+  CodeView code_view = view.codes;
+  code_view.data = static_cast<const uint8_t*>(code_view.data) + index * view.batch_stride;
+  return code_view;
 }
 
 /// Reads the operands of successive products from the caller's memory.

@@ -47,28 +47,28 @@ LogicalMatrices logical_of(const Instruction& instruction, const Operands& opera
   return logical;
 }
 
-Operands operands_of(const Case& one) {
-  return one.has_state() ? gather_operands(one.instruction, one.target, one.before)
-                         : operands_of(one.instruction, one.logical);
+Operands operands_of(const Case& this_case) {
+  return this_case.has_state() ? gather_operands(this_case.instruction, this_case.target, this_case.before)
+                               : operands_of(this_case.instruction, this_case.logical);
 }
 
-Matrix computed_d(const Case& one, const AccumulatorModel* model) {
-  if (one.has_state()) return result_of(one.instruction, one.target, one.before, model);
-  return multiply_accumulate(model ? *model : model_for(one.instruction, one.target),
-                             operands_of(one.instruction, one.logical));
+Matrix computed_d(const Case& this_case, const AccumulatorModel* model) {
+  if (this_case.has_state()) return result_of(this_case.instruction, this_case.target, this_case.before, model);
+  return multiply_accumulate(model ? *model : model_for(this_case.instruction, this_case.target),
+                             operands_of(this_case.instruction, this_case.logical));
 }
 
-Matrix recorded_d(const Case& one) {
-  if (!one.has_recorded_d()) {
+Matrix recorded_d(const Case& this_case) {
+  if (!this_case.has_recorded_d()) {
     throw Error({.field = "d", .seen = "(missing)", .expected = "a recorded D"});
   }
-  if (!one.after) return *one.logical.d;
+  if (!this_case.after) return *this_case.logical.d;
   // Addresses and other numbers do not change.
-  State after = *one.after;
-  for (const Buffer& buffer : one.before.buffers()) {
+  State after = *this_case.after;
+  for (const Buffer& buffer : this_case.before.buffers()) {
     if (info(buffer.field()).is_number && !after.has(buffer.field())) after.set(buffer.field(), buffer.number());
   }
-  return recorded_result(one.instruction, after);
+  return recorded_result(this_case.instruction, after);
 }
 
 namespace {
@@ -95,12 +95,13 @@ std::string DifferentCopy::print(uint64_t code) const {
   return fmt::format("{:#0{}x}", code, (info(format).bits + 3) / 4 + 2);
 }
 
-std::vector<DifferentCopy> different_copies(const Case& one) {
-  const LogicalMatrices& said = one.logical;
-  if (!one.has_state() || !is_mma(one.instruction)) return {};
+std::vector<DifferentCopy> different_copies(const Case& this_case) {
+  const LogicalMatrices& said = this_case.logical;
+  if (!this_case.has_state() || !is_mma(this_case.instruction)) return {};
   if (!said.a && !said.b && !said.c && !said.scale_a && !said.scale_b) return {};
   std::vector<DifferentCopy> found;
-  const LogicalMatrices read = logical_of(one.instruction, gather_operands(one.instruction, one.target, one.before));
+  const LogicalMatrices read =
+      logical_of(this_case.instruction, gather_operands(this_case.instruction, this_case.target, this_case.before));
   for (const auto& [name, member] :
        {std::pair("a", &LogicalMatrices::a), std::pair("b", &LogicalMatrices::b), std::pair("c", &LogicalMatrices::c),
         std::pair("sfa", &LogicalMatrices::scale_a), std::pair("sfb", &LogicalMatrices::scale_b)}) {
@@ -109,10 +110,10 @@ std::vector<DifferentCopy> different_copies(const Case& one) {
   return found;
 }
 
-std::vector<Violation> warnings_of(const Case& one) {
-  if (!one.has_state()) return {};
-  std::vector<Violation> found = warnings_of(one.instruction, one.target, one.before);
-  for (const DifferentCopy& copy : different_copies(one)) {
+std::vector<Violation> warnings_of(const Case& this_case) {
+  if (!this_case.has_state()) return {};
+  std::vector<Violation> found = warnings_of(this_case.instruction, this_case.target, this_case.before);
+  for (const DifferentCopy& copy : different_copies(this_case)) {
     found.push_back(
         {.field = fmt::format("tensor {}", copy.name),
          .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),

@@ -62,10 +62,10 @@ class FactReader {
 
   FormatSet formats_at(const char* key) const {
     FormatSet found;
-    for (const Json& one : value(key, Json::value_t::array))
-      found.add(
-          formats[place_of(formats, key, one.is_string() ? one.get<std::string>() : json_text(one), &FormatInfo::name)]
-              .id);
+    for (const Json& json : value(key, Json::value_t::array))
+      found.add(formats[place_of(formats, key, json.is_string() ? json.get<std::string>() : json_text(json),
+                                 &FormatInfo::name)]
+                    .id);
     return found;
   }
 
@@ -95,7 +95,7 @@ class FactReader {
 ConfirmedRule rule_of(const Json& row, const std::string& where) {
   const FactReader read(row, where, 7);
   return {.target = parse_target(read.text("target")),
-          .family = families[read.place_in(families, "family", [](Family one) { return print(one); })],
+          .family = families[read.place_in(families, "family", [](Family family) { return print(family); })],
           .inputs = read.formats_at("inputs"),
           .output = formats[read.place_in(formats, "output", &FormatInfo::name)].id,
           .scaling = static_cast<Scaling>(read.place_in(scalings, "scaling", std::identity{})),
@@ -134,14 +134,14 @@ bool add_alike(Target a, Target b) { return info(a).adds_as == info(b).adds_as; 
 
 void Confirmed::add(const Confirmed& more) {
   for (const ConfirmedRule& row : more.rules) {
-    const auto is_there = [&](const ConfirmedRule& one) {
-      return one.target == row.target && key_of(one) == key_of(row);
+    const auto is_there = [&](const ConfirmedRule& rule) {
+      return rule.target == row.target && key_of(rule) == key_of(row);
     };
     if (std::ranges::none_of(rules, is_there)) rules.push_back(row);
   }
   for (const ConfirmedChoice& row : more.choices) {
-    const auto is_there = [&](const ConfirmedChoice& one) {
-      return one.target == row.target && one.choice == row.choice;
+    const auto is_there = [&](const ConfirmedChoice& choice) {
+      return choice.target == row.target && choice.choice == row.choice;
     };
     if (std::ranges::none_of(choices, is_there)) choices.push_back(row);
   }

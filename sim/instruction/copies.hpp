@@ -22,6 +22,6 @@ struct DifferentCopy {
 };
 
 /// The differing matrices of a case; empty without a state.
-std::vector<DifferentCopy> different_copies(const Case& one);
+std::vector<DifferentCopy> different_copies(const Case& this_case);
 
 }  // namespace bitmma

@@ -294,7 +294,8 @@ constexpr auto type_names = std::to_array<TypeName>({
 std::optional<std::vector<Format>> types_of(std::string_view word) {
   std::vector<Format> types;
   while (!word.empty() && types.size() < 5) {
-    const auto row = std::ranges::find_if(type_words, [&](const TypeWord& one) { return word.starts_with(one.word); });
+    const auto row =
+        std::ranges::find_if(type_words, [&](const TypeWord& type_word) { return word.starts_with(type_word.word); });
     if (row == type_words.end()) return std::nullopt;
     types.push_back(row->format);
     word.remove_prefix(row->word.size());

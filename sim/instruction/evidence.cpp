@@ -20,7 +20,7 @@ static_assert(are_in_enum_order(evidence_levels));
 std::vector<Choice> choices_in(const Instruction& instruction, Target target, const State* state) {
   std::vector<Choice> choices =
       family::dispatch([&](const auto& one) { return family::choices(one, target, state); }, instruction);
-  std::erase_if(choices, [&](Choice one) { return is_confirmed(one, target); });
+  std::erase_if(choices, [&](Choice choice) { return is_confirmed(choice, target); });
   return choices;
 }
 
@@ -29,8 +29,8 @@ bool has_arithmetic_choice(const Instruction& instruction, Target target) {
 }
 
 bool speaks_of(const EvidenceRow& row, const Instruction& instruction, Target target) {
-  const auto is_chip = [&](const TargetInfo& one) {
-    return row.chips.contains(one.id) && one.chip == info(target).chip;
+  const auto is_chip = [&](const TargetInfo& target_info) {
+    return row.chips.contains(target_info.id) && target_info.chip == info(target).chip;
   };
   if (std::ranges::none_of(targets, is_chip)) return false;
   const auto allows = [](const FormatSet& set, Format format) { return set == FormatSet{} || set.contains(format); };
@@ -93,21 +93,21 @@ std::map<Target, std::vector<Variant>> variants_of(const Form& form) {
     TargetSet& seen = known[tags_of(mma_of(mnemonic))];
     const TargetSet legal = targets_of(mnemonic);
     if ((legal & seen) == legal) continue;
-    for (const Instruction& one : with_all_types(form, mnemonic)) {
-      if (!violations_of(one, legal.first()).empty()) continue;
-      const Mma mma = mma_of(one);
-      const TargetSet having = targets_of(one);
+    for (const Instruction& instruction : with_all_types(form, mnemonic)) {
+      if (!violations_of(instruction, legal.first()).empty()) continue;
+      const Mma mma = mma_of(instruction);
+      const TargetSet having = targets_of(instruction);
       for (const TargetInfo& target : targets) {
         if (!having.contains(target.id) || seen.contains(target.id)) continue;
         variants[target.id].push_back(
-            {.level = evidence_of(one, target.id), .is_plain = is_plain(mma), .tags = tags_of(mma)});
+            {.level = evidence_of(instruction, target.id), .is_plain = is_plain(mma), .tags = tags_of(mma)});
       }
     }
     seen = seen | legal;
   }
   for (auto& [target, on_target] : variants) {
     std::map<Evidence, int> count;
-    for (const Variant& one : on_target) count[one.level] += one.is_plain;
+    for (const Variant& variant : on_target) count[variant.level] += variant.is_plain;
     std::ranges::stable_sort(on_target, {}, [&](const Variant& one) { return one.is_plain ? -count[one.level] : 1; });
   }
   return variants;
@@ -118,34 +118,39 @@ std::vector<FormEvidence> named_levels(std::vector<Variant> variants) {
   const Evidence others = variants.front().level;
   const bool others_are_plain = variants.front().is_plain;
   std::vector<FormEvidence> found;
-  const auto name = [&](const Variant& one, std::string text) {
-    const auto same = [&](const FormEvidence& row) { return row.level == one.level && row.is_plain == one.is_plain; };
+  const auto name = [&](const Variant& variant, std::string text) {
+    const auto same = [&](const FormEvidence& row) {
+      return row.level == variant.level && row.is_plain == variant.is_plain;
+    };
     const auto known = std::ranges::find_if(found, same);
-    FormEvidence& named = known != found.end() ? *known : found.emplace_back(FormEvidence{one.level, one.is_plain, {}});
+    FormEvidence& named =
+        known != found.end() ? *known : found.emplace_back(FormEvidence{variant.level, variant.is_plain, {}});
     if (std::ranges::find(named.of, text) == named.of.end()) named.of.push_back(std::move(text));
   };
   // A tag names all variants that have it, if they have the same level; the most common tags come first.
   std::map<std::string, std::ptrdiff_t> uses;
-  for (const Variant& one : variants) {
-    for (const std::string& tag : one.tags) ++uses[tag];
+  for (const Variant& variant : variants) {
+    for (const std::string& tag : variant.tags) ++uses[tag];
   }
   std::vector<std::pair<std::ptrdiff_t, std::string>> tags;
   for (const auto& [tag, count] : uses) tags.emplace_back(-count, tag);
   std::ranges::sort(tags);
   for (const auto& [count, tag] : tags) {
-    const auto has_tag = [&tag](const Variant& one) { return std::ranges::find(one.tags, tag) != one.tags.end(); };
+    const auto has_tag = [&tag](const Variant& variant) {
+      return std::ranges::find(variant.tags, tag) != variant.tags.end();
+    };
     const auto first = std::ranges::find_if(variants, has_tag);
     if (first == variants.end() || first->level == others) continue;
     const Variant example = *first;
-    const auto differs = [&](const Variant& one) {
-      return has_tag(one) && (one.level != example.level || one.is_plain != example.is_plain);
+    const auto differs = [&](const Variant& variant) {
+      return has_tag(variant) && (variant.level != example.level || variant.is_plain != example.is_plain);
     };
     if (std::ranges::any_of(variants, differs)) continue;
     name(example, tag);
     std::erase_if(variants, has_tag);
   }
-  for (const Variant& one : variants) {
-    if (one.level != others) name(one, fmt::format("{}", fmt::join(one.tags, " ")));
+  for (const Variant& variant : variants) {
+    if (variant.level != others) name(variant, fmt::format("{}", fmt::join(variant.tags, " ")));
   }
   std::ranges::stable_sort(found, {}, &FormEvidence::level);
   found.push_back({.level = others, .is_plain = others_are_plain});
@@ -170,8 +175,8 @@ std::vector<Choice> choices_of(const Instruction& instruction, Target target, co
 
 const EvidenceRow* find_evidence(const Instruction& instruction, Target target) {
   if (!is_mma(instruction)) return nullptr;
-  const auto row = std::ranges::find_if(evidence_rows(),
-                                        [&](const EvidenceRow& one) { return speaks_of(one, instruction, target); });
+  const auto row = std::ranges::find_if(
+      evidence_rows(), [&](const EvidenceRow& evidence_row) { return speaks_of(evidence_row, instruction, target); });
   return row == evidence_rows().end() ? nullptr : &*row;
 }
 

@@ -132,15 +132,15 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
                 const BlockScales* scales) {
   require_legal(instruction, target);
   LogicalMatrices logical{.a = a, .b = b};
-  const Instruction one = with_enable_input_d(instruction, c != nullptr);
-  const Mma mma = mma_of(one);
+  const Instruction statement = with_enable_input_d(instruction, c != nullptr);
+  const Mma mma = mma_of(statement);
   if (c) logical.c = *c;
   else if (mma.enable_input_d) logical.c = Matrix(mma.c, mma.m, mma.n);  // C is always read: +0 adds nothing
   if (scales && mma.scale_count == 0) {
-    throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(one) + " has no block scales"});
+    throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(statement) + " has no block scales"});
   }
   if (scales) logical.scale_a = scales->a, logical.scale_b = scales->b;
-  return multiply_accumulate(model_for(instruction, target), operands_of(one, logical));
+  return multiply_accumulate(model_for(instruction, target), operands_of(statement, logical));
 }
 
 const AccumulatorModel& model_for(const Instruction& instruction, Target target) {

@@ -81,8 +81,8 @@ constexpr ImmediateInfo two_bits(std::string_view name, std::string_view absent 
 
 /// Converts between the number of an immediate and the value of its field.
 template <typename T>
-int64_t number_in(const NamedField<T>& row, const T& one) {
-  const FieldValue value = row.get(one);
+int64_t number_in(const NamedField<T>& row, const T& t) {
+  const FieldValue value = row.get(t);
   if (const bool* is = std::get_if<bool>(&value)) return row.immediate.first == -1 ? (*is ? -1 : 1) : int64_t{*is};
   return std::get<int64_t>(value);
 }
@@ -105,12 +105,12 @@ constexpr NamedField<Owner<member>> number(std::string_view name, std::string_vi
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
-          .get = [](const T& one) -> FieldValue { return static_cast<int64_t>(one.*member); },
+          .get = [](const T& t) -> FieldValue { return static_cast<int64_t>(t.*member); },
           .set =
-              [](T& one, const FieldValue& value) {
-                using Number = std::remove_reference_t<decltype(one.*member)>;
+              [](T& t, const FieldValue& value) {
+                using Number = std::remove_reference_t<decltype(t.*member)>;
                 constexpr int64_t least = std::numeric_limits<Number>::min(), most = std::numeric_limits<Number>::max();
-                one.*member = static_cast<Number>(std::clamp(std::get<int64_t>(value), least, most));
+                t.*member = static_cast<Number>(std::clamp(std::get<int64_t>(value), least, most));
               }};
 }
 
@@ -119,8 +119,8 @@ constexpr NamedField<Owner<member>> flag(std::string_view name, std::string_view
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
-          .get = [](const T& one) -> FieldValue { return one.*member; },
-          .set = [](T& one, const FieldValue& value) { one.*member = std::get<bool>(value); }};
+          .get = [](const T& t) -> FieldValue { return t.*member; },
+          .set = [](T& t, const FieldValue& value) { t.*member = std::get<bool>(value); }};
 }
 
 template <auto member>
@@ -128,8 +128,8 @@ constexpr NamedField<Owner<member>> format(std::string_view name, std::string_vi
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
-          .get = [](const T& one) -> FieldValue { return std::string(info(one.*member).name); },
-          .set = [](T& one, const FieldValue& value) { one.*member = *format_named(std::get<std::string>(value)); },
+          .get = [](const T& t) -> FieldValue { return std::string(info(t.*member).name); },
+          .set = [](T& t, const FieldValue& value) { t.*member = *format_named(std::get<std::string>(value)); },
           .words = [] { return row_names(formats); },
           .is_format = true};
 }
@@ -141,25 +141,25 @@ constexpr NamedField<Owner<member>> word(std::string_view name, std::string_view
   using T = Owner<member>;
   return {.name = name,
           .meaning = meaning,
-          .get = [](const T& one) -> FieldValue {
-            using Value = std::remove_cvref_t<decltype(one.*member)>;
+          .get = [](const T& t) -> FieldValue {
+            using Value = std::remove_cvref_t<decltype(t.*member)>;
             if constexpr (requires { typename Value::value_type; }) {
-              const auto& is = one.*member;
+              const auto& is = t.*member;
               return std::string(names[is ? 1 + static_cast<size_t>(*is) : 0]);
             } else {
-              return std::string(names[static_cast<size_t>(one.*member)]);
+              return std::string(names[static_cast<size_t>(t.*member)]);
             }
           },
           .set =
-              [](T& one, const FieldValue& value) {
+              [](T& t, const FieldValue& value) {
                 const auto place =
                     std::ranges::find(names, std::string_view(std::get<std::string>(value))) - names.begin();
-                using Value = std::remove_cvref_t<decltype(one.*member)>;
+                using Value = std::remove_cvref_t<decltype(t.*member)>;
                 if constexpr (requires { typename Value::value_type; }) {
-                  if (place == 0) one.*member = std::nullopt;
-                  else one.*member = static_cast<typename Value::value_type>(place - 1);
+                  if (place == 0) t.*member = std::nullopt;
+                  else t.*member = static_cast<typename Value::value_type>(place - 1);
                 } else {
-                  one.*member = static_cast<Value>(place);
+                  t.*member = static_cast<Value>(place);
                 }
               },
           .words = [] { return std::vector<std::string>(names.begin(), names.end()); }};

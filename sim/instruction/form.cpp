@@ -528,8 +528,8 @@ std::vector<Instruction> all_instructions(Family family) {
   std::set<std::string> seen;  // tcgen05's forms share mnemonics, which do not contain types and K
   for (const Form& form : rows) {
     if (form.family != family) continue;
-    for (Instruction& one : instructions_of(form)) {
-      if (seen.insert(print(one)).second) all.push_back(std::move(one));
+    for (Instruction& instruction : instructions_of(form)) {
+      if (seen.insert(print(instruction)).second) all.push_back(std::move(instruction));
     }
   }
   return all;
@@ -538,7 +538,7 @@ std::vector<Instruction> all_instructions(Family family) {
 std::vector<Instruction> all_instructions() {
   std::vector<Instruction> all;
   for (const Family family : {Family::wgmma, Family::tcgen05, Family::mma_sync, Family::tmem_move}) {
-    for (Instruction& one : all_instructions(family)) all.push_back(std::move(one));
+    for (Instruction& instruction : all_instructions(family)) all.push_back(std::move(instruction));
   }
   return all;
 }
@@ -547,14 +547,14 @@ namespace {
 
 /// Calls body with `one` for every scale type of its scale-vector size.
 template <typename I, typename Body>
-void for_each_scale_type(const Form& form, I one, const Body& body) {
-  if (form.scales.empty()) return body(one);
-  if constexpr (requires { one.scale_vec; }) {
+void for_each_scale_type(const Form& form, I i, const Body& body) {
+  if (form.scales.empty()) return body(i);
+  if constexpr (requires { i.scale_vec; }) {
     for (const LegalScales& row : form.scales) {
       for (const FormatInfo& format : formats) {
-        if (row.scale_vec != one.scale_vec || !row.types.contains(format.id)) continue;
-        one.scale_type = format.id;
-        body(one);
+        if (row.scale_vec != i.scale_vec || !row.types.contains(format.id)) continue;
+        i.scale_type = format.id;
+        body(i);
       }
     }
   }
@@ -562,12 +562,12 @@ void for_each_scale_type(const Form& form, I one, const Body& body) {
 
 /// The same for both versions of sparse metadata, if the form has two.
 template <typename I, typename Body>
-void for_each_version(const Form& form, I one, const Body& body) {
-  body(one);
-  if constexpr (requires { one.sparsity_version; }) {
-    if (!one.sparse || !info(*form.kind).is_fp4) return;
-    one.sparsity_version = 1 - one.sparsity_version;
-    body(one);
+void for_each_version(const Form& form, I i, const Body& body) {
+  body(i);
+  if constexpr (requires { i.sparsity_version; }) {
+    if (!i.sparse || !info(*form.kind).is_fp4) return;
+    i.sparsity_version = 1 - i.sparsity_version;
+    body(i);
   }
 }
 

@@ -30,32 +30,34 @@ class ValueChecker {
   }
   void kind(MmaKind value) { require("kind", value, mma_kinds.size()); }
 
-  void check(const Wgmma& one) {
-    format("dtype", one.d), format("atype", one.a), format("btype", one.b);
-    operation(one.bit_operation), source(one.a_source);
+  void check(const Wgmma& wgmma) {
+    format("dtype", wgmma.d), format("atype", wgmma.a), format("btype", wgmma.b);
+    operation(wgmma.bit_operation), source(wgmma.a_source);
   }
-  void check(const MmaSync& one) {
-    if (one.kind) kind(*one.kind);
-    format("dtype", one.d), format("atype", one.a), format("btype", one.b), format("ctype", one.c);
-    operation(one.bit_operation);
-    if (one.rounding) require("rounding", *one.rounding, static_cast<size_t>(Rounding::toward_negative) + 1);
-    scales(one.scale_vec, one.scale_type);
+  void check(const MmaSync& instruction) {
+    if (instruction.kind) kind(*instruction.kind);
+    format("dtype", instruction.d), format("atype", instruction.a), format("btype", instruction.b),
+        format("ctype", instruction.c);
+    operation(instruction.bit_operation);
+    if (instruction.rounding)
+      require("rounding", *instruction.rounding, static_cast<size_t>(Rounding::toward_negative) + 1);
+    scales(instruction.scale_vec, instruction.scale_type);
   }
-  void check(const Tcgen05Mma& one) {
-    kind(one.kind);
-    format("d_type", one.d), format("a_type", one.a), format("b_type", one.b);
-    source(one.a_source), scales(one.scale_vec, one.scale_type);
-    if (one.collector_b) require("collector::b", *one.collector_b, 4);
-    if (!one.collector) return;
-    require("collector", one.collector->buffer, 5);
-    require("collector", one.collector->operation, 4);
+  void check(const Tcgen05Mma& instruction) {
+    kind(instruction.kind);
+    format("d_type", instruction.d), format("a_type", instruction.a), format("b_type", instruction.b);
+    source(instruction.a_source), scales(instruction.scale_vec, instruction.scale_type);
+    if (instruction.collector_b) require("collector::b", *instruction.collector_b, 4);
+    if (!instruction.collector) return;
+    require("collector", instruction.collector->buffer, 5);
+    require("collector", instruction.collector->operation, 4);
   }
-  void check(const TmemMove& one) {
-    require("kind", one.kind, static_cast<size_t>(MoveKind::ld_red) + 1);
-    require("operation of the reduction", one.reduction.operation, 2);
-    format("type of the reduction", one.reduction.type);
-    require("shape", one.ldst.shape, ldst_shapes.size());
-    require("source format", one.source_format, 3);
+  void check(const TmemMove& move) {
+    require("kind", move.kind, static_cast<size_t>(MoveKind::ld_red) + 1);
+    require("operation of the reduction", move.reduction.operation, 2);
+    format("type of the reduction", move.reduction.type);
+    require("shape", move.ldst.shape, ldst_shapes.size());
+    require("source format", move.source_format, 3);
   }
 
   std::vector<Violation> take() { return std::move(found_); }

@@ -33,15 +33,15 @@ MainloopOperand::MainloopOperand(const SmemMatrix& of_one_step, const OperandLay
 }
 
 SmemMatrix MainloopOperand::part(int64_t step) const {
-  SmemMatrix one = matrix_;
-  one.cols = step_cols_;
-  one.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
+  SmemMatrix matrix = matrix_;
+  matrix.cols = step_cols_;
+  matrix.descriptor.start_address_bytes = SmemMap(matrix_).linear_of(0, static_cast<int>(step) * step_cols_);
   // Within the swizzle the leading dimension has no effect; use the one of a single instruction's matrix.
   const SwizzleInfo& swizzle = info(matrix_.descriptor.swizzle);
   if (matrix_.major == Major::k && matrix_.descriptor.swizzle != Swizzle::none &&
       !is_wider_than_swizzle(matrix_.major, swizzle, matrix_.element_bits, step_cols_))
-    one.descriptor.strides.leading_dim_byte_offset = leading_of_one_step_;
-  return one;
+    matrix.descriptor.strides.leading_dim_byte_offset = leading_of_one_step_;
+  return matrix;
 }
 
 MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& placement, RandomStream filler) {
@@ -68,13 +68,13 @@ MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& plac
 }
 
 /// Copies the bytes that step `step` reads from its own image to their place in the tile.
-void MainloopTile::add(const Case& one, int64_t step) {
-  const size_t ctas = ctas_of(one.instruction);
-  const Mma mma = mma_of(one.instruction);
-  for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+void MainloopTile::add(const Case& this_case, int64_t step) {
+  const size_t ctas = ctas_of(this_case.instruction);
+  const Mma mma = mma_of(this_case.instruction);
+  for (const SmemOperand& operand : smem_operands(this_case.instruction, this_case.target, this_case.before)) {
     const Format format = operand.role == Role::a ? mma.a : mma.b;
     for (size_t cta = 0; cta < ctas; ++cta) {
-      const Matrix codes = gather(one.before.image(static_cast<int>(cta), static_cast<int>(ctas)),
+      const Matrix codes = gather(this_case.before.image(static_cast<int>(cta), static_cast<int>(ctas)),
                                   SmemMap(operand.matrix), format, "tile");
       scatter(codes, SmemMap(operands_.at(operand.role).part(step)),
               std::span(image_).subspan(cta * static_cast<size_t>(image_bytes_), static_cast<size_t>(image_bytes_)),
@@ -83,11 +83,11 @@ void MainloopTile::add(const Case& one, int64_t step) {
   }
 }
 
-void MainloopTile::move_in(Case& one, int64_t step) const {
+void MainloopTile::move_in(Case& this_case, int64_t step) const {
   if (empty()) return;
-  one.before.set(Field::smem, image_, extents_);
+  this_case.before.set(Field::smem, image_, extents_);
   for (const auto& [role, operand] : operands_)
-    one.before.set(role == Role::a ? Field::a_desc : Field::b_desc, encode(operand.part(step).descriptor));
+    this_case.before.set(role == Role::a ? Field::a_desc : Field::b_desc, encode(operand.part(step).descriptor));
 }
 
 }  // namespace bitmma

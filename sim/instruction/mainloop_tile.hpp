@@ -40,10 +40,10 @@ class MainloopTile {
   /// True if the instruction reads nothing from shared memory.
   bool empty() const { return operands_.empty(); }
   /// Replaces the case's own image by the tile and the descriptors of step `step`.
-  void move_in(Case& one, int64_t step) const;
+  void move_in(Case& this_case, int64_t step) const;
 
  private:
-  void add(const Case& one, int64_t step);
+  void add(const Case& this_case, int64_t step);
 
   std::map<Role, MainloopOperand> operands_;
   int64_t image_bytes_ = 0;

@@ -24,28 +24,28 @@ template <typename T>
 void require_known(std::span<const family::NamedField<T>> table, Family family, std::span<const NamedValue> values) {
   std::vector<Violation> wrong;
   for (size_t i = 0; i < values.size(); ++i) {
-    const NamedValue& one = values[i];
-    const auto seen = [&] { return shortened(printable(print(one.value))); };
-    const auto field = std::ranges::find(table, one.name, &family::NamedField<T>::name);
+    const NamedValue& value = values[i];
+    const auto seen = [&] { return shortened(printable(print(value.value))); };
+    const auto field = std::ranges::find(table, value.name, &family::NamedField<T>::name);
     if (field == table.end()) {
       wrong.push_back({.code = ViolationCode::unknown_name,
                        .field = "field",
-                       .seen = shortened(printable(one.name)),
+                       .seen = shortened(printable(value.name)),
                        .legal = row_names(table),
                        .fix = fmt::format("the fields of {}", print(family))});
       continue;
     }
-    if (is_given(values.first(i), one.name))
-      wrong.push_back({.field = one.name, .seen = "given twice", .expected = "one value"});
-    if (const size_t type = field->get(T{}).index(); type != one.value.index()) {
+    if (is_given(values.first(i), value.name))
+      wrong.push_back({.field = value.name, .seen = "given twice", .expected = "one value"});
+    if (const size_t type = field->get(T{}).index(); type != value.value.index()) {
       constexpr std::array<std::string_view, 3> types{"true or false", "a number", "a word"};
-      wrong.push_back({.field = one.name, .seen = seen(), .expected = std::string(types[type])});
+      wrong.push_back({.field = value.name, .seen = seen(), .expected = std::string(types[type])});
     } else if (field->words) {
       std::vector<std::string> words = field->words();
-      if (std::ranges::find(words, std::get<std::string>(one.value)) != words.end()) continue;
+      if (std::ranges::find(words, std::get<std::string>(value.value)) != words.end()) continue;
       std::erase(words, "");
       wrong.push_back(
-          {.code = ViolationCode::unknown_name, .field = one.name, .seen = seen(), .legal = std::move(words)});
+          {.code = ViolationCode::unknown_name, .field = value.name, .seen = seen(), .legal = std::move(words)});
     }
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
@@ -53,23 +53,23 @@ void require_known(std::span<const family::NamedField<T>> table, Family family, 
 
 /// Sets the given fields, whose values are already checked.
 template <typename T>
-void set_given(T& one, std::span<const NamedValue> values) {
+void set_given(T& t, std::span<const NamedValue> values) {
   for (const NamedValue& given : values)
-    std::ranges::find(family::instruction_fields(one), given.name, &family::NamedField<T>::name)->set(one, given.value);
+    std::ranges::find(family::instruction_fields(t), given.name, &family::NamedField<T>::name)->set(t, given.value);
 }
 
 template <typename T>
-bool is_used(const family::NamedField<T>& field, const T& one) {
+bool is_used(const family::NamedField<T>& field, const T& t) {
   for (const auto condition : {field.applies, field.has_use, field.has_immediate})
-    if (condition && !condition(one)) return false;
+    if (condition && !condition(t)) return false;
   return true;
 }
 
 /// For an illegal value: the legal values by the rules of `one`, which has the nearest value, or the range of the
 /// field.
 template <typename T>
-Violation beyond(const family::NamedField<T>& field, const T& one, const NamedValue& said) {
-  const Instruction instruction(one);
+Violation beyond(const family::NamedField<T>& field, const T& t, const NamedValue& said) {
+  const Instruction instruction(t);
   for (Violation& violation : violations_of(instruction, default_target(instruction))) {
     if (violation.field != said.name) continue;
     violation.seen = print(said.value);
@@ -80,7 +80,7 @@ Violation beyond(const family::NamedField<T>& field, const T& one, const NamedVa
     found.expected = "a value that " + print(instruction) + " may have";
     return found;
   }
-  T least = one, most = one;
+  T least = t, most = t;
   field.set(least, std::numeric_limits<int64_t>::min());
   field.set(most, std::numeric_limits<int64_t>::max());
   found.expected = fmt::format("{} to {}", print(field.get(least)), print(field.get(most)));
@@ -90,21 +90,21 @@ Violation beyond(const family::NamedField<T>& field, const T& one, const NamedVa
 /// Throws Error for values that `one` did not accept or does not use: every such value if only some fields are given,
 /// and values other than the default if all fields may be given.
 template <typename T>
-void require_taken(const T& one, std::span<const NamedValue> values, bool is_asked_for) {
-  const std::span<const family::NamedField<T>> table = family::instruction_fields(one);
+void require_taken(const T& t, std::span<const NamedValue> values, bool is_asked_for) {
+  const std::span<const family::NamedField<T>> table = family::instruction_fields(t);
   std::vector<Violation> wrong;
   for (const NamedValue& said : values) {
     const auto& field = *std::ranges::find(table, said.name, &family::NamedField<T>::name);
     const bool is_refused =
-        is_asked_for ? !is_used(field, one) : field.applies && !field.applies(one) && said.value != field.get(T{});
+        is_asked_for ? !is_used(field, t) : field.applies && !field.applies(t) && said.value != field.get(T{});
     if (is_refused)
       wrong.push_back({.code = ViolationCode::no_effect,
                        .field = said.name,
                        .seen = print(said.value),
                        .expected = "absent",
-                       .fix = fmt::format("{} has none ({})", print(Instruction(one)), field.meaning)});
-    else if (field.get(one) != said.value)  // a number out of range, or a shape of another kind
-      wrong.push_back(beyond(field, one, said));
+                       .fix = fmt::format("{} has none ({})", print(Instruction(t)), field.meaning)});
+    else if (field.get(t) != said.value)  // a number out of range, or a shape of another kind
+      wrong.push_back(beyond(field, t, said));
   }
   if (!wrong.empty()) throw Error(std::move(wrong));
 }
@@ -115,10 +115,10 @@ T struct_of(Family family, std::span<const NamedValue> values) {
   require_known(table, family, values);
   T given;
   set_given(given, values);
-  T one = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
-  set_given(one, values);
-  require_taken(one, values, false);
-  return one;
+  T t = family::defaults_for(given, [&](std::string_view name) { return is_given(values, name); });
+  set_given(t, values);
+  require_taken(t, values, false);
+  return t;
 }
 
 /// Calls body with a default value of the family's struct.
@@ -172,9 +172,9 @@ Instruction instruction_of(Family family, std::span<const NamedValue> values) {
 }
 
 Instruction make_instruction(Family family, std::span<const NamedValue> fields) {
-  const Instruction one = instruction_of(family, fields);
-  require_legal(one, default_target(one));
-  return one;
+  const Instruction instruction = instruction_of(family, fields);
+  require_legal(instruction, default_target(instruction));
+  return instruction;
 }
 
 std::vector<NamedValue> named_fields(const Instruction& instruction) {
@@ -199,8 +199,8 @@ Instruction with_fields(const Instruction& instruction, std::span<const NamedVal
     }
     is_settled = said.size() == before;
   }
-  for (const NamedValue& one : fields) {
-    std::erase_if(said, [&](const NamedValue& is) { return is.name == one.name; });
+  for (const NamedValue& value : fields) {
+    std::erase_if(said, [&](const NamedValue& is) { return is.name == value.name; });
   }
   said.insert(said.end(), fields.begin(), fields.end());
   return instruction_of(family, said);

@@ -49,10 +49,10 @@ Target Prepared::target() const { return inside_->target; }
 const WarpWords& Prepared::words() const { return inside_->words; }
 
 void Prepared::execute(State& state) const {
-  const Inside& one = *inside_;
-  family::require_readable(one.instruction, one.target, one.rules, state);
-  if (one.of_warp && one.of_warp->is_fast()) return one.of_warp->execute(state);
-  family::run(one.instruction, one.model, state);
+  const Inside& inside = *inside_;
+  family::require_readable(inside.instruction, inside.target, inside.rules, state);
+  if (inside.of_warp && inside.of_warp->is_fast()) return inside.of_warp->execute(state);
+  family::run(inside.instruction, inside.model, state);
 }
 
 void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint32_t* d, int64_t d_stride) const {

@@ -26,43 +26,44 @@ void refuse_scales(std::string_view operand) {
                  "use layout scales for those of tcgen05.mma");
 }
 
-Map map_in(const Wgmma& one, Target target, std::string_view operand, const RegisterSelectors& selectors) {
-  require_legal(with_sparsity_selector(one, selectors.sparsity_selector), target);
+Map map_in(const Wgmma& wgmma, Target target, std::string_view operand, const RegisterSelectors& selectors) {
+  require_legal(with_sparsity_selector(wgmma, selectors.sparsity_selector), target);
   if (is_scale(operand)) refuse_scales(operand);
   if (operand == "b") refuse_operand(operand, "a, c or d: B of wgmma is in shared memory", "layout smem");
-  if (operand == "c" || operand == "d") return map_of(wgmma_d_fragment(one.d, one.n));
-  const Fragment a = wgmma_a_fragment(one.a, mma_of(one).stored_k());
+  if (operand == "c" || operand == "d") return map_of(wgmma_d_fragment(wgmma.d, wgmma.n));
+  const Fragment a = wgmma_a_fragment(wgmma.a, mma_of(wgmma).stored_k());
   if (operand == "a") return map_of(a);
   if (operand != "metadata") refuse_operand(operand, "a, c, d or metadata");
-  require_sparse(one.sparse, "a, c or d");
-  return map_of(metadata_layout(info(one.a).bits), a, selectors.sparsity_selector);
+  require_sparse(wgmma.sparse, "a, c or d");
+  return map_of(metadata_layout(info(wgmma.a).bits), a, selectors.sparsity_selector);
 }
 
-Map map_in(MmaSync one, Target target, std::string_view operand, const RegisterSelectors& selectors) {
-  require_legal(with_sparsity_selector(one, selectors.sparsity_selector), target);
-  const Mma mma = mma_of(one);
+Map map_in(MmaSync instruction, Target target, std::string_view operand, const RegisterSelectors& selectors) {
+  require_legal(with_sparsity_selector(instruction, selectors.sparsity_selector), target);
+  const Mma mma = mma_of(instruction);
   if (is_scale(operand)) {
-    if (!one.has_scales()) refuse_scales(operand);
+    if (!instruction.has_scales()) refuse_scales(operand);
     const bool is_a = operand == "scale_a";
-    (is_a ? one.byte_id_a : one.byte_id_b) = selectors.byte_id;
-    (is_a ? one.thread_id_a : one.thread_id_b) = selectors.thread_id;
-    require_legal(Instruction(one), target);
+    (is_a ? instruction.byte_id_a : instruction.byte_id_b) = selectors.byte_id;
+    (is_a ? instruction.thread_id_a : instruction.thread_id_b) = selectors.thread_id;
+    require_legal(Instruction(instruction), target);
     return map_of_mma_scales(is_a, is_a ? mma.m : mma.n, mma.scale_count, selectors.byte_id, selectors.thread_id);
   }
   if (operand == "a" || operand == "b") {
     const Format format = operand == "a" ? mma.a : mma.b;
-    return map_of(fragment_of(one, operand), operand == "b", code_bits_of(format, one.container_bits(format)));
+    return map_of(fragment_of(instruction, operand), operand == "b",
+                  code_bits_of(format, instruction.container_bits(format)));
   }
-  if (operand != "metadata") return map_of(fragment_of(one, operand));
-  require_sparse(one.sparse, "a, b, c or d");
-  return map_of(metadata_layout(mma.a_container_bits, mma.stored_k()), fragment_of(one, "a"),
+  if (operand != "metadata") return map_of(fragment_of(instruction, operand));
+  require_sparse(instruction.sparse, "a, b, c or d");
+  return map_of(metadata_layout(mma.a_container_bits, mma.stored_k()), fragment_of(instruction, "a"),
                 selectors.sparsity_selector);
 }
 
 template <typename Other>
-Map map_in(const Other& one, Target, std::string_view, const RegisterSelectors&) {
+Map map_in(const Other& other, Target, std::string_view, const RegisterSelectors&) {
   throw Error({.field = "instruction",
-               .seen = print(Instruction(one)),
+               .seen = print(Instruction(other)),
                .legal = {"wgmma.mma_async", "mma.sync"},
                .fix = "tcgen05.mma keeps D in Tensor Memory: use layout tmem or layout ldst"});
 }

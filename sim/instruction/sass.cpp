@@ -106,16 +106,17 @@ std::string shape_of(std::string_view word) {
 }
 
 SassInstruction read(std::string_view opcode, const SassInfo& info, size_t line) {
-  SassInstruction one{.line = line, .opcode = std::string(opcode), .info = &info};
+  SassInstruction instruction{.line = line, .opcode = std::string(opcode), .info = &info};
   for (std::string_view left = opcode; !left.empty();) {
     const std::string_view word = left.substr(0, left.find('.'));
     left.remove_prefix(std::min(word.size() + 1, left.size()));
-    if (std::string shape = shape_of(word); !shape.empty() && one.shape.empty()) one.shape = std::move(shape);
-    if (std::ranges::find(type_names, word) != type_names.end()) one.types.emplace_back(word);
+    if (std::string shape = shape_of(word); !shape.empty() && instruction.shape.empty())
+      instruction.shape = std::move(shape);
+    if (std::ranges::find(type_names, word) != type_names.end()) instruction.types.emplace_back(word);
   }
-  const bool has_inputs = one.types.size() > 1 || (one.types.size() == 1 && info.name == "DMMA");
-  if (!has_inputs && !info.types.empty() && !one.shape.empty()) one.types.emplace_back(info.types);
-  return one;
+  const bool has_inputs = instruction.types.size() > 1 || (instruction.types.size() == 1 && info.name == "DMMA");
+  if (!has_inputs && !info.types.empty() && !instruction.shape.empty()) instruction.types.emplace_back(info.types);
+  return instruction;
 }
 
 /// The opcode after "/*0a10*/", without a guard; empty if the line has no instruction.

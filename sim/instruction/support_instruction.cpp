@@ -396,18 +396,18 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
 }
 
 /// The row's names for the operands of a statement with these qualifiers.
-std::vector<std::string_view> operand_names(const SupportInstruction& one) {
-  const auto pieces = syntax::split_list(one.info->operands);
+std::vector<std::string_view> operand_names(const SupportInstruction& instruction) {
+  const auto pieces = syntax::split_list(instruction.info->operands);
   std::vector<std::string_view> names = pieces.value_or(std::vector<std::string_view>{});
   std::erase_if(names, [&](std::string_view name) {
     const auto bound = std::ranges::find(bound_operands, name, &BoundOperand::name);
-    return bound != bound_operands.end() && one.mnemonic.find(bound->qualifier) == std::string::npos;
+    return bound != bound_operands.end() && instruction.mnemonic.find(bound->qualifier) == std::string::npos;
   });
   return names;
 }
 
-std::vector<Violation> wrong_operands(const SupportInstruction& one) {
-  const SupportInstructionInfo& row = *one.info;
+std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
+  const SupportInstructionInfo& row = *instruction.info;
   std::vector<Violation> found;
   const auto refuse = [&](std::string_view field, std::string seen, std::string expected) {
     found.push_back({.field = std::string(field),
@@ -415,8 +415,8 @@ std::vector<Violation> wrong_operands(const SupportInstruction& one) {
                      .expected = std::move(expected),
                      .source = std::string(row.source)});
   };
-  const int count = static_cast<int>(one.operands.size());
-  const std::vector<std::string_view> names = operand_names(one);
+  const int count = static_cast<int>(instruction.operands.size());
+  const std::vector<std::string_view> names = operand_names(instruction);
   const int most = static_cast<int>(names.size()), least = most - (row.most_operands - row.least_operands);
   if (count < least || count > most) {
     std::string clause;
@@ -430,7 +430,7 @@ std::vector<Violation> wrong_operands(const SupportInstruction& one) {
     return found;
   }
   if (count == 0) return found;
-  const std::optional<int64_t> last = syntax::integer(one.operands.back());
+  const std::optional<int64_t> last = syntax::integer(instruction.operands.back());
   if (!last) return found;
   if (row.last == Last::count && *last < 0) refuse("N", std::to_string(*last), "0 or more");
   if (row.last == Last::columns && (*last < 32 || *last > 512 || (*last & (*last - 1)) != 0))
@@ -445,14 +445,14 @@ std::vector<Violation> wrong_operands(const SupportInstruction& one) {
 std::span<const SupportInstructionInfo> support_instructions() { return rows; }
 
 const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic) {
-  const auto row =
-      std::ranges::find_if(rows, [&](const SupportInstructionInfo& one) { return has_name(one, mnemonic); });
+  const auto row = std::ranges::find_if(
+      rows, [&](const SupportInstructionInfo& instruction) { return has_name(instruction, mnemonic); });
   return row == rows.end() ? nullptr : &*row;
 }
 
 SupportInstruction parse_support_instruction(std::string_view text) {
   constexpr std::string_view spaces = " \t\n\v\f\r";
-  SupportInstruction one;
+  SupportInstruction instruction;
   std::vector<Violation> violations;
   text = syntax::trimmed(text);
   bool is_statement = false;  // a mnemonic alone needs no operands
@@ -466,46 +466,46 @@ SupportInstruction parse_support_instruction(std::string_view text) {
     text = syntax::trimmed(text.substr(0, end));
   }
   if (text.starts_with('@')) {
-    one.guard = std::string(text.substr(0, text.find_first_of(spaces)));
-    text = syntax::trimmed(text.substr(one.guard.size()));
-    if (!syntax::is_name(std::string_view(one.guard).substr(one.guard.starts_with("@!") ? 2 : 1))) {
+    instruction.guard = std::string(text.substr(0, text.find_first_of(spaces)));
+    text = syntax::trimmed(text.substr(instruction.guard.size()));
+    if (!syntax::is_name(std::string_view(instruction.guard).substr(instruction.guard.starts_with("@!") ? 2 : 1))) {
       violations.push_back(
-          {.field = "guard", .seen = syntax::shown(one.guard), .expected = "@ or @! and a predicate register"});
+          {.field = "guard", .seen = syntax::shown(instruction.guard), .expected = "@ or @! and a predicate register"});
     }
   }
-  one.mnemonic = std::string(text.substr(0, text.find_first_of(std::string(spaces) + "{[,")));
-  const std::string_view rest = syntax::trimmed(text.substr(one.mnemonic.size()));
+  instruction.mnemonic = std::string(text.substr(0, text.find_first_of(std::string(spaces) + "{[,")));
+  const std::string_view rest = syntax::trimmed(text.substr(instruction.mnemonic.size()));
   const auto pieces = syntax::split_list(rest);
   if (!pieces) {
     violations.push_back(
         {.field = "operands", .seen = syntax::shown(rest), .expected = "a partner of each brace and bracket"});
   } else {
-    one.operands.assign(pieces->begin(), pieces->end());
+    instruction.operands.assign(pieces->begin(), pieces->end());
   }
   std::optional<std::vector<Violation>> wrong;  // violations of the best row: the first, or one without violations
   for (const SupportInstructionInfo& row : rows) {
-    if (!has_name(row, one.mnemonic)) continue;
-    std::vector<Violation> of_row = wrong_qualifiers(row, one.mnemonic);
+    if (!has_name(row, instruction.mnemonic)) continue;
+    std::vector<Violation> of_row = wrong_qualifiers(row, instruction.mnemonic);
     if (wrong && !of_row.empty()) continue;
-    one.info = &row;
+    instruction.info = &row;
     wrong = std::move(of_row);
     if (wrong->empty()) break;
   }
-  if (!one.info) {
+  if (!instruction.info) {
     violations.push_back(
         {.field = "instruction",
-         .seen = syntax::shown(one.mnemonic),
+         .seen = syntax::shown(instruction.mnemonic),
          .expected =
              "an instruction that accompanies matrix instructions, such as wgmma.fence, tcgen05.alloc or ldmatrix"});
     throw Error(std::move(violations));
   }
   violations.insert(violations.end(), wrong->begin(), wrong->end());
   if ((is_statement || !rest.empty()) && pieces) {
-    const std::vector<Violation> of_operands = wrong_operands(one);
+    const std::vector<Violation> of_operands = wrong_operands(instruction);
     violations.insert(violations.end(), of_operands.begin(), of_operands.end());
   }
   if (!violations.empty()) throw Error(std::move(violations));
-  return one;
+  return instruction;
 }
 
 std::vector<Violation> violations_of(const SupportInstruction& instruction, Target target) {

@@ -444,8 +444,8 @@ Program Decoder::decode() {
   Op& end = emit(nullptr);
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
-    const bool has_wgmma =
-        std::ranges::any_of(entry_.instructions, [](const Instruction& one) { return one.row->name == Word::wgmma; });
+    const bool has_wgmma = std::ranges::any_of(
+        entry_.instructions, [](const Instruction& instruction) { return instruction.row->name == Word::wgmma; });
     for (const Instruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
       Effects effects = effects_of(instruction);

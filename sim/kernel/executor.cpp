@@ -20,9 +20,9 @@ constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before t
 
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
-  const Instruction& one = program.entry.instructions[static_cast<size_t>(instruction)];
-  std::string place = fmt::format("PTX line {}, {}", one.line, shortened(one.text, 120));
-  if (one.source_line > 0) place += fmt::format(" (source line {})", one.source_line);
+  const Instruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
+  std::string place = fmt::format("PTX line {}, {}", statement.line, shortened(statement.text, 120));
+  if (statement.source_line > 0) place += fmt::format(" (source line {})", statement.source_line);
   return place;
 }
 
@@ -153,15 +153,17 @@ class Executor::State {
       const int64_t threads = std::min<int64_t>(lanes, cta.threads - static_cast<int64_t>(i) * lanes);
       warp.live = warp.active = static_cast<Mask>(low_mask(static_cast<int>(threads)));
       warp.seen.assign(cluster_.ctas.size() * warps, 0);
-      for (const Program::Constant& one : program_.constants) {
-        const uint64_t value = one.variable < 0 ? one.value : address_of(cta, one.variable, one.value);
-        if (one.bytes == 0) warp.mask_of(one.slot) = static_cast<Mask>(value);
-        else if (one.bytes == 4) std::fill_n(warp.lanes_of<uint32_t>(one.slot), lanes, static_cast<uint32_t>(value));
-        else std::fill_n(warp.lanes_of<uint64_t>(one.slot), lanes, value);
+      for (const Program::Constant& constant : program_.constants) {
+        const uint64_t value =
+            constant.variable < 0 ? constant.value : address_of(cta, constant.variable, constant.value);
+        if (constant.bytes == 0) warp.mask_of(constant.slot) = static_cast<Mask>(value);
+        else if (constant.bytes == 4)
+          std::fill_n(warp.lanes_of<uint32_t>(constant.slot), lanes, static_cast<uint32_t>(value));
+        else std::fill_n(warp.lanes_of<uint64_t>(constant.slot), lanes, value);
       }
-      for (const Program::Special& one : program_.specials) {
+      for (const Program::Special& special : program_.specials) {
         for (int lane = 0; lane < lanes; ++lane)
-          warp.lanes_of<uint32_t>(one.slot)[lane] = static_cast<uint32_t>(one.row->value(warp, lane));
+          warp.lanes_of<uint32_t>(special.slot)[lane] = static_cast<uint32_t>(special.row->value(warp, lane));
       }
     }
     if (!launch_.trace || launch_.trace->block != cta.id) return;
@@ -271,11 +273,11 @@ class Executor::State {
     if ((ran >> tracer_.lane & 1) == 0 || op.instruction < 0) return;
     const Op* const next = &op + 1;
     if (next < program_.ops.data() + program_.ops.size() && next->instruction == op.instruction) return;
-    const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
-    ThreadStep step{.line = one.line, .source_line = one.source_line, .text = one.text};
+    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    ThreadStep step{.line = instruction.line, .source_line = instruction.source_line, .text = instruction.text};
     const Warp& warp = *tracer_.warp;
     const auto lane = static_cast<size_t>(tracer_.lane);
-    for (const int reg : effects_of(one).writes) {
+    for (const int reg : effects_of(instruction).writes) {
       const Register& named = program_.entry.registers[static_cast<size_t>(reg)];
       const TypeInfo& type = info(named.type);
       const uint32_t slot = program_.register_slots[static_cast<size_t>(reg)];
@@ -297,8 +299,8 @@ class Executor::State {
   void check_registers(Warp& warp, const Op& op) {
     if (op.instruction < 0 || !launch_.checks || cluster_.warnings.early_read) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
-    const Instruction& one = program_.entry.instructions[static_cast<size_t>(op.instruction)];
-    const bool is_copy = one.row->passes == Passes::value;
+    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const bool is_copy = instruction.row->passes == Passes::value;
     uint32_t newest = 0;
     for (const int reg : program_.reads[static_cast<size_t>(op.instruction)]) {
       const uint32_t group = groups[static_cast<size_t>(reg)];

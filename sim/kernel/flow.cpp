@@ -101,11 +101,12 @@ Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
   std::vector<bool> begins(static_cast<size_t>(count) + 1);
   begins[0] = true;
   for (int i = 0; i < count; ++i) {
-    const Instruction& one = entry.instructions[static_cast<size_t>(i)];
+    const Instruction& instruction = entry.instructions[static_cast<size_t>(i)];
     // Labels that no branch targets, such as those of debug information, start no block.
-    if (is_branch(one) && !one.operands.empty() && one.operands.back().target >= 0)
-      begins[static_cast<size_t>(one.operands.back().target)] = true;
-    if (is_branch(one) || leaves(one) || (ends_block && ends_block(one))) begins[static_cast<size_t>(i) + 1] = true;
+    if (is_branch(instruction) && !instruction.operands.empty() && instruction.operands.back().target >= 0)
+      begins[static_cast<size_t>(instruction.operands.back().target)] = true;
+    if (is_branch(instruction) || leaves(instruction) || (ends_block && ends_block(instruction)))
+      begins[static_cast<size_t>(i) + 1] = true;
   }
   Flow flow;
   flow.block_of.resize(static_cast<size_t>(count));

@@ -31,11 +31,11 @@ constexpr uint64_t most_steps = uint64_t{1} << 23;
 bool is_approximate(const Instruction& instruction) { return has_one_of(instruction, {Word::approx, Word::full}); }
 
 /// Conversions that ptxas folds. It does not fold those from 64-bit integers and most of those from 16-bit floats.
-bool is_folded_cvt(const Instruction& one) {
-  if (one.words.size() < 3 ||
-      has_one_of(one, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs, Word::relu, Word::satfinite, Word::pack}))
+bool is_folded_cvt(const Instruction& instruction) {
+  if (instruction.words.size() < 3 || has_one_of(instruction, {Word::rz, Word::rm, Word::rp, Word::rna, Word::rs,
+                                                               Word::relu, Word::satfinite, Word::pack}))
     return false;
-  const auto to = type_of(one.words[one.words.size() - 2]), from = last_type(one);
+  const auto to = type_of(instruction.words[instruction.words.size() - 2]), from = last_type(instruction);
   if (!to || !from) return false;
   const auto is_number = [](Type type) { return info(type).kind == TypeClass::floating; };
   if (!is_number(*to) && !is_number(*from)) return true;
@@ -95,9 +95,9 @@ Entry rewritten(const Entry& entry, const Append& append) {
   }
   place.push_back(static_cast<int>(result.instructions.size()));
   for (const auto& [at, name] : entry.labels) result.labels.emplace(place[static_cast<size_t>(at)], name);
-  for (Instruction& one : result.instructions) {
-    if (is_branch(one) && !one.operands.empty() && one.operands.back().target >= 0)
-      one.operands.back().target = place[static_cast<size_t>(one.operands.back().target)];
+  for (Instruction& instruction : result.instructions) {
+    if (is_branch(instruction) && !instruction.operands.empty() && instruction.operands.back().target >= 0)
+      instruction.operands.back().target = place[static_cast<size_t>(instruction.operands.back().target)];
   }
   return result;
 }
@@ -121,27 +121,27 @@ class Folder {
   const Instruction& at(int index) const { return entry_.instructions[static_cast<size_t>(index)]; }
 
   /// Whether the guard holds, if it is known.
-  static std::optional<bool> guard_of(const Instruction& one, const Known& known) {
-    if (one.guard < 0) return true;
-    const auto found = known.find(one.guard);
+  static std::optional<bool> guard_of(const Instruction& instruction, const Known& known) {
+    if (instruction.guard < 0) return true;
+    const auto found = known.find(instruction.guard);
     if (found == known.end()) return std::nullopt;
-    return (found->second != 0) != one.guard_negated;
+    return (found->second != 0) != instruction.guard_negated;
   }
 
   /// Values of the registers that an instruction writes; nothing if they are unknown.
-  std::optional<Known> values_of(const Instruction& one, const Known& known) const {
-    if (!is_folded(one)) return std::nullopt;
-    Instruction constant = one;
+  std::optional<Known> values_of(const Instruction& instruction, const Known& known) const {
+    if (!is_folded(instruction)) return std::nullopt;
+    Instruction constant = instruction;
     constant.guard = -1;
-    if (const auto chosen = chosen_operand(one, known); chosen > 0) {
-      constant.operands = {one.operands[0], one.operands[chosen]};
-      become(constant, {Word::mov, one.words.back()});
+    if (const auto chosen = chosen_operand(instruction, known); chosen > 0) {
+      constant.operands = {instruction.operands[0], instruction.operands[chosen]};
+      become(constant, {Word::mov, instruction.words.back()});
     }
     for (size_t i = 1; i < constant.operands.size(); ++i) {
       if (!replace_known(constant.operands[i], known)) return std::nullopt;
     }
-    if (is_approximate(one)) return approximation_of(constant);
-    if (const auto value = compile_time_result(constant)) return Known{{one.operands[0].reg, *value}};
+    if (is_approximate(instruction)) return approximation_of(constant);
+    if (const auto value = compile_time_result(constant)) return Known{{instruction.operands[0].reg, *value}};
     return evaluated(constant);
   }
 
@@ -185,9 +185,11 @@ class Folder {
   }
 
   /// The operand that a selp with a known predicate selects; 0 if there is none.
-  static size_t chosen_operand(const Instruction& one, const Known& known) {
-    if (one.row->name != Word::selp || one.operands.size() != 4 || one.operands[0].kind != Kind::reg) return 0;
-    Operand predicate = one.operands[3];
+  static size_t chosen_operand(const Instruction& instruction, const Known& known) {
+    if (instruction.row->name != Word::selp || instruction.operands.size() != 4 ||
+        instruction.operands[0].kind != Kind::reg)
+      return 0;
+    Operand predicate = instruction.operands[3];
     if (!replace_known(predicate, known)) return 0;
     return (predicate.value & 1) != 0 ? 1 : 2;
   }
@@ -197,36 +199,37 @@ class Folder {
     return static_cast<uint32_t>(operand.value);
   }
 
-  static std::optional<Known> approximation_of(const Instruction& one) {
-    if (last_type(one) != Type::f32 || one.operands[0].kind != Kind::reg) return std::nullopt;
-    const MathInstruction instruction = parse_math_instruction(one.opcode);
-    const std::optional<uint32_t> a = word_of(one.operands[1]);
-    if (!a || one.operands.size() != 1 + static_cast<size_t>(operand_count(instruction.operation))) return std::nullopt;
+  static std::optional<Known> approximation_of(const Instruction& statement) {
+    if (last_type(statement) != Type::f32 || statement.operands[0].kind != Kind::reg) return std::nullopt;
+    const MathInstruction instruction = parse_math_instruction(statement.opcode);
+    const std::optional<uint32_t> a = word_of(statement.operands[1]);
+    if (!a || statement.operands.size() != 1 + static_cast<size_t>(operand_count(instruction.operation)))
+      return std::nullopt;
     if (instruction.operation != MathOperation::div) {
       const auto result = math::folded_result(instruction, *a);
       if (!result) return std::nullopt;
-      return Known{{one.operands[0].reg, *result}};
+      return Known{{statement.operands[0].reg, *result}};
     }
-    const std::optional<uint32_t> b = word_of(one.operands[2]);
+    const std::optional<uint32_t> b = word_of(statement.operands[2]);
     const auto divisor = b ? math::folded_divisor(instruction, *b) : std::nullopt;
     if (!divisor) return std::nullopt;
     const MathInstruction product{.operation = MathOperation::mul, .ftz = instruction.ftz};
     const uint64_t scaled = math::compute_known(product, *a, divisor->second, 0);
-    return Known{{one.operands[0].reg, math::compute_known(product, scaled, divisor->first, 0)}};
+    return Known{{statement.operands[0].reg, math::compute_known(product, scaled, divisor->first, 0)}};
   }
 
   /// The results of an instruction whose operands are all constants; the executor runs it alone.
-  std::optional<Known> evaluated(Instruction one) const {
+  std::optional<Known> evaluated(Instruction instruction) const {
     std::vector<int> results;
-    for_each_register(std::span(one.operands).first(1),
+    for_each_register(std::span(instruction.operands).first(1),
                       [&](const Operand& operand) { results.push_back(operand.reg); });
     Module module;
     module.entries.emplace_back();
     Entry& alone = module.entries.back();
     for (const int reg : results) alone.registers.push_back(entry_.registers[static_cast<size_t>(reg)]);
     int next = 0;
-    for_each_register(std::span(one.operands).first(1), [&](Operand& operand) { operand.reg = next++; });
-    alone.instructions.push_back(std::move(one));
+    for_each_register(std::span(instruction.operands).first(1), [&](Operand& operand) { operand.reg = next++; });
+    alone.instructions.push_back(std::move(instruction));
     try {
       Decoder decoder(module, alone, target_, {});
       const Program program = decoder.decode();
@@ -257,16 +260,16 @@ class Folder {
   }
 
   /// Updates the known registers after an instruction.
-  void step(const Instruction& one, Known& known) const {
-    const std::optional<bool> guard = guard_of(one, known);
+  void step(const Instruction& instruction, Known& known) const {
+    const std::optional<bool> guard = guard_of(instruction, known);
     if (guard == false) return;
     std::optional<Known> values;
-    if (guard) values = values_of(one, known);
+    if (guard) values = values_of(instruction, known);
     if (values) {
       for (const auto& [reg, value] : *values) known[reg] = value;
       return;
     }
-    for_each_register(one.operands, [&](const Operand& operand) {
+    for_each_register(instruction.operands, [&](const Operand& operand) {
       if (operand.role != Operand::Role::in) known.erase(operand.reg);
     });
   }
@@ -322,44 +325,46 @@ class Folder {
 
   /// Appends what replaces an instruction, and updates the known registers.
   void append(int index, Known& known, Entry& result) const {
-    Instruction one = at(index);
+    Instruction instruction = at(index);
     // What the operands are before the instruction, which may overwrite them.
-    const std::optional<bool> guard = guard_of(one, known);
+    const std::optional<bool> guard = guard_of(instruction, known);
     if (guard == false) return;
-    if (guard) one.guard = -1;
+    if (guard) instruction.guard = -1;
     // With a constant operand ptxas emits no slow path, and thus no branch.
-    if (!one.is_refused && (one.row->name == Word::rcp || one.row->name == Word::sqrt) && one.operands.size() == 2)
-      replace_known(one.operands[1], known);
-    const size_t chosen = one.is_refused ? 0 : chosen_operand(one, known);
+    if (!instruction.is_refused && (instruction.row->name == Word::rcp || instruction.row->name == Word::sqrt) &&
+        instruction.operands.size() == 2)
+      replace_known(instruction.operands[1], known);
+    const size_t chosen = instruction.is_refused ? 0 : chosen_operand(instruction, known);
     std::optional<Operand> divisor;
-    if (!one.is_refused && one.row->contraction == Contraction::quotient && one.operands.size() == 3) {
-      divisor = one.operands[2];
+    if (!instruction.is_refused && instruction.row->contraction == Contraction::quotient &&
+        instruction.operands.size() == 3) {
+      divisor = instruction.operands[2];
       if (!replace_known(*divisor, known)) divisor.reset();
     }
-    const auto unit = unit_factor_of(one, known);
+    const auto unit = unit_factor_of(instruction, known);
     step(at(index), known);
-    if (is_branch(one) && one.guard < 0 && is_next_reached(one, index)) return;
-    const bool writes_one = !one.operands.empty() && one.operands[0].kind == Kind::reg;
-    const Type type = writes_one ? entry_.registers[static_cast<size_t>(one.operands[0].reg)].type : Type::pred;
+    if (is_branch(instruction) && instruction.guard < 0 && is_next_reached(instruction, index)) return;
+    const bool writes_one = !instruction.operands.empty() && instruction.operands[0].kind == Kind::reg;
+    const Type type = writes_one ? entry_.registers[static_cast<size_t>(instruction.operands[0].reg)].type : Type::pred;
     const int bits = info(type).bits;
-    if (one.guard >= 0 || !is_folded(one) || type == Type::pred || bits > 64) {
-      result.instructions.push_back(std::move(one));
+    if (instruction.guard >= 0 || !is_folded(instruction) || type == Type::pred || bits > 64) {
+      result.instructions.push_back(std::move(instruction));
       return;
     }
     if (chosen > 0) {
-      one.operands = {one.operands[0], one.operands[chosen]};
-      become(one, {Word::mov, one.words.back()});
-    } else if (const auto value = known.find(one.operands[0].reg); value != known.end()) {
-      one.operands = {one.operands[0], constant_operand(value->second)};
-      become(one, {Word::mov, type_of_bits(bits)});
-    } else if (one.row->contraction == Contraction::quotient && is_approximate(one)) {
-      return append_quotient(std::move(one), divisor, result);
+      instruction.operands = {instruction.operands[0], instruction.operands[chosen]};
+      become(instruction, {Word::mov, instruction.words.back()});
+    } else if (const auto value = known.find(instruction.operands[0].reg); value != known.end()) {
+      instruction.operands = {instruction.operands[0], constant_operand(value->second)};
+      become(instruction, {Word::mov, type_of_bits(bits)});
+    } else if (instruction.row->contraction == Contraction::quotient && is_approximate(instruction)) {
+      return append_quotient(std::move(instruction), divisor, result);
     } else if (unit) {
-      one.operands.pop_back();
-      if (*unit == one_f32) become(one, {Word::mov, Word::b32});
-      else become(one, {Word::neg, Word::f32});
+      instruction.operands.pop_back();
+      if (*unit == one_f32) become(instruction, {Word::mov, Word::b32});
+      else become(instruction, {Word::neg, Word::f32});
     }
-    result.instructions.push_back(std::move(one));
+    result.instructions.push_back(std::move(instruction));
   }
 
   /// 1 or -1 if it is the second factor of an f32 product: ptxas emits a copy or a sign change, which keep NaNs.
@@ -382,12 +387,12 @@ class Folder {
   }
 
   /// Replaces a quotient by a constant with a product by its reciprocal.
-  static void append_quotient(Instruction one, const std::optional<Operand>& divisor, Entry& result) {
+  static void append_quotient(Instruction statement, const std::optional<Operand>& divisor, Entry& result) {
     const std::optional<uint32_t> b = divisor ? word_of(*divisor) : std::nullopt;
-    const MathInstruction instruction = parse_math_instruction(one.opcode);
+    const MathInstruction instruction = parse_math_instruction(statement.opcode);
     const auto factors = b ? math::folded_divisor(instruction, *b) : std::nullopt;
     if (!factors) {
-      result.instructions.push_back(std::move(one));
+      result.instructions.push_back(std::move(statement));
       return;
     }
     const auto as_product = [&](bool rounded) {
@@ -395,21 +400,21 @@ class Folder {
       if (rounded) words.push_back(Word::rn);
       if (instruction.ftz) words.push_back(Word::ftz);
       words.push_back(Word::f32);
-      become(one, std::move(words));
+      become(statement, std::move(words));
     };
     if (factors->second != 0x3F800000) {
       const int scaled = static_cast<int>(result.registers.size());
-      result.registers.push_back({.name = fmt::format("{} scaled", one.text), .type = Type::f32});
-      const Operand quotient = one.operands[0];
-      one.operands = {result_operand(scaled), one.operands[1], constant_operand(factors->second)};
+      result.registers.push_back({.name = fmt::format("{} scaled", statement.text), .type = Type::f32});
+      const Operand quotient = statement.operands[0];
+      statement.operands = {result_operand(scaled), statement.operands[1], constant_operand(factors->second)};
       as_product(true);
-      result.instructions.push_back(one);
-      one.operands = {quotient, register_operand(scaled), constant_operand(factors->first)};
+      result.instructions.push_back(statement);
+      statement.operands = {quotient, register_operand(scaled), constant_operand(factors->first)};
     } else {
-      one.operands[2] = constant_operand(factors->first);
+      statement.operands[2] = constant_operand(factors->first);
     }
     as_product(false);
-    result.instructions.push_back(std::move(one));
+    result.instructions.push_back(std::move(statement));
   }
 
   const Entry& entry_;
@@ -424,9 +429,9 @@ class Folder {
   Known known_ = {};  // at the instruction that is being rewritten
 };
 
-bool is_approximate_ftz(const Instruction& one, Word name) {
-  return !one.is_refused && one.row->name == name && last_type(one) == Type::f32 && has_word(one, Word::approx) &&
-         has_word(one, Word::ftz);
+bool is_approximate_ftz(const Instruction& instruction, Word name) {
+  return !instruction.is_refused && instruction.row->name == name && last_type(instruction) == Type::f32 &&
+         has_word(instruction, Word::approx) && has_word(instruction, Word::ftz);
 }
 
 /// With .ftz, ptxas replaces the reciprocal of a reciprocal by the number itself, and that of 2^x by 2^-x if 2^x has no
@@ -450,10 +455,10 @@ class Reciprocals {
       if (writers[divisor].size() != 1) continue;
       const int inner = writers[divisor].front();
       if (replaced_.contains(inner)) continue;
-      const Instruction& one = entry.instructions[static_cast<size_t>(inner)];
-      if (one.guard >= 0 || one.operands.size() != 2) continue;
-      const bool is_power = is_approximate_ftz(one, Word::ex2) && reads[divisor] == 1;
-      if (is_power || is_approximate_ftz(one, Word::rcp)) inner_of_[i] = inner, replaced_.insert(i);
+      const Instruction& instruction = entry.instructions[static_cast<size_t>(inner)];
+      if (instruction.guard >= 0 || instruction.operands.size() != 2) continue;
+      const bool is_power = is_approximate_ftz(instruction, Word::ex2) && reads[divisor] == 1;
+      if (is_power || is_approximate_ftz(instruction, Word::rcp)) inner_of_[i] = inner, replaced_.insert(i);
     }
     for (const auto& [outer, inner] : inner_of_) arguments_.emplace(inner, -1);
   }
@@ -461,24 +466,24 @@ class Reciprocals {
   Entry replace() {
     if (inner_of_.empty()) return entry_;
     return rewritten(entry_, [this](int i, Entry& result) {
-      Instruction one = entry_.instructions[static_cast<size_t>(i)];
+      Instruction instruction = entry_.instructions[static_cast<size_t>(i)];
       if (const auto argument = arguments_.find(i); argument != arguments_.end()) {
         argument->second = static_cast<int>(result.registers.size());
-        result.registers.push_back({.name = "argument of " + one.text, .type = Type::f32});
-        const bool is_power = one.row->name == Word::ex2;
-        Instruction copy = one;
+        result.registers.push_back({.name = "argument of " + instruction.text, .type = Type::f32});
+        const bool is_power = instruction.row->name == Word::ex2;
+        Instruction copy = instruction;
         copy.operands[0] = result_operand(argument->second);
         become(copy, {is_power ? Word::neg : Word::mov, Word::f32});
         result.instructions.push_back(std::move(copy));
-        if (is_power) one.operands[1] = register_operand(argument->second);
+        if (is_power) instruction.operands[1] = register_operand(argument->second);
       }
       if (const auto inner = inner_of_.find(i); inner != inner_of_.end()) {
         const bool is_power = entry_.instructions[static_cast<size_t>(inner->second)].row->name == Word::ex2;
-        if (!is_power) one.operands.back() = register_operand(arguments_.at(inner->second));
-        if (one.row->name == Word::rcp) become(one, {Word::mov, Word::f32});
-        else become(one, {Word::mul, Word::ftz, Word::f32});
+        if (!is_power) instruction.operands.back() = register_operand(arguments_.at(inner->second));
+        if (instruction.row->name == Word::rcp) become(instruction, {Word::mov, Word::f32});
+        else become(instruction, {Word::mul, Word::ftz, Word::f32});
       }
-      result.instructions.push_back(std::move(one));
+      result.instructions.push_back(std::move(instruction));
     });
   }
 

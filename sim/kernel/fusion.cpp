@@ -95,8 +95,8 @@ class Fuser {
         flow_(flow_of(entry, splits_block)),
         live_(live_registers(entry, flow_)),
         accesses_(entry.registers.size()) {
-    for (const Instruction& one : entry.instructions) {
-      effects_.push_back(effects_of(one));
+    for (const Instruction& instruction : entry.instructions) {
+      effects_.push_back(effects_of(instruction));
       for (const std::vector<int>* registers : {&effects_.back().reads, &effects_.back().writes}) {
         for (const int reg : *registers) {
           std::vector<int>& accesses = accesses_[static_cast<size_t>(reg)];
@@ -104,7 +104,7 @@ class Fuser {
           if (accesses.empty() || accesses.back() != index) accesses.push_back(index);
         }
       }
-      statements_of_line_[one.line].insert(one.text);
+      statements_of_line_[instruction.line].insert(instruction.text);
     }
     find_useful_instructions();
   }
@@ -193,11 +193,12 @@ class Fuser {
       if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return nullptr;
       const int writer = writers(operand->reg).front();
       if (writer >= reader) return nullptr;  // neg %f1, %f1: the lookup would never end
-      const Instruction& one = at(writer);
-      if (one.row->name == Word::ld)
-        return has_one_of(one, {Word::param, Word::const_}) ? &one.operands.back() : nullptr;
-      if (one.row->passes == Passes::nothing || one.guard >= 0 || one.operands.size() != 2) return nullptr;
-      operand = &one.operands[1];
+      const Instruction& instruction = at(writer);
+      if (instruction.row->name == Word::ld)
+        return has_one_of(instruction, {Word::param, Word::const_}) ? &instruction.operands.back() : nullptr;
+      if (instruction.row->passes == Passes::nothing || instruction.guard >= 0 || instruction.operands.size() != 2)
+        return nullptr;
+      operand = &instruction.operands[1];
       reader = writer;
     }
     return operand;
@@ -243,16 +244,16 @@ class Fuser {
          ++access) {
       const int i = *access;
       if (!useful_[static_cast<size_t>(i)]) continue;
-      const Instruction& one = at(i);
+      const Instruction& instruction = at(i);
       const Effects& of = effects(i);
       if (std::ranges::find(of.reads, reg) != of.reads.end()) {
-        if (is_transparent(one, has_word(at(product.instruction), Word::ftz))) {
-          collect_uses(block, product, i + 1, one.operands[0].reg, negated != (one.row->passes == Passes::negated),
-                       uses);
+        if (is_transparent(instruction, has_word(at(product.instruction), Word::ftz))) {
+          collect_uses(block, product, i + 1, instruction.operands[0].reg,
+                       negated != (instruction.row->passes == Passes::negated), uses);
         } else {
           bool direct = false;
-          for (size_t k = 1; k < one.operands.size(); ++k) {
-            if (one.operands[k].kind != Kind::reg || one.operands[k].reg != reg) continue;
+          for (size_t k = 1; k < instruction.operands.size(); ++k) {
+            if (instruction.operands[k].kind != Kind::reg || instruction.operands[k].reg != reg) continue;
             uses.push_back({i, static_cast<int>(k), negated});
             direct = true;
           }
@@ -260,7 +261,7 @@ class Fuser {
         }
       }
       if (std::ranges::find(of.writes, reg) == of.writes.end()) continue;
-      if (one.guard < 0) return false;
+      if (instruction.guard < 0) return false;
       uses.push_back({i, 0, negated});  // in lanes that the guard excludes, the next reader still gets the product
     }
     return is_live_behind(block_of(block.begin), reg);
@@ -393,9 +394,9 @@ class Fuser {
   /// contract it if it unrolls the loop.
   bool leaves_loop(const Product& product) const {
     const size_t block = block_of(product.instruction);
-    const Instruction& one = at(product.instruction);
-    const bool changes = std::ranges::any_of(one.operands, [&](const Operand& operand) {
-      return &operand != &one.operands[0] && operand.kind == Kind::reg && writers(operand.reg).size() > 1;
+    const Instruction& instruction = at(product.instruction);
+    const bool changes = std::ranges::any_of(instruction.operands, [&](const Operand& operand) {
+      return &operand != &instruction.operands[0] && operand.kind == Kind::reg && writers(operand.reg).size() > 1;
     });
     return product.may_join && changes && std::ranges::any_of(product.uses, [&](const Use& use) {
              const size_t other = block_of(use.instruction);
@@ -461,8 +462,8 @@ class Fuser {
     }
     if (candidates.empty()) return false;
     // Prefer a product that the SASS no longer has, then the product that the rule joins, then the one with fewer uses.
-    const auto order = [](const Candidate& one) {
-      return std::tuple(one.stays, !one.by_rule, one.product->uses.size(), one.use.operand);
+    const auto order = [](const Candidate& candidate) {
+      return std::tuple(candidate.stays, !candidate.by_rule, candidate.product->uses.size(), candidate.use.operand);
     };
     const Candidate best = *std::ranges::min_element(candidates, {}, order);
     join(*best.product, best.use);

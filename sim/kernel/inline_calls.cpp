@@ -17,12 +17,12 @@ using Kind = Operand::Kind;
 constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
 constexpr size_t most_variables = 1 << 16;  // each call has registers and variables of its own
 
-bool is_call(const Instruction& one) { return one.row->jump == Jump::call; }
+bool is_call(const Instruction& instruction) { return instruction.row->jump == Jump::call; }
 
-[[noreturn]] void refuse(const Instruction& one, std::string expected) {
+[[noreturn]] void refuse(const Instruction& instruction, std::string expected) {
   throw Error({.code = ViolationCode::unsupported_ptx,
-               .field = fmt::format("PTX line {}", one.line),
-               .seen = shortened(printable(one.text), 160),
+               .field = fmt::format("PTX line {}", instruction.line),
+               .seen = shortened(printable(instruction.text), 160),
                .expected = std::move(expected)});
 }
 
@@ -62,10 +62,10 @@ class Inliner {
   }
 
   static Instruction jump(const Instruction& like) {
-    Instruction one = like;
-    become(one, {Word::bra});
-    one.operands = {{.kind = Kind::label}};
-    return one;
+    Instruction instruction = like;
+    become(instruction, {Word::bra});
+    instruction.operands = {{.kind = Kind::label}};
+    return instruction;
   }
 
   /// Appends the instructions of `from` to `to`. Jumps are resolved to the new places of their targets.
@@ -78,26 +78,27 @@ class Inliner {
       if (to.instructions.size() > most_instructions)
         refuse(from.instructions[i],
                fmt::format("at most {} instructions, including those of called functions", most_instructions));
-      Instruction one = from.instructions[i];
-      if (one.guard >= 0) one.guard += frame.first_register;
-      for (Operand& operand : one.operands) renumber(operand, frame);
-      const Entry* const function = is_call(one) ? function_of(one) : nullptr;
+      Instruction instruction = from.instructions[i];
+      if (instruction.guard >= 0) instruction.guard += frame.first_register;
+      for (Operand& operand : instruction.operands) renumber(operand, frame);
+      const Entry* const function = is_call(instruction) ? function_of(instruction) : nullptr;
       if (function) {
-        if (one.guard >= 0) {  // lanes that do not call continue after it
-          Instruction around = jump(one);
-          around.guard_negated = !one.guard_negated;
+        if (instruction.guard >= 0) {  // lanes that do not call continue after it
+          Instruction around = jump(instruction);
+          around.guard_negated = !instruction.guard_negated;
           jumps.emplace_back(to.instructions.size(), i + 1);
           to.instructions.push_back(std::move(around));
         }
-        call(one, *function, to);
+        call(instruction, *function, to);
         continue;
       }
-      const bool returns = !open_.empty() && one.row->jump == Jump::ret;
-      if (returns) one = jump(one);
+      const bool returns = !open_.empty() && instruction.row->jump == Jump::ret;
+      if (returns) instruction = jump(instruction);
       if (returns) jumps.emplace_back(to.instructions.size(), end);
-      else if (one.row->jump == Jump::branch && !one.operands.empty() && one.operands.back().target >= 0)
-        jumps.emplace_back(to.instructions.size(), static_cast<size_t>(one.operands.back().target));
-      to.instructions.push_back(std::move(one));
+      else if (instruction.row->jump == Jump::branch && !instruction.operands.empty() &&
+               instruction.operands.back().target >= 0)
+        jumps.emplace_back(to.instructions.size(), static_cast<size_t>(instruction.operands.back().target));
+      to.instructions.push_back(std::move(instruction));
     }
     place.push_back(static_cast<int>(to.instructions.size()));
     for (const auto& [at, target] : jumps) to.instructions[at].operands.back().target = place[target];
@@ -105,37 +106,39 @@ class Inliner {
   }
 
   /// Returns nullptr if the module has no function of this name with a body.
-  const Entry* function_of(const Instruction& one) const {
-    const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
-    if (name == one.operands.end()) return nullptr;
+  const Entry* function_of(const Instruction& instruction) const {
+    const auto name = std::ranges::find(instruction.operands, Kind::function, &Operand::kind);
+    if (name == instruction.operands.end()) return nullptr;
     const auto function = functions_.find(name->name);
     return function == functions_.end() ? nullptr : function->second;
   }
 
-  void call(const Instruction& one, const Entry& function, Entry& to) {
-    if (std::ranges::find(open_, &function) != open_.end()) refuse(one, "a function that does not call itself");
-    if (open_.size() >= most_nested_calls) refuse(one, fmt::format("at most {} nested calls", most_nested_calls));
+  void call(const Instruction& instruction, const Entry& function, Entry& to) {
+    if (std::ranges::find(open_, &function) != open_.end()) refuse(instruction, "a function that does not call itself");
+    if (open_.size() >= most_nested_calls)
+      refuse(instruction, fmt::format("at most {} nested calls", most_nested_calls));
     if (std::ssize(to.registers) + std::ssize(function.registers) > most_registers)
-      refuse(one, fmt::format("at most {} registers, including those of called functions", most_registers));
+      refuse(instruction, fmt::format("at most {} registers, including those of called functions", most_registers));
     Frame frame{.first_register = static_cast<int>(to.registers.size()), .variables = {}};
     to.registers.insert(to.registers.end(), function.registers.begin(), function.registers.end());
-    const auto name = std::ranges::find(one.operands, Kind::function, &Operand::kind);
+    const auto name = std::ranges::find(instruction.operands, Kind::function, &Operand::kind);
     const auto pass = [&](const std::vector<int>& formal, auto list, bool is_there) {
       const std::vector<Operand> none;
       const std::vector<Operand>& actual = is_there ? list->elements : none;
       if (actual.size() != formal.size())
-        refuse(one, fmt::format("{} for {}", counted(std::ssize(formal), "operand"), function.name));
+        refuse(instruction, fmt::format("{} for {}", counted(std::ssize(formal), "operand"), function.name));
       for (size_t i = 0; i < formal.size(); ++i) {
-        if (actual[i].kind != Kind::symbol || actual[i].offset != 0) refuse(one, ".param variables as arguments");
+        if (actual[i].kind != Kind::symbol || actual[i].offset != 0)
+          refuse(instruction, ".param variables as arguments");
         const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
                    &wanted = module_.variables[static_cast<size_t>(formal[i])];
         if (given.size_bytes() < wanted.size_bytes())
-          refuse(one, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
+          refuse(instruction, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
         frame.variables[formal[i]] = actual[i].variable;
       }
     };
-    pass(function.returns, one.operands.begin(), name != one.operands.begin());
-    pass(function.params, name + 1, name + 1 != one.operands.end());
+    pass(function.returns, instruction.operands.begin(), name != instruction.operands.begin());
+    pass(function.params, name + 1, name + 1 != instruction.operands.end());
     for (const int variable : own_variables_[static_cast<size_t>(&function - module_.functions.data())]) {
       if (frame.variables.contains(variable)) continue;
       Variable own = module_.variables[static_cast<size_t>(variable)];
@@ -143,8 +146,8 @@ class Inliner {
       if (own.space == Space::global || own.space == Space::constant) continue;
       variable_bytes_ += own.size_bytes();
       if (module_.variables.size() >= most_variables || variable_bytes_ > most_variable_bytes)
-        refuse(one, fmt::format("at most {} variables of {} bytes, including those of called functions", most_variables,
-                                most_variable_bytes));
+        refuse(instruction, fmt::format("at most {} variables of {} bytes, including those of called functions",
+                                        most_variables, most_variable_bytes));
       frame.variables.emplace(variable, static_cast<int>(module_.variables.size()));
       own.entry = entry_;
       module_.variables.push_back(std::move(own));

@@ -102,7 +102,7 @@ PtxEntry::PtxEntry(const PtxModule& ptx, const KernelOptions& options) : module_
   kernel::SassLines sass;
   if (options.sass) {
     std::set<int> lines;
-    for (const kernel::Instruction& one : entry.instructions) lines.insert(one.line);
+    for (const kernel::Instruction& instruction : entry.instructions) lines.insert(instruction.line);
     sass = kernel::sass_lines(*options.sass, entry.name, lines);
   }
   kernel::assign_roles(module, entry, target_);
@@ -131,24 +131,25 @@ std::string_view print(SassEvidence evidence) {
 
 std::vector<Violation> kernel_warnings(const PtxEntry& kernel) {
   std::vector<Violation> warnings;
-  for (const KernelFusion& one : kernel.fusions()) {
-    if (one.is_sure && !one.contradicts_rule()) continue;
+  for (const KernelFusion& fusion : kernel.fusions()) {
+    if (fusion.is_sure && !fusion.contradicts_rule()) continue;
     Violation warning{.code = ViolationCode::undefined_by_ptx,
-                      .field = fmt::format("PTX lines {} and {}", one.product_line, one.sum_line),
-                      .seen = one.is_joined ? "computed as one fma" : "computed with two roundings",
+                      .field = fmt::format("PTX lines {} and {}", fusion.product_line, fusion.sum_line),
+                      .seen = fusion.is_joined ? "computed as one fma" : "computed with two roundings",
                       .expected = "a case that is confirmed by SASS",
                       .fix = "the last bit may differ; pass the SASS of your ptxas",
                       .severity = Severity::warning};
-    if (one.product_line == 0) {
-      warning.field = fmt::format("PTX line {}", one.sum_line);
+    if (fusion.product_line == 0) {
+      warning.field = fmt::format("PTX line {}", fusion.sum_line);
       warning.expected = "an fma as in the SASS; its product was not found";
       warning.fix = "the last bit may differ";
-    } else if (one.sass == SassEvidence::both) {
+    } else if (fusion.sass == SassEvidence::both) {
       warning.expected = "one or the other: ptxas duplicated the line, and the SASS has both";
       warning.fix = "the last bit may differ";
-    } else if (one.contradicts_rule()) {
+    } else if (fusion.contradicts_rule()) {
       warning.seen += " as in the SASS";
-      warning.expected = fmt::format("{} by the rule '{}'", one.rule_joins ? "one fma" : "two roundings", one.rule);
+      warning.expected =
+          fmt::format("{} by the rule '{}'", fusion.rule_joins ? "one fma" : "two roundings", fusion.rule);
       warning.fix = "the SASS takes precedence";
     }
     warnings.push_back(std::move(warning));

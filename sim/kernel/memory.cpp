@@ -23,8 +23,8 @@ bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
 
 std::string line_of(const Cta& cta, int instruction) {
   if (instruction < 0) return "the kernel's start";
-  const Instruction& one = cta.program->entry.instructions[static_cast<size_t>(instruction)];
-  return fmt::format("PTX line {}, {}", one.line, one.text);
+  const Instruction& statement = cta.program->entry.instructions[static_cast<size_t>(instruction)];
+  return fmt::format("PTX line {}, {}", statement.line, statement.text);
 }
 
 /// "thread (3, 0, 0)", or for another block "thread (3, 0, 0) of block 1 of the cluster".

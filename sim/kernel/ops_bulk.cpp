@@ -71,15 +71,15 @@ void check_source(const Warp& warp, int lane, const uint8_t* source) {
 }
 
 /// Writes or reduces one element in global memory.
-void store_element(const BulkDetails& one, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
-  if (!one.reduction) {
+void store_element(const BulkDetails& details, Type type, uint8_t* to, const uint8_t* from, size_t bytes) {
+  if (!details.reduction) {
     std::memcpy(to, from, bytes);
     return;
   }
   uint64_t old = 0, value = 0;
   std::memcpy(&old, to, bytes);
   std::memcpy(&value, from, bytes);
-  const uint64_t next = combined(*one.reduction, type, old, value, 0, AtomicPlace::bulk);
+  const uint64_t next = combined(*details.reduction, type, old, value, 0, AtomicPlace::bulk);
   std::memcpy(to, &next, bytes);
 }
 
@@ -191,13 +191,13 @@ std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices&
 }
 
 /// Refuses coordinates at which a GPU stops with an illegal instruction. Measured on an H100 (data/kernels/tma.cu).
-void require_coordinates(const BulkDetails& one, const PackedTensorMap& map, const Indices& first, int lane) {
+void require_coordinates(const BulkDetails& details, const PackedTensorMap& map, const Indices& first, int lane) {
   if (first[0] * map.element_bytes % 16 != 0) {
     fault(ViolationCode::misaligned, lane,
           fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
           "a coordinate at a multiple of 16 bytes");
   }
-  if (!one.to_shared && *std::ranges::min_element(first) < 0) {
+  if (!details.to_shared && *std::ranges::min_element(first) < 0) {
     fault(ViolationCode::out_of_bounds, lane,
           fmt::format("a store to coordinates {}", fmt::join(first.begin(), first.begin() + map.rank, ", ")),
           "coordinates of 0 or more; loads may begin in front of the tensor");
@@ -295,7 +295,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
     decoder.emit(nothing);
     return;
   }
-  BulkDetails one;
+  BulkDetails bulk_details;
   const auto& operands = instruction.operands;
   const bool has_policy = words.take(Word::L2_cache_hint), is_tensor = words.take(Word::tensor);
   size_t rank = 0;
@@ -305,32 +305,36 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   }
   words.take(Word::tile);
   if (words.take(Word::reduce)) {
-    one.reduction = take_atomic(words);
-    if (!one.reduction) decoder.refuse("without an operation");
+    bulk_details.reduction = take_atomic(words);
+    if (!bulk_details.reduction) decoder.refuse("without an operation");
     words.take(Word::noftz);
     if (!is_tensor) {
       const auto type = words.take_type();
       if (!type || (bytes_of(*type) != 2 && bytes_of(*type) != 4 && bytes_of(*type) != 8))
         decoder.refuse("of this type");
-      if (!can_reduce(*one.reduction, *type)) decoder.refuse("of this type");
-      one.type = *type;
+      if (!can_reduce(*bulk_details.reduction, *type)) decoder.refuse("of this type");
+      bulk_details.type = *type;
     }
     decoder.program().has_atomics = true;
-    if (*one.reduction == Atomic::add && (is_tensor || is_floating(one.type))) decoder.program().order_matters = true;
+    if (*bulk_details.reduction == Atomic::add && (is_tensor || is_floating(bulk_details.type)))
+      decoder.program().order_matters = true;
   }
   // The first space in the opcode is the destination.
   const auto place = [&](Word word) { return std::ranges::find(instruction.words, word); };
-  one.to_shared = place(Word::global) > std::min(place(Word::shared_cluster), place(Word::shared_cta));
-  const bool has_global = words.take(Word::global), to_cluster = one.to_shared && words.take(Word::shared_cluster);
+  bulk_details.to_shared = place(Word::global) > std::min(place(Word::shared_cluster), place(Word::shared_cta));
+  const bool has_global = words.take(Word::global),
+             to_cluster = bulk_details.to_shared && words.take(Word::shared_cluster);
   if (!(has_global ? to_cluster || words.take(Word::shared_cta)
                    : to_cluster && words.take(Word::shared_cta) && !is_tensor))
     decoder.refuse("between other spaces");
-  if (one.reduction && one.to_shared) decoder.refuse("to shared memory");
+  if (bulk_details.reduction && bulk_details.to_shared) decoder.refuse("to shared memory");
   const bool to_many = has_global && to_cluster && words.take(Word::multicast_cluster);
-  if (one.to_shared && is_tensor && !words.take(Word::cta_group_1)) one.of_pair = words.take(Word::cta_group_2);
-  if (!words.take(one.to_shared ? Word::mbarrier_complete_tx_bytes : Word::bulk_group))
+  if (bulk_details.to_shared && is_tensor && !words.take(Word::cta_group_1))
+    bulk_details.of_pair = words.take(Word::cta_group_2);
+  if (!words.take(bulk_details.to_shared ? Word::mbarrier_complete_tx_bytes : Word::bulk_group))
     decoder.refuse("with another completion");
-  const size_t count = (one.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
+  const size_t count =
+      (bulk_details.to_shared ? 3 : 2) + (is_tensor ? 0 : 1) + (to_many ? 1 : 0) + (has_policy ? 1 : 0);
   decoder.require_operands(instruction, count, count);
   // A tensor map with coordinates: [%rd1, {%r1, %r2}].
   const auto of_map = [&](const Operand& operand) {
@@ -338,41 +342,41 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
         operand.elements[1].elements.size() != rank || rank == 0)
       decoder.refuse("without a map and its coordinates");
     for (const Operand& coordinate : operand.elements[1].elements)
-      one.coordinates.push_back(decoder.read(coordinate, Type::s32));
+      bulk_details.coordinates.push_back(decoder.read(coordinate, Type::s32));
     Operand base = operand;
     base.elements.pop_back();
     return base;
   };
   const Space other = is_tensor ? Space::generic : has_global ? Space::global : Space::shared;
-  const Operand to = is_tensor && !one.to_shared ? of_map(operands[0]) : operands[0],
-                from = is_tensor && one.to_shared ? of_map(operands[1]) : operands[1];
-  one.to = address_of(decoder, to, one.to_shared ? Space::shared : other);
-  one.from = address_of(decoder, from, one.to_shared ? other : Space::shared);
+  const Operand to = is_tensor && !bulk_details.to_shared ? of_map(operands[0]) : operands[0],
+                from = is_tensor && bulk_details.to_shared ? of_map(operands[1]) : operands[1];
+  bulk_details.to = address_of(decoder, to, bulk_details.to_shared ? Space::shared : other);
+  bulk_details.from = address_of(decoder, from, bulk_details.to_shared ? other : Space::shared);
   const uint32_t c = is_tensor ? 0 : decoder.read(operands[2], Type::u32);
-  if (one.to_shared) one.barrier = address_of(decoder, operands[is_tensor ? 2 : 3], Space::shared);
-  if (to_many) one.blocks = decoder.read(operands[is_tensor ? 3 : 4], Type::b16);
-  const auto* details = decoder.keep(std::move(one));
+  if (bulk_details.to_shared) bulk_details.barrier = address_of(decoder, operands[is_tensor ? 2 : 3], Space::shared);
+  if (to_many) bulk_details.blocks = decoder.read(operands[is_tensor ? 3 : 4], Type::b16);
+  const auto* details = decoder.keep(std::move(bulk_details));
   Op& op = decoder.emit(is_tensor ? run_tensor_copy : run_bulk_copy);
   op.details = details;
   op.c = c;
 }
 
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
-  AsyncStoreDetails one;
+  AsyncStoreDetails async_store_details;
   words.take(Word::weak);
   const size_t count = words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : 1;
   const auto type = words.take_type();
   if (!words.take(Word::shared_cluster) || !words.take(Word::mbarrier_complete_tx_bytes) || !type ||
       (bytes_of(*type) != 4 && bytes_of(*type) != 8) || bytes_of(*type) * count > 16)
     decoder.refuse("of another space, type or completion");
-  one.wide_parts = bytes_of(*type) == 8;
+  async_store_details.wide_parts = bytes_of(*type) == 8;
   decoder.require_operands(instruction, 3, 3);
   const Operand& value = instruction.operands[1];
-  for (const Operand& part : parts_of(value)) one.parts.push_back(decoder.read(part, *type));
-  if (one.parts.size() != count) decoder.refuse("with a vector of another size");
-  one.to = address_of(decoder, instruction.operands[0], Space::shared);
-  one.barrier = address_of(decoder, instruction.operands[2], Space::shared);
-  const auto* details = decoder.keep(std::move(one));
+  for (const Operand& part : parts_of(value)) async_store_details.parts.push_back(decoder.read(part, *type));
+  if (async_store_details.parts.size() != count) decoder.refuse("with a vector of another size");
+  async_store_details.to = address_of(decoder, instruction.operands[0], Space::shared);
+  async_store_details.barrier = address_of(decoder, instruction.operands[2], Space::shared);
+  const auto* details = decoder.keep(std::move(async_store_details));
   Op& op = decoder.emit(run_async_store);
   op.details = details;
 }

@@ -79,8 +79,8 @@ bool is_nan(Format format, uint64_t code) { return decode(info(format), code).nu
 uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c) {
   constexpr uint64_t quiet = uint64_t{1} << 51;
   const auto first_of = [&](std::initializer_list<uint64_t> operands) {
-    for (const uint64_t one : operands) {
-      if (is_nan(Format::f64, one)) return one | quiet;
+    for (const uint64_t operand : operands) {
+      if (is_nan(Format::f64, operand)) return operand | quiet;
     }
     return uint64_t{0xFFF8000000000000};
   };
@@ -141,19 +141,20 @@ void run_pair_of_f32(Warp& warp, const Op& op, Mask mask) {
   for_each_lane(mask, [&](int lane) { d[lane] = uint64_t{results[1][lane]} << 32 | results[0][lane]; });
 }
 
-Run run_of(const MathInstruction& one, const MathDetails& details, Type type) {
+Run run_of(const MathInstruction& instruction, const MathDetails& details, Type type) {
   if (type == Type::f32x2) return run_pair_of_f32;
   if (details.rounded) return run_rounded;
-  if (one.format == Format::f64) return run_known<uint64_t>;
-  if (!one.x2 && one.format == Format::f32 && one.accuracy == MathAccuracy::approx && operand_count(one.operation) == 1)
+  if (instruction.format == Format::f64) return run_known<uint64_t>;
+  if (!instruction.x2 && instruction.format == Format::f32 && instruction.accuracy == MathAccuracy::approx &&
+      operand_count(instruction.operation) == 1)
     return run_unary;
   return run_known<uint32_t>;
 }
 
-void emit_math(Decoder& decoder, const MathInstruction& one, Type type, uint32_t d, uint32_t a, uint32_t b,
+void emit_math(Decoder& decoder, const MathInstruction& instruction, Type type, uint32_t d, uint32_t a, uint32_t b,
                uint32_t c) {
-  const auto* details = decoder.keep(MathDetails{one, math::rounded_loop_of(one)});
-  Op& op = decoder.emit(run_of(one, *details, type));
+  const auto* details = decoder.keep(MathDetails{instruction, math::rounded_loop_of(instruction)});
+  Op& op = decoder.emit(run_of(instruction, *details, type));
   op.details = details;
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
@@ -183,10 +184,10 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
-MathInstruction math_instruction_of(const Instruction& one) {
-  if (has_word(one, Word::other)) return parse_math_instruction(one.opcode);  // which refuses it
-  Instruction alike = one;
-  std::vector<Word> words = one.words;
+MathInstruction math_instruction_of(const Instruction& instruction) {
+  if (has_word(instruction, Word::other)) return parse_math_instruction(instruction.opcode);  // which refuses it
+  Instruction alike = instruction;
+  std::vector<Word> words = instruction.words;
   if (words.front() == Word::mad) words.front() = Word::fma;
   if (words.back() == Word::f32x2) words.back() = Word::f32;  // both halves compute alike
   become(alike, std::move(words));
@@ -199,8 +200,8 @@ void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, T
   const bool is_f64 = type == Type::f64;  // math_instructions() has no f64 rows
   const MathInstruction of_product =
       is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
-  MathInstruction one = is_f64 ? of_product : math_instruction_of(sum);
-  one.operation = MathOperation::fma;
+  MathInstruction instruction = is_f64 ? of_product : math_instruction_of(sum);
+  instruction.operation = MathOperation::fma;
   const size_t other = join.operand == 1 ? 2 : 1;
   const bool is_reciprocal = of_product.operation == MathOperation::rcp;  // 1 / x, scaled like a quotient
   uint32_t b = decoder.factor_slot(join, is_reciprocal ? 0 : 1, type);
@@ -220,9 +221,9 @@ void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, T
   }
   if (join.negate_product) a = negated(decoder, a, type);
   if (join.negate_addend) c = negated(decoder, c, type);
-  if (!is_f64) return emit_math(decoder, one, type, d, a, b, c);
+  if (!is_f64) return emit_math(decoder, instruction, type, d, a, b, c);
   const bool is_exchanged = decoder.comes_later(product.operands[1], product.operands[2]);
-  const auto* details = decoder.keep(MathDetails{one, nullptr});
+  const auto* details = decoder.keep(MathDetails{instruction, nullptr});
   Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
   op.d = d, op.a = a, op.b = b, op.c = c;
@@ -250,27 +251,27 @@ bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) 
   const Word rounding = words.take_one({Word::rn, Word::rz, Word::rm, Word::rp});
   const bool may_omit = row->sources == 2 && row->name != Word::div;
   if (rounding == Word::none && !may_omit) decoder.refuse("without a rounding");
-  MathInstruction one{.operation = row->operation, .format = Format::f64};
-  one.rounding = rounding == Word::rz   ? Rounding::toward_zero
-                 : rounding == Word::rm ? Rounding::toward_negative
-                 : rounding == Word::rp ? Rounding::toward_positive
-                                        : Rounding::nearest_even;
+  MathInstruction math_instruction{.operation = row->operation, .format = Format::f64};
+  math_instruction.rounding = rounding == Word::rz   ? Rounding::toward_zero
+                              : rounding == Word::rm ? Rounding::toward_negative
+                              : rounding == Word::rp ? Rounding::toward_positive
+                                                     : Rounding::nearest_even;
   decoder.require_operands(instruction, row->sources + 1, row->sources + 1);
   uint32_t slots[3] = {};
   for (size_t i = 0; i < row->sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], Type::f64);
   decoder.keep_factors(slots, Type::f64);
-  const bool commutes = row->sources >= 2 && one.operation != MathOperation::div;
+  const bool commutes = row->sources >= 2 && math_instruction.operation != MathOperation::div;
   const bool is_exchanged = commutes && decoder.comes_later(instruction.operands[1], instruction.operands[2]);
   // ptxas adds the negative of a number, also if that is a NaN.
   if (const Operand* const number =
-          one.operation == MathOperation::sub ? decoder.constant_of(instruction.operands[2]) : nullptr) {
+          math_instruction.operation == MathOperation::sub ? decoder.constant_of(instruction.operands[2]) : nullptr) {
     if (number->kind == Kind::integer || number->is_double) {
-      one.operation = MathOperation::add;
+      math_instruction.operation = MathOperation::add;
       slots[1] = decoder.constant(number->value ^ uint64_t{1} << 63, 8);
     }
   }
   const uint32_t d = decoder.write(instruction.operands[0], Type::f64);
-  const auto* details = decoder.keep(MathDetails{one, nullptr});
+  const auto* details = decoder.keep(MathDetails{math_instruction, nullptr});
   Op& op = decoder.emit(is_exchanged ? run_f64<true> : run_f64<false>);
   op.details = details;
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
@@ -306,30 +307,30 @@ struct SelectDetails {
   bool absolute = false, negates = false, copies_sign = false;
 };
 
-uint64_t extreme_of(const SelectDetails& one, uint64_t a, uint64_t b) {
-  const Format format = one.format;
-  if (one.ftz) a = flushed(format, a), b = flushed(format, b);
+uint64_t extreme_of(const SelectDetails& details, uint64_t a, uint64_t b) {
+  const Format format = details.format;
+  if (details.ftz) a = flushed(format, a), b = flushed(format, b);
   const uint64_t sign = info(format).sign_bit(), result_sign = (a ^ b) & sign;
   const bool a_nan = is_nan(format, a), b_nan = is_nan(format, b);
-  if (one.xor_sign) a &= ~sign, b &= ~sign;
+  if (details.xor_sign) a &= ~sign, b &= ~sign;
   uint64_t result = 0;
   if (a_nan && b_nan && format == Format::f64) return b | uint64_t{1} << 51;  // measured on an H100
-  if ((a_nan && b_nan) || (one.propagates_nan && (a_nan || b_nan))) return nan_of(format);
+  if ((a_nan && b_nan) || (details.propagates_nan && (a_nan || b_nan))) return nan_of(format);
   if (a_nan) result = b;
   else if (b_nan) result = a;
-  else result = (order_of(format, a) < order_of(format, b)) != one.is_max ? a : b;
-  return one.xor_sign ? (result & ~sign) | result_sign : result;
+  else result = (order_of(format, a) < order_of(format, b)) != details.is_max ? a : b;
+  return details.xor_sign ? (result & ~sign) | result_sign : result;
 }
 
-uint64_t selected(const SelectDetails& one, uint64_t a, uint64_t b) {
-  const uint64_t sign = info(one.format).sign_bit();
-  if (one.copies_sign) return (a & sign) | (b & ~sign);
-  if (one.absolute || one.negates) {
-    if (is_nan(one.format, a)) return nan_after_sign_change(one.format, a);
-    if (one.ftz) a = flushed(one.format, a);
-    return one.absolute ? a & ~sign : a ^ sign;
+uint64_t selected(const SelectDetails& details, uint64_t a, uint64_t b) {
+  const uint64_t sign = info(details.format).sign_bit();
+  if (details.copies_sign) return (a & sign) | (b & ~sign);
+  if (details.absolute || details.negates) {
+    if (is_nan(details.format, a)) return nan_after_sign_change(details.format, a);
+    if (details.ftz) a = flushed(details.format, a);
+    return details.absolute ? a & ~sign : a ^ sign;
   }
-  return extreme_of(one, a, b);
+  return extreme_of(details, a, b);
 }
 
 template <typename W>
@@ -364,42 +365,43 @@ constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
 
 void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
   const Word name = words.name();
-  SelectDetails one{.format = format_of(type), .pair = is_pair(type)};
-  one.ftz = words.take(Word::ftz);
+  SelectDetails select_details{.format = format_of(type), .pair = is_pair(type)};
+  select_details.ftz = words.take(Word::ftz);
   const bool may_flush = type == Type::f32 || type == Type::f16 || type == Type::f16x2;
-  if (one.ftz && (!may_flush || name == Word::copysign)) decoder.refuse("with .ftz");
-  one.is_max = name == Word::max;
-  one.absolute = name == Word::abs;
-  one.negates = name == Word::neg;
-  one.copies_sign = name == Word::copysign;
+  if (select_details.ftz && (!may_flush || name == Word::copysign)) decoder.refuse("with .ftz");
+  select_details.is_max = name == Word::max;
+  select_details.absolute = name == Word::abs;
+  select_details.negates = name == Word::neg;
+  select_details.copies_sign = name == Word::copysign;
   if (name == Word::min || name == Word::max) {
-    one.propagates_nan = words.take(Word::NaN);
+    select_details.propagates_nan = words.take(Word::NaN);
     if (words.take(Word::xorsign)) {
       if (!words.take(Word::abs)) decoder.refuse("with .xorsign without .abs");
-      one.xor_sign = true;
+      select_details.xor_sign = true;
     }
-    one.three = instruction.operands.size() == 4 && type == Type::f32;
-    if (one.three && decoder.target() < Target::sm_100) decoder.refuse("of three numbers before sm_100");
-    if ((one.propagates_nan || one.xor_sign) && type == Type::f64) decoder.refuse("with these modifiers");
+    select_details.three = instruction.operands.size() == 4 && type == Type::f32;
+    if (select_details.three && decoder.target() < Target::sm_100) decoder.refuse("of three numbers before sm_100");
+    if ((select_details.propagates_nan || select_details.xor_sign) && type == Type::f64)
+      decoder.refuse("with these modifiers");
   }
-  const size_t sources = one.absolute || one.negates ? 1 : one.three ? 3 : 2;
+  const size_t sources = select_details.absolute || select_details.negates ? 1 : select_details.three ? 3 : 2;
   decoder.require_operands(instruction, sources + 1, sources + 1);
   uint32_t slots[3] = {};
   for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
   // min and max of two NaNs return the second.
-  if (type == Type::f64 && sources == 2 && !one.copies_sign &&
+  if (type == Type::f64 && sources == 2 && !select_details.copies_sign &&
       decoder.comes_later(instruction.operands[1], instruction.operands[2]))
     std::swap(slots[0], slots[1]);
   const uint32_t d = decoder.write(instruction.operands[0], type);
   Run run = type == Type::f64 ? run_selected<uint64_t> : run_selected<uint32_t>;
-  const bool plain =
-      type == Type::f32 && !one.ftz && !one.propagates_nan && !one.xor_sign && !one.three && !one.copies_sign;
+  const bool plain = type == Type::f32 && !select_details.ftz && !select_details.propagates_nan &&
+                     !select_details.xor_sign && !select_details.three && !select_details.copies_sign;
   if (plain)
-    run = one.absolute  ? map<absolute_f32>
-          : one.negates ? map<negated_f32>
-          : one.is_max  ? map<extreme_f32<true>>
-                        : map<extreme_f32<false>>;
-  const auto* details = decoder.keep(one);
+    run = select_details.absolute  ? map<absolute_f32>
+          : select_details.negates ? map<negated_f32>
+          : select_details.is_max  ? map<extreme_f32<true>>
+                                   : map<extreme_f32<false>>;
+  const auto* details = decoder.keep(select_details);
   Op& op = decoder.emit(run);
   op.details = details;
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2];
@@ -547,13 +549,13 @@ void require_target(const Decoder& decoder, TargetSet targets) {
 }
 
 void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
-  const CvtInstruction one = parse_cvt(instruction.opcode);
-  require_target(decoder, targets_of(one));
+  const CvtInstruction cvt = parse_cvt(instruction.opcode);
+  require_target(decoder, targets_of(cvt));
   words.take_all();
-  const std::vector<CvtOperand> wanted = operands_of(one);
-  if (wanted.size() > 2 || one.scales > 0) decoder.refuse("with random bits, scales or more than two sources");
+  const std::vector<CvtOperand> wanted = operands_of(cvt);
+  if (wanted.size() > 2 || cvt.scales > 0) decoder.refuse("with random bits, scales or more than two sources");
   decoder.require_operands(instruction, wanted.size() + 1, wanted.size() + 1);
-  CvtDetails details{.instruction = one, .sources = static_cast<int>(wanted.size())};
+  CvtDetails details{.instruction = cvt, .sources = static_cast<int>(wanted.size())};
   const auto type_for = [](int bits) { return bits > 32 ? Type::b64 : bits > 16 ? Type::b32 : Type::b16; };
   const uint32_t a = decoder.read_wide(instruction.operands[1], type_for(wanted[0].bits), details.from_bits);
   uint32_t b = a;
@@ -562,25 +564,25 @@ void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) 
     b = decoder.read_wide(instruction.operands[2], type_for(wanted[1].bits), bits);
   }
   int slot_bits = 0;
-  const uint32_t d = decoder.write_wide(instruction.operands[0], type_for(result_bits(one)), slot_bits);
+  const uint32_t d = decoder.write_wide(instruction.operands[0], type_for(result_bits(cvt)), slot_bits);
   details.to_bits = slot_bits;
   if (instruction.operands[0].kind == Kind::reg && slot_bits <= 32)
     details.to_bits = info(decoder.type_of(instruction.operands[0])).bits;
-  if (result_bits(one) > details.to_bits || wanted[0].bits > details.from_bits)
+  if (result_bits(cvt) > details.to_bits || wanted[0].bits > details.from_bits)
     decoder.refuse("with a register that is too narrow");
   Run run = nullptr;
-  const CvtTypeInfo &to = info(one.to), &from = info(one.from);
-  if (!to.format && !from.format && !one.sat && one.rounding == CvtRounding::none && to.bits == details.to_bits &&
+  const CvtTypeInfo &to = info(cvt.to), &from = info(cvt.from);
+  if (!to.format && !from.format && !cvt.sat && cvt.rounding == CvtRounding::none && to.bits == details.to_bits &&
       (from.bits > 32) == (details.from_bits > 32)) {
-    switch (one.from) {
-      case CvtType::u8: run = integer_cvt<uint8_t>(one.to); break;
-      case CvtType::s8: run = integer_cvt<int8_t>(one.to); break;
-      case CvtType::u16: run = integer_cvt<uint16_t>(one.to); break;
-      case CvtType::s16: run = integer_cvt<int16_t>(one.to); break;
-      case CvtType::u32: run = integer_cvt<uint32_t>(one.to); break;
-      case CvtType::s32: run = integer_cvt<int32_t>(one.to); break;
-      case CvtType::u64: run = integer_cvt<uint64_t>(one.to); break;
-      default: run = integer_cvt<int64_t>(one.to); break;
+    switch (cvt.from) {
+      case CvtType::u8: run = integer_cvt<uint8_t>(cvt.to); break;
+      case CvtType::s8: run = integer_cvt<int8_t>(cvt.to); break;
+      case CvtType::u16: run = integer_cvt<uint16_t>(cvt.to); break;
+      case CvtType::s16: run = integer_cvt<int16_t>(cvt.to); break;
+      case CvtType::u32: run = integer_cvt<uint32_t>(cvt.to); break;
+      case CvtType::s32: run = integer_cvt<int32_t>(cvt.to); break;
+      case CvtType::u64: run = integer_cvt<uint64_t>(cvt.to); break;
+      default: run = integer_cvt<int64_t>(cvt.to); break;
     }
   }
   const auto* kept = decoder.keep(details);
@@ -650,46 +652,46 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   }
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
   if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
-  const MathInstruction one = math_instruction_of(instruction);
-  require_target(decoder, targets_of(one));
+  const MathInstruction math_instruction = math_instruction_of(instruction);
+  require_target(decoder, targets_of(math_instruction));
   words.take_all();
-  const auto count = static_cast<size_t>(operand_count(one.operation));
+  const auto count = static_cast<size_t>(operand_count(math_instruction.operation));
   decoder.require_operands(instruction, count + 1, count + 1);
   uint32_t slots[3] = {};
   for (size_t i = 0; i < count; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
   for (size_t i = count; i < 3; ++i) slots[i] = slots[0];
   decoder.keep_factors(slots, type);
   const uint32_t d = decoder.write(instruction.operands[0], type);
-  emit_math(decoder, one, type, d, slots[0], slots[1], slots[2]);
+  emit_math(decoder, math_instruction, type, d, slots[0], slots[1], slots[2]);
 }
 
 void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
-  CompareDetails one{.format = format_of(type), .pair = is_pair(type)};
-  one.ftz = words.take(Word::ftz);
-  if (one.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");
+  CompareDetails compare_details{.format = format_of(type), .pair = is_pair(type)};
+  compare_details.ftz = words.take(Word::ftz);
+  if (compare_details.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");
   const Combine combine = take_combine(words);
   for (const ComparisonInfo& row : comparisons) {
     if (words.take(row.name)) {
-      one.holds = row.holds;
+      compare_details.holds = row.holds;
       break;
     }
   }
-  if (one.holds == 0) decoder.refuse("without a comparison");
+  if (compare_details.holds == 0) decoder.refuse("without a comparison");
   const size_t operands = combine == Combine::none ? 3 : 4;
   decoder.require_operands(instruction, operands, operands);
   const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair;
-  if (one.pair && !has_two) decoder.refuse("of pairs with one result");
-  if (has_two && !one.pair && (type == Type::f16 || type == Type::bf16))
+  if (compare_details.pair && !has_two) decoder.refuse("of pairs with one result");
+  if (has_two && !compare_details.pair && (type == Type::f16 || type == Type::bf16))
     decoder.refuse("of one number with two results");
   const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type);
   const uint32_t c = combine == Combine::none ? 0 : decoder.read_mask(instruction.operands[3]);
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
                  d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
-  const auto* details = decoder.keep(one);
-  Op& op = decoder.emit(type == Type::f64               ? run_compare<uint64_t>
-                        : type == Type::f32 && !one.ftz ? run_compare_f32
-                                                        : run_compare<uint32_t>);
+  const auto* details = decoder.keep(compare_details);
+  Op& op = decoder.emit(type == Type::f64                           ? run_compare<uint64_t>
+                        : type == Type::f32 && !compare_details.ftz ? run_compare_f32
+                                                                    : run_compare<uint32_t>);
   op.details = details;
   op.d = d, op.d2 = d2, op.a = a, op.b = b, op.c = c, op.combine = combine;
 }

@@ -373,12 +373,12 @@ Type require_type(Decoder& decoder, Words& words) {
 }
 
 /// Emits an Op whose sources have type `type` and whose d has type `result`.
-void emit_words(Decoder& decoder, const Instruction& one, Run run, Type type, size_t sources, Type result) {
+void emit_words(Decoder& decoder, const Instruction& instruction, Run run, Type type, size_t sources, Type result) {
   if (!run) decoder.refuse(std::string("of .") + std::string(info(type).name));
-  decoder.require_operands(one, sources + 1, sources + 1);
+  decoder.require_operands(instruction, sources + 1, sources + 1);
   uint32_t slots[4] = {};
-  for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(one.operands[i + 1], type);
-  const uint32_t d = decoder.write(one.operands[0], result);
+  for (size_t i = 0; i < sources; ++i) slots[i] = decoder.read(instruction.operands[i + 1], type);
+  const uint32_t d = decoder.write(instruction.operands[0], result);
   Op& op = decoder.emit(run);
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
 }
@@ -395,12 +395,12 @@ constexpr Mask mask_not(Mask a, Mask) { return ~a; }
 constexpr Mask same_mask(Mask a, Mask) { return a; }
 
 /// Decodes and, or, xor, not and mov of predicates. False if the type is not .pred.
-bool decode_masks(Decoder& decoder, const Instruction& one, Words& words, Run run, size_t sources) {
+bool decode_masks(Decoder& decoder, const Instruction& instruction, Words& words, Run run, size_t sources) {
   if (!words.take(Word::pred)) return false;
-  decoder.require_operands(one, sources + 1, sources + 1);
-  const uint32_t a = decoder.read_mask(one.operands[1]);
-  const uint32_t b = sources == 2 ? decoder.read_mask(one.operands[2]) : a;
-  const uint32_t d = decoder.write_mask(one.operands[0]);
+  decoder.require_operands(instruction, sources + 1, sources + 1);
+  const uint32_t a = decoder.read_mask(instruction.operands[1]);
+  const uint32_t b = sources == 2 ? decoder.read_mask(instruction.operands[2]) : a;
+  const uint32_t d = decoder.write_mask(instruction.operands[0]);
   Op& op = decoder.emit(run);
   op.d = d, op.a = a, op.b = b;
   return true;
@@ -411,19 +411,19 @@ constexpr uint32_t pair_add(uint32_t a, uint32_t b) {
   return ((a & 0xFFFF0000) + (b & 0xFFFF0000)) | ((a + b) & 0xFFFF);
 }
 
-void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_add(Decoder& decoder, const Instruction& instruction, Words& words) {
   // PTX has no sub for pairs.
   if (words.name() == Word::add && words.take_one({Word::s16x2, Word::u16x2}) != Word::none)
-    return emit_words(decoder, one, map<pair_add>, Type::b32, 2, Type::b32);
+    return emit_words(decoder, instruction, map<pair_add>, Type::b32, 2, Type::b32);
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   const bool subtracts = words.name() == Word::sub;
   if (words.take(Word::cc)) {
     const bool wide = bytes_of(type) == 8;
     Run run = wide ? (subtracts ? add_carry<uint64_t, true, false> : add_carry<uint64_t, false, false>)
                    : (subtracts ? add_carry<uint32_t, true, false> : add_carry<uint32_t, false, false>);
     if (bytes_of(type) < 4) run = nullptr;
-    emit_words(decoder, one, run, type, 2, type);
+    emit_words(decoder, instruction, run, type, 2, type);
     decoder.program().ops.back().writes_carry = true;
     return;
   }
@@ -431,16 +431,16 @@ void decode_add(Decoder& decoder, const Instruction& one, Words& words) {
                       : for_integer(type, []<typename T>(T) -> Run { return map<add_of<T>>; });
   if (words.take(Word::sat))
     run = type != Type::s32 ? nullptr : subtracts ? map<sub_sat_of<int32_t>> : map<add_sat_of<int32_t>>;
-  emit_words(decoder, one, run, type, 2, type);
+  emit_words(decoder, instruction, run, type, 2, type);
 }
 
-void decode_addc(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_addc(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const bool writes = words.take(Word::cc), subtracts = words.name() == Word::subc, wide = bytes_of(type) == 8;
   Run run = wide ? (subtracts ? add_carry<uint64_t, true, true> : add_carry<uint64_t, false, true>)
                  : (subtracts ? add_carry<uint32_t, true, true> : add_carry<uint32_t, false, true>);
   if (bytes_of(type) < 4 || is_floating(type)) run = nullptr;
-  emit_words(decoder, one, run, type, 2, type);
+  emit_words(decoder, instruction, run, type, 2, type);
   decoder.program().ops.back().writes_carry = writes;
 }
 
@@ -454,27 +454,29 @@ Type twice(Type type) {
   }
 }
 
-void decode_mul(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_mul(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   if (words.take(Word::wide))
-    return emit_words(decoder, one, for_narrow(type, []<typename T>(T) -> Run { return map<mul_wide_of<T>>; }), type, 2,
-                      twice(type));
+    return emit_words(decoder, instruction, for_narrow(type, []<typename T>(T) -> Run { return map<mul_wide_of<T>>; }),
+                      type, 2, twice(type));
   if (words.take(Word::hi))
-    return emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<mul_hi_of<T>>; }), type, 2,
-                      type);
+    return emit_words(decoder, instruction, for_integer(type, []<typename T>(T) -> Run { return map<mul_hi_of<T>>; }),
+                      type, 2, type);
   if (!words.take(Word::lo)) decoder.refuse("without .lo, .hi or .wide");
-  emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<mul_lo_of<T>>; }), type, 2, type);
+  emit_words(decoder, instruction, for_integer(type, []<typename T>(T) -> Run { return map<mul_lo_of<T>>; }), type, 2,
+             type);
 }
 
-void decode_mad(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_mad(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
-  decoder.require_operands(one, 4, 4);
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
+  decoder.require_operands(instruction, 4, 4);
   if (words.take(Word::wide)) {
     const Type result = twice(type);
-    const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
-                   c = decoder.read(one.operands[3], result), d = decoder.write(one.operands[0], result);
+    const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type),
+                   c = decoder.read(instruction.operands[3], result),
+                   d = decoder.write(instruction.operands[0], result);
     Op& op = decoder.emit(for_narrow(type, []<typename T>(T) -> Run { return map<mad_wide_of<T>>; }));
     op.d = d, op.a = a, op.b = b, op.c = c;
     return;
@@ -496,30 +498,30 @@ void decode_mad(Decoder& decoder, const Instruction& one, Words& words) {
     if (type == Type::s64)
       run = high ? (reads ? mad_carry<int64_t, true, true> : mad_carry<int64_t, true, false>)
                  : (reads ? mad_carry<int64_t, false, true> : mad_carry<int64_t, false, false>);
-    emit_words(decoder, one, run, type, 3, type);
+    emit_words(decoder, instruction, run, type, 3, type);
     decoder.program().ops.back().writes_carry = writes;
     return;
   }
-  emit_words(decoder, one,
+  emit_words(decoder, instruction,
              high ? for_integer(type, []<typename T>(T) -> Run { return map<mad_hi_of<T>>; })
                   : for_integer(type, []<typename T>(T) -> Run { return map<mad_lo_of<T>>; }),
              type, 3, type);
 }
 
-void decode_24(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_24(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   if (!words.take(Word::lo)) decoder.refuse("without .lo");
   const bool adds = words.name() == Word::mad24;
   Run run = type == Type::u32   ? (adds ? map<mad24_of<uint32_t>> : map<mul24_of<uint32_t>>)
             : type == Type::s32 ? (adds ? map<mad24_of<int32_t>> : map<mul24_of<int32_t>>)
                                 : nullptr;
-  emit_words(decoder, one, run, type, adds ? 3 : 2, type);
+  emit_words(decoder, instruction, run, type, adds ? 3 : 2, type);
 }
 
-void decode_div(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_div(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
-  emit_words(decoder, one,
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
+  emit_words(decoder, instruction,
              words.name() == Word::rem ? for_integer(type, []<typename T>(T) -> Run { return map<rem_of<T>>; })
                                        : for_integer(type, []<typename T>(T) -> Run { return map<div_of<T>>; }),
              type, 2, type);
@@ -538,7 +540,7 @@ constexpr uint32_t pair_extreme(uint32_t a, uint32_t b) {
   return result;
 }
 
-void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_extreme(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool is_max = words.name() == Word::max;
   if (const Word pair = words.take_one({Word::s16x2, Word::u16x2}); pair != Word::none) {
     const bool relu = words.take(Word::relu);
@@ -548,20 +550,20 @@ void decode_extreme(Decoder& decoder, const Instruction& one, Words& words) {
                     : relu
                         ? (is_max ? map<pair_extreme<int16_t, true, true>> : map<pair_extreme<int16_t, false, true>>)
                         : (is_max ? map<pair_extreme<int16_t, true, false>> : map<pair_extreme<int16_t, false, false>>);
-    return emit_words(decoder, one, run, Type::b32, 2, Type::b32);
+    return emit_words(decoder, instruction, run, Type::b32, 2, Type::b32);
   }
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   Run run = is_max ? for_integer(type, []<typename T>(T) -> Run { return map<max_of<T>>; })
                    : for_integer(type, []<typename T>(T) -> Run { return map<min_of<T>>; });
   if (words.take(Word::relu))
     run = type != Type::s32 ? nullptr : is_max ? map<max_relu_of<int32_t>> : map<min_relu_of<int32_t>>;
-  emit_words(decoder, one, run, type, 2, type);
+  emit_words(decoder, instruction, run, type, 2, type);
 }
 
-void decode_abs(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_abs(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float(decoder, one, words, type);
+  if (is_floating(type)) return decode_float(decoder, instruction, words, type);
   Run run =
       words.name() == Word::neg ? for_integer(type, []<typename T>(T) -> Run { return map<neg_of<T>>; }) : nullptr;
   if (words.name() == Word::abs)
@@ -569,74 +571,77 @@ void decode_abs(Decoder& decoder, const Instruction& one, Words& words) {
           : type == Type::s32 ? map<abs_of<int32_t>>
           : type == Type::s64 ? map<abs_of<int64_t>>
                               : nullptr;
-  emit_words(decoder, one, run, type, 1, type);
+  emit_words(decoder, instruction, run, type, 1, type);
 }
 
-void decode_sad(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_sad(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one, for_integer(type, []<typename T>(T) -> Run { return map<sad_of<T>>; }), type, 3, type);
+  emit_words(decoder, instruction, for_integer(type, []<typename T>(T) -> Run { return map<sad_of<T>>; }), type, 3,
+             type);
 }
 
-void decode_logic(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_logic(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Word name = words.name();
-  if (decode_masks(decoder, one, words,
+  if (decode_masks(decoder, instruction, words,
                    name == Word::and_  ? map_masks<mask_and>
                    : name == Word::or_ ? map_masks<mask_or>
                                        : map_masks<mask_xor>,
                    2))
     return;
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one,
+  emit_words(decoder, instruction,
              name == Word::and_  ? for_integer(type, []<typename T>(T) -> Run { return map<and_of<T>>; })
              : name == Word::or_ ? for_integer(type, []<typename T>(T) -> Run { return map<or_of<T>>; })
                                  : for_integer(type, []<typename T>(T) -> Run { return map<xor_of<T>>; }),
              type, 2, type);
 }
 
-void decode_not(Decoder& decoder, const Instruction& one, Words& words) {
-  if (words.name() == Word::not_ && decode_masks(decoder, one, words, map_masks<mask_not>, 1)) return;
+void decode_not(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (words.name() == Word::not_ && decode_masks(decoder, instruction, words, map_masks<mask_not>, 1)) return;
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one,
+  emit_words(decoder, instruction,
              words.name() == Word::not_ ? for_integer(type, []<typename T>(T) -> Run { return map<not_of<T>>; })
                                         : for_integer(type, []<typename T>(T) -> Run { return map<cnot_of<T>>; }),
              type, 1, type);
 }
 
-void decode_shift(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_shift(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  decoder.require_operands(one, 3, 3);
+  decoder.require_operands(instruction, 3, 3);
   const Run run = words.name() == Word::shl ? for_integer(type, []<typename T>(T) -> Run { return map<shl_of<T>>; })
                                             : for_integer(type, []<typename T>(T) -> Run { return map<shr_of<T>>; });
   if (!run) decoder.refuse("of this type");
-  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
-                 d = decoder.write(one.operands[0], type);
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], Type::u32),
+                 d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(run);
   op.d = d, op.a = a, op.b = b;
 }
 
-void decode_shf(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_shf(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const bool left = words.take(Word::l);
   if (!left && !words.take(Word::r)) decoder.refuse("without .l or .r");
   const bool wrap = words.take(Word::wrap);
   if (!wrap && !words.take(Word::clamp)) decoder.refuse("without .wrap or .clamp");
-  emit_words(decoder, one,
+  emit_words(decoder, instruction,
              left ? (wrap ? map<shf_l_wrap> : map<shf_l_clamp>) : (wrap ? map<shf_r_wrap> : map<shf_r_clamp>),
              Type::b32, 3, Type::b32);
 }
 
-void decode_lop3(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_lop3(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
-  decoder.require_operands(one, 5, 5);
-  if (one.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
-  const uint32_t a = decoder.read(one.operands[1], Type::b32), b = decoder.read(one.operands[2], Type::b32),
-                 c = decoder.read(one.operands[3], Type::b32), d = decoder.write(one.operands[0], Type::b32);
+  decoder.require_operands(instruction, 5, 5);
+  if (instruction.operands[4].kind != Kind::integer) decoder.refuse("with a table that is not constant");
+  const uint32_t a = decoder.read(instruction.operands[1], Type::b32),
+                 b = decoder.read(instruction.operands[2], Type::b32),
+                 c = decoder.read(instruction.operands[3], Type::b32),
+                 d = decoder.write(instruction.operands[0], Type::b32);
   Op& op = decoder.emit(lop3);
   op.d = d, op.a = a, op.b = b, op.c = c;
-  op.immediate = static_cast<int64_t>(one.operands[4].value & 0xFF);
+  op.immediate = static_cast<int64_t>(instruction.operands[4].value & 0xFF);
 }
 
-void decode_prmt(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_prmt(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const Word mode = words.take_one({Word::f4e, Word::b4e, Word::rc8, Word::ecl, Word::ecr, Word::rc16});
   const Run run = mode == Word::none  ? map<prmt_of>
@@ -646,56 +651,56 @@ void decode_prmt(Decoder& decoder, const Instruction& one, Words& words) {
                   : mode == Word::ecl ? map<prmt_mode_of<3>>
                   : mode == Word::ecr ? map<prmt_mode_of<4>>
                                       : map<prmt_mode_of<5>>;
-  emit_words(decoder, one, run, Type::b32, 3, Type::b32);
+  emit_words(decoder, instruction, run, Type::b32, 3, Type::b32);
 }
 
-void decode_count(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_count(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const Word name = words.name();
   const Run run = name == Word::popc ? for_integer(type, []<typename T>(T) -> Run { return map<popc_of<T>>; })
                                      : for_integer(type, []<typename T>(T) -> Run { return map<clz_of<T>>; });
-  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
+  emit_words(decoder, instruction, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
-void decode_bfind(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_bfind(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
   const Run run = words.take(Word::shiftamt)
                       ? for_integer(type, []<typename T>(T) -> Run { return map<bfind_shift_of<T>>; })
                       : for_integer(type, []<typename T>(T) -> Run { return map<bfind_of<T>>; });
-  emit_words(decoder, one, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
+  emit_words(decoder, instruction, bytes_of(type) < 4 ? nullptr : run, type, 1, Type::u32);
 }
 
-void decode_brev(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_brev(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  emit_words(decoder, one,
+  emit_words(decoder, instruction,
              bytes_of(type) < 4 ? nullptr : for_integer(type, []<typename T>(T) -> Run { return map<brev_of<T>>; }),
              type, 1, type);
 }
 
-void decode_bfe(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_bfe(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  decoder.require_operands(one, 4, 4);
+  decoder.require_operands(instruction, 4, 4);
   const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfe_of<T>>; });
   if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
-  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], Type::u32),
-                 c = decoder.read(one.operands[3], Type::u32), d = decoder.write(one.operands[0], type);
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], Type::u32),
+                 c = decoder.read(instruction.operands[3], Type::u32), d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(run);
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
 
-void decode_bfi(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_bfi(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  decoder.require_operands(one, 5, 5);
+  decoder.require_operands(instruction, 5, 5);
   const Run run = for_integer(type, []<typename T>(T) -> Run { return map<bfi_of<T>>; });
   if (!run || bytes_of(type) < 4) decoder.refuse("of this type");
-  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
-                 c = decoder.read(one.operands[3], Type::u32), e = decoder.read(one.operands[4], Type::u32),
-                 d = decoder.write(one.operands[0], type);
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type),
+                 c = decoder.read(instruction.operands[3], Type::u32),
+                 e = decoder.read(instruction.operands[4], Type::u32), d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(run);
   op.d = d, op.a = a, op.b = b, op.c = c, op.e = e;
 }
 
-void decode_dot(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_dot(Decoder& decoder, const Instruction& instruction, Words& words) {
   const bool by_four = words.name() == Word::dp4a, high = !by_four && words.take(Word::hi);
   if (!by_four && !high && !words.take(Word::lo)) decoder.refuse("without .lo or .hi");
   const auto b_type = words.take_type(), a_type = words.take_type();
@@ -710,14 +715,14 @@ void decode_dot(Decoder& decoder, const Instruction& one, Words& words) {
   if (!by_four && !high)
     run = a ? (b ? map<dp2a_of<true, true, false>> : map<dp2a_of<true, false, false>>)
             : (b ? map<dp2a_of<false, true, false>> : map<dp2a_of<false, false, false>>);
-  emit_words(decoder, one, run, Type::b32, 3, Type::b32);
+  emit_words(decoder, instruction, run, Type::b32, 3, Type::b32);
 }
 
-void decode_bmsk(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_bmsk(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take_type() != Type::b32) decoder.refuse("without .b32");
   const bool clamps = words.take(Word::clamp);
   if (!clamps && !words.take(Word::wrap)) decoder.refuse("without .clamp or .wrap");
-  emit_words(decoder, one, clamps ? map<bmsk_clamp> : map<bmsk_wrap>, Type::b32, 2, Type::b32);
+  emit_words(decoder, instruction, clamps ? map<bmsk_clamp> : map<bmsk_wrap>, Type::b32, 2, Type::b32);
 }
 
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
@@ -751,15 +756,15 @@ Run comparison_of(Word how) {
   return set_predicate<compare<T, ge>>;
 }
 
-void decode_setp(Decoder& decoder, const Instruction& one, Words& words) {
+void decode_setp(Decoder& decoder, const Instruction& instruction, Words& words) {
   const Type type = require_type(decoder, words);
-  if (is_floating(type)) return decode_float_compare(decoder, one, words, type);
+  if (is_floating(type)) return decode_float_compare(decoder, instruction, words, type);
   const Combine combine = take_combine(words);
   const Word how = words.take_one(
       {Word::eq, Word::ne, Word::lt, Word::le, Word::gt, Word::ge, Word::lo, Word::ls, Word::hi, Word::hs});
   if (how == Word::none) decoder.refuse("without a comparison");
   const size_t operands = combine == Combine::none ? 3 : 4;
-  decoder.require_operands(one, operands, operands);
+  decoder.require_operands(instruction, operands, operands);
   const bool is_unsigned = how == Word::lo || how == Word::ls || how == Word::hi || how == Word::hs;
   Run run = nullptr;
   switch (type) {
@@ -777,10 +782,10 @@ void decode_setp(Decoder& decoder, const Instruction& one, Words& words) {
   const bool is_of_bits = info(type).kind == TypeClass::bits;
   if (is_unsigned && (is_signed(type) || is_of_bits)) decoder.refuse("an unsigned comparison of a signed type");
   if (is_of_bits && how != Word::eq && how != Word::ne) decoder.refuse("an order of bits");
-  const Operand& result = one.operands[0];
+  const Operand& result = instruction.operands[0];
   const bool has_two = result.kind == Kind::pair;
-  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type);
-  const uint32_t c = combine == Combine::none ? 0 : decoder.read_mask(one.operands[3]);
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type);
+  const uint32_t c = combine == Combine::none ? 0 : decoder.read_mask(instruction.operands[3]);
   const uint32_t d = decoder.write_mask(has_two ? result.elements[0] : result),
                  d2 = has_two ? decoder.write_mask(result.elements[1]) : Op::no_slot;
   Op& op = decoder.emit(run);
@@ -798,11 +803,11 @@ void select_words(Warp& warp, const Op& op, Mask mask) {
   }
   for_each_lane(mask, [&](int lane) { d[lane] = (condition >> lane & 1) != 0 ? a[lane] : b[lane]; });
 }
-void decode_selp(Decoder& decoder, const Instruction& one, Words& words) {
-  decoder.require_operands(one, 4, 4);
+void decode_selp(Decoder& decoder, const Instruction& instruction, Words& words) {
+  decoder.require_operands(instruction, 4, 4);
   const Type type = require_type(decoder, words);
-  const uint32_t a = decoder.read(one.operands[1], type), b = decoder.read(one.operands[2], type),
-                 c = decoder.read_mask(one.operands[3]), d = decoder.write(one.operands[0], type);
+  const uint32_t a = decoder.read(instruction.operands[1], type), b = decoder.read(instruction.operands[2], type),
+                 c = decoder.read_mask(instruction.operands[3]), d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(bytes_of(type) == 8 ? select_words<uint64_t> : select_words<uint32_t>);
   op.d = d, op.a = a, op.b = b, op.c = c;
 }
@@ -842,16 +847,16 @@ void move_128(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// mov between one register and a vector of narrower ones.
-void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
-  const auto& parts = one.operands[0].elements;
+void decode_unpack(Decoder& decoder, const Instruction& instruction, Type type) {
+  const auto& parts = instruction.operands[0].elements;
   if (type == Type::b128 && parts.size() == 2) {
-    const uint32_t a = decoder.read(one.operands[1], Type::b128), d = decoder.write(parts[0], Type::b64),
+    const uint32_t a = decoder.read(instruction.operands[1], Type::b128), d = decoder.write(parts[0], Type::b64),
                    e = decoder.write(parts[1], Type::b64);
     Op& op = decoder.emit(move_128<true, false>);
     op.a = a, op.d = d, op.d2 = e;
     return;
   }
-  uint32_t a = decoder.read(one.operands[1], type);
+  uint32_t a = decoder.read(instruction.operands[1], type);
   const auto part = [&](size_t i, Run run, Type narrow, bool by_number) {
     const uint32_t d = decoder.write(parts[i], narrow), which = by_number ? decoder.constant(i, 4) : 0;
     Op& op = decoder.emit(run);
@@ -859,8 +864,8 @@ void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
   };
   if (bytes_of(type) == 4 && parts.size() == 2) {
     // A part may be the source register itself.
-    const bool overwrites =
-        parts[0].kind == Kind::reg && one.operands[1].kind == Kind::reg && parts[0].reg == one.operands[1].reg;
+    const bool overwrites = parts[0].kind == Kind::reg && instruction.operands[1].kind == Kind::reg &&
+                            parts[0].reg == instruction.operands[1].reg;
     if (overwrites) decoder.refuse("into the register that is read");
     part(0, map<low_half>, Type::b16, false);
     part(1, map<high_half>, Type::b16, false);
@@ -876,12 +881,12 @@ void decode_unpack(Decoder& decoder, const Instruction& one, Type type) {
   }
 }
 
-void decode_pack(Decoder& decoder, const Instruction& one, Type type) {
-  const auto& parts = one.operands[1].elements;
+void decode_pack(Decoder& decoder, const Instruction& instruction, Type type) {
+  const auto& parts = instruction.operands[1].elements;
   const int bits = info(type).bits;
   if (type == Type::b128 && parts.size() == 2) {
     const uint32_t a = decoder.read(parts[0], Type::b64), b = decoder.read(parts[1], Type::b64),
-                   d = decoder.write(one.operands[0], Type::b128);
+                   d = decoder.write(instruction.operands[0], Type::b128);
     Op& op = decoder.emit(move_128<false, true>);
     op.a = a, op.b = b, op.d = d;
     return;
@@ -895,20 +900,20 @@ void decode_pack(Decoder& decoder, const Instruction& one, Type type) {
   else decoder.refuse("a vector of this size");
   uint32_t slots[4] = {};
   for (size_t i = 0; i < parts.size(); ++i) slots[i] = decoder.read(parts[i], narrow);
-  const uint32_t d = decoder.write(one.operands[0], type);
+  const uint32_t d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(run);
   op.d = d, op.a = slots[0], op.b = slots[1], op.c = slots[2], op.e = slots[3];
 }
 
-void decode_mov(Decoder& decoder, const Instruction& one, Words& words) {
-  decoder.require_operands(one, 2, 2);
-  if (decode_masks(decoder, one, words, map_masks<same_mask>, 1)) return;
+void decode_mov(Decoder& decoder, const Instruction& instruction, Words& words) {
+  decoder.require_operands(instruction, 2, 2);
+  if (decode_masks(decoder, instruction, words, map_masks<same_mask>, 1)) return;
   const Type type = require_type(decoder, words);
-  const bool is_split = one.operands[0].kind == Kind::vector || one.operands[1].kind == Kind::vector;
+  const bool is_split = instruction.operands[0].kind == Kind::vector || instruction.operands[1].kind == Kind::vector;
   if (is_split && info(type).kind != TypeClass::bits) decoder.refuse("of a vector and this type");
-  if (one.operands[0].kind == Kind::vector) return decode_unpack(decoder, one, type);
-  if (one.operands[1].kind == Kind::vector) return decode_pack(decoder, one, type);
-  const uint32_t a = decoder.read(one.operands[1], type), d = decoder.write(one.operands[0], type);
+  if (instruction.operands[0].kind == Kind::vector) return decode_unpack(decoder, instruction, type);
+  if (instruction.operands[1].kind == Kind::vector) return decode_pack(decoder, instruction, type);
+  const uint32_t a = decoder.read(instruction.operands[1], type), d = decoder.write(instruction.operands[0], type);
   Op& op = decoder.emit(type == Type::b128    ? move_128<true, true>
                         : bytes_of(type) == 8 ? map<same<uint64_t>>
                                               : map<same<uint32_t>>);

@@ -78,33 +78,35 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
 }
 
 void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words& words) {
-  MatrixMoveDetails one;
-  one.move.store = words.name() == Word::stmatrix;
+  MatrixMoveDetails matrix_move_details;
+  matrix_move_details.move.store = words.name() == Word::stmatrix;
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::m8n8))
     decoder.refuse("of another shape than m8n8");
   const Word count = words.take_one({Word::x1, Word::x2, Word::x4});
   if (count == Word::none || !words.take(Word::b16)) decoder.refuse("of another type than .b16");
-  one.move.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : 4;
-  one.move.transposed = words.take(Word::trans);
+  matrix_move_details.move.count = count == Word::x1 ? 1 : count == Word::x2 ? 2 : 4;
+  matrix_move_details.move.transposed = words.take(Word::trans);
   const Space space = words.take(Word::shared) || words.take(Word::shared_cta) ? Space::shared : Space::generic;
   decoder.require_operands(instruction, 2, 2);
-  const Operand& address = instruction.operands[one.move.store ? 0 : 1];
-  const Operand& data = instruction.operands[one.move.store ? 1 : 0];
-  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(one.move.count))
+  const Operand& address = instruction.operands[matrix_move_details.move.store ? 0 : 1];
+  const Operand& data = instruction.operands[matrix_move_details.move.store ? 1 : 0];
+  if (data.kind != Kind::vector || data.elements.size() != static_cast<size_t>(matrix_move_details.move.count))
     decoder.refuse("with other operands");
-  one.address = address_of(decoder, address, space);
+  matrix_move_details.address = address_of(decoder, address, space);
   for (const Operand& reg : data.elements)
-    one.slots.push_back(one.move.store ? decoder.read(reg, Type::b32) : decoder.write(reg, Type::b32));
-  for (int reg = 0; reg < one.move.count; ++reg) {
+    matrix_move_details.slots.push_back(matrix_move_details.move.store ? decoder.read(reg, Type::b32)
+                                                                       : decoder.write(reg, Type::b32));
+  for (int reg = 0; reg < matrix_move_details.move.count; ++reg) {
     for (int lane = 0; lane < lanes; ++lane) {
       for (int half = 0; half < 2; ++half) {
-        const LdMatrixElement element = element_at(one.move, lane, reg, 16 * half);
+        const LdMatrixElement element = element_at(matrix_move_details.move, lane, reg, 16 * half);
         // With .trans a row in memory is a column of the matrix.
-        one.places.push_back({address_thread(one.move, element.matrix, element.row), 2 * element.col});
+        matrix_move_details.places.push_back(
+            {address_thread(matrix_move_details.move, element.matrix, element.row), 2 * element.col});
       }
     }
   }
-  const auto* details = decoder.keep(std::move(one));
+  const auto* details = decoder.keep(std::move(matrix_move_details));
   Op& op = decoder.emit(move_matrices);
   op.details = details;
   op.control = Control::converge;
@@ -244,17 +246,17 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
   words.take_all();
   const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const bool is_warpgroup = words.name() == Word::wgmma;
-  MmaDetails one{.instruction = statement.instruction,
-                 .without_c = statement.instruction,
-                 .warps = is_warpgroup ? size_t{4} : size_t{1}};
+  MmaDetails mma_details{.instruction = statement.instruction,
+                         .without_c = statement.instruction,
+                         .warps = is_warpgroup ? size_t{4} : size_t{1}};
   // The registers of D hold C: if the instruction can read C, it does unless scale-d is false.
   if (is_warpgroup) {
-    one.instruction = with_enable_input_d(statement.instruction, true);
-    one.without_c = with_enable_input_d(statement.instruction, false);
+    mma_details.instruction = with_enable_input_d(statement.instruction, true);
+    mma_details.without_c = with_enable_input_d(statement.instruction, false);
   }
-  require_legal(one.instruction, decoder.target());
-  one.model = &model_for(one.instruction, decoder.target());
-  const FieldRules rules = fields_of(one.instruction);
+  require_legal(mma_details.instruction, decoder.target());
+  mma_details.model = &model_for(mma_details.instruction, decoder.target());
+  const FieldRules rules = fields_of(mma_details.instruction);
   const auto rule_of = [&](Field field) -> const FieldRule* {
     for (const FieldRule& rule : rules) {
       if (rule.field == field) return &rule;
@@ -265,11 +267,11 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
     const FieldRule* const rule = rule_of(field);
     if (!rule) decoder.refuse(fmt::format("with operand {}", info(field).name));
     const bool is_number = info(field).is_number, wide = rule->wide || is_number;
-    one.reads.push_back({.field = field,
-                         .slots = slots_of(decoder, given, wide, false),
-                         .wide = wide,
-                         .is_number = is_number,
-                         .extents = rule->extents});
+    mma_details.reads.push_back({.field = field,
+                                 .slots = slots_of(decoder, given, wide, false),
+                                 .wide = wide,
+                                 .is_number = is_number,
+                                 .extents = rule->extents});
   };
   size_t at = 0;
   for (const StatementOperand& operand : statement.operands) {
@@ -277,31 +279,32 @@ void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) 
     const auto field = std::ranges::find(operand_fields, operand.name, &std::pair<std::string_view, Field>::first);
     if (operand.name == "d") {
       const FieldRule* const rule = rule_of(Field::accumulator);
-      one.wide_results = rule && rule->wide;
-      one.results = slots_of(decoder, given, one.wide_results, true);
+      mma_details.wide_results = rule && rule->wide;
+      mma_details.results = slots_of(decoder, given, mma_details.wide_results, true);
       if (is_warpgroup) {
         add_read(Field::accumulator, given);
         for (const Operand& reg : given.elements) {
-          if (reg.kind == Kind::reg) one.accumulators.push_back(reg.reg);
+          if (reg.kind == Kind::reg) mma_details.accumulators.push_back(reg.reg);
         }
       }
     } else if (field != operand_fields.end()) {
       add_read(field->second, given);
     } else if (operand.name == "scale-d") {
-      one.has_scale_d = true;
-      one.scale_d = decoder.read_mask(given);
+      mma_details.has_scale_d = true;
+      mma_details.scale_d = decoder.read_mask(given);
     } else if (operand.kind != OperandKind::immediate) {
       decoder.refuse(fmt::format("with operand {}", operand.name));
     }
   }
-  one.reads_shared = rule_of(Field::smem) != nullptr;
+  mma_details.reads_shared = rule_of(Field::smem) != nullptr;
   for (const FieldRule& rule : rules) {
-    const bool is_there = rule.field == Field::smem ||
-                          std::ranges::any_of(one.reads, [&](const auto& read) { return read.field == rule.field; });
+    const bool is_there = rule.field == Field::smem || std::ranges::any_of(mma_details.reads, [&](const auto& read) {
+                            return read.field == rule.field;
+                          });
     if (rule.required && !is_there) decoder.refuse(fmt::format("with {}", info(rule.field).name));
   }
-  if (!is_warpgroup) one.of_warp.emplace(one.instruction, decoder.target());
-  const auto* details = decoder.keep(std::move(one));
+  if (!is_warpgroup) mma_details.of_warp.emplace(mma_details.instruction, decoder.target());
+  const auto* details = decoder.keep(std::move(mma_details));
   const uint32_t members = decoder.constant(all_lanes, 4);
   Op& op = decoder.emit(is_warpgroup ? run_mma : run_warp_mma);
   op.details = details;

@@ -132,12 +132,12 @@ Space space_of_mbarrier(Words& words) {
 }
 
 void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
-  MbarrierDetails one;
+  MbarrierDetails mbarrier_details;
   const auto& operands = instruction.operands;
   const Word what = words.take_one({Word::init, Word::inval, Word::arrive_drop, Word::arrive, Word::test_wait,
                                     Word::try_wait, Word::pending_count, Word::complete_tx, Word::expect_tx});
-  one.with_tx = words.take(Word::expect_tx);
-  one.parity = words.take(Word::parity);
+  mbarrier_details.with_tx = words.take(Word::expect_tx);
+  mbarrier_details.parity = words.take(Word::parity);
   const bool waits = what == Word::test_wait || what == Word::try_wait,
              arrives = what == Word::arrive || what == Word::arrive_drop;
   const bool is_remote = has_word(instruction, Word::shared_cluster);
@@ -160,25 +160,25 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
   decoder.require_operands(instruction, at + 1, at + (what == Word::try_wait ? 3 : what == Word::inval ? 1 : 2));
   if (arrives && is_remote && at == 1 && operands[0].kind != Kind::sink)
     decoder.refuse("with a result of another block");
-  one.address = address_of(decoder, operands[at], space);
+  mbarrier_details.address = address_of(decoder, operands[at], space);
   uint32_t b = 0, d = Op::no_slot;
   if (operands.size() > at + 1) {
-    one.has_count = true;
-    b = decoder.read(operands[at + 1], waits && !one.parity ? Type::b64 : Type::b32);
+    mbarrier_details.has_count = true;
+    b = decoder.read(operands[at + 1], waits && !mbarrier_details.parity ? Type::b64 : Type::b32);
   }
-  const bool needs_number = waits || is_incomplete || one.with_tx || what == Word::init || what == Word::expect_tx ||
-                            what == Word::complete_tx;
-  if (needs_number && !one.has_count) decoder.refuse("without its number");
+  const bool needs_number = waits || is_incomplete || mbarrier_details.with_tx || what == Word::init ||
+                            what == Word::expect_tx || what == Word::complete_tx;
+  if (needs_number && !mbarrier_details.has_count) decoder.refuse("without its number");
   if (waits) d = decoder.write_mask(operands[0]);
   else if (at == 1 && operands[0].kind != Kind::sink) d = decoder.write(operands[0], Type::b64);
-  one.what = what == Word::init          ? What::init
-             : what == Word::inval       ? What::inval
-             : what == Word::expect_tx   ? What::expect_tx
-             : what == Word::complete_tx ? What::complete_tx
-             : what == Word::arrive      ? What::arrive
-             : what == Word::arrive_drop ? What::arrive_drop
-                                         : What::wait;
-  const auto* details = decoder.keep(one);
+  mbarrier_details.what = what == Word::init          ? What::init
+                          : what == Word::inval       ? What::inval
+                          : what == Word::expect_tx   ? What::expect_tx
+                          : what == Word::complete_tx ? What::complete_tx
+                          : what == Word::arrive      ? What::arrive
+                          : what == Word::arrive_drop ? What::arrive_drop
+                                                      : What::wait;
+  const auto* details = decoder.keep(mbarrier_details);
   Op& op = decoder.emit(waits ? wait_for_phase : run_mbarrier);
   if (waits) op.control = Control::wait;
   op.details = details;
@@ -254,12 +254,12 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (!words.take(Word::arrive)) decoder.refuse("not supported");
   const bool counts = words.take(Word::noinc);
-  MbarrierDetails one{.what = What::arrive};
+  MbarrierDetails mbarrier_details{.what = What::arrive};
   const Space space = space_of_mbarrier(words);
   if (!words.take(Word::b64)) decoder.refuse("of another type");
   decoder.require_operands(instruction, 1, 1);
-  one.address = address_of(decoder, instruction.operands[0], space);
-  const auto* details = decoder.keep(one);
+  mbarrier_details.address = address_of(decoder, instruction.operands[0], space);
+  const auto* details = decoder.keep(mbarrier_details);
   Op& op = decoder.emit(counts ? run_copy_arrives<true> : run_copy_arrives<false>);
   op.details = details;
   op.d = Op::no_slot;

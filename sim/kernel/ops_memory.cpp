@@ -129,7 +129,7 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
   if (is_store && words.take(Word::async)) return decode_async_store(decoder, instruction, words);
   const bool has_hint = has_word(instruction, Word::L2_cache_hint);
-  MemoryDetails one;
+  MemoryDetails memory_details;
   const Space space = space_of(words);
   take_order(decoder, words, is_store, space);
   take_hints(words, is_store);
@@ -138,36 +138,36 @@ void decode_access(Decoder& decoder, const Instruction& instruction, Words& word
   const size_t count = take_vector(words);
   const auto type = words.take_type();
   if (!type || !is_memory_type(*type)) decoder.refuse("without a type that memory holds");
-  one.type = *type;
-  one.bytes = bytes_of(*type);
-  const size_t total = static_cast<size_t>(one.bytes) * count;
+  memory_details.type = *type;
+  memory_details.bytes = bytes_of(*type);
+  const size_t total = static_cast<size_t>(memory_details.bytes) * count;
   // PTX ISA, ld and st: vectors have up to 128 bits; since sm_100 256, of 32-bit or 64-bit elements in global memory.
-  const bool is_long = total == most_bytes && (one.bytes == 4 || one.bytes == 8) &&
+  const bool is_long = total == most_bytes && (memory_details.bytes == 4 || memory_details.bytes == 8) &&
                        has_tensor_memory(decoder.target()) && (space == Space::global || space == Space::generic);
   // ptxas 13.0 also takes eight elements of 8 and 16 bits, but ends with an internal error for some loads of the
   // latter.
   const bool is_fixed = space == Space::constant || space == Space::param;
-  const bool is_unknown = count == 8 && !is_store && ((one.bytes == 2 && !is_fixed) || is_uniform);
-  if (count > 1 && (one.bytes == 16 || is_unknown || (total > 16 && !is_long)))
+  const bool is_unknown = count == 8 && !is_store && ((memory_details.bytes == 2 && !is_fixed) || is_uniform);
+  if (count > 1 && (memory_details.bytes == 16 || is_unknown || (total > 16 && !is_long)))
     decoder.refuse("with a vector of this size");
   const size_t operands = has_hint ? 3 : 2;
   decoder.require_operands(instruction, operands, operands);
   const Operand& address = instruction.operands[is_store ? 0 : 1];
   const Operand& data = instruction.operands[is_store ? 1 : 0];
-  one.address = address_of(decoder, address, space);
+  memory_details.address = address_of(decoder, address, space);
   const std::span<const Operand> registers = parts_of(data);
   if (registers.size() != count) decoder.refuse("with a vector of another size");
   for (const Operand& reg : registers) {
     Part part;
     part.slot = is_store ? decoder.read_wide(reg, *type, part.bits) : decoder.write_wide(reg, *type, part.bits);
     if (!is_store && reg.kind == Kind::reg && part.bits <= 32) part.bits = info(decoder.type_of(reg)).bits;
-    if ((part.bits > 64) != (one.bytes == 16)) decoder.refuse("with a register of another width");
-    if (part.bits < 8 * one.bytes) decoder.refuse("with a register that is too narrow");
-    one.parts.push_back(part);
+    if ((part.bits > 64) != (memory_details.bytes == 16)) decoder.refuse("with a register of another width");
+    if (part.bits < 8 * memory_details.bytes) decoder.refuse("with a register that is too narrow");
+    memory_details.parts.push_back(part);
   }
-  if (is_store && (one.address.space == Space::param || one.address.space == Space::constant))
+  if (is_store && (memory_details.address.space == Space::param || memory_details.address.space == Space::constant))
     decoder.refuse("a store there");
-  const auto* details = decoder.keep(std::move(one));
+  const auto* details = decoder.keep(std::move(memory_details));
   Op& op = decoder.emit(is_store ? store : load);
   op.details = details;
 }
@@ -496,8 +496,8 @@ bool is_vector_atomic(Atomic what, Type type, size_t count) {
 }
 
 void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
-  AtomicDetails one;
-  one.returns = words.name() == Word::atom;
+  AtomicDetails atomic_details;
+  atomic_details.returns = words.name() == Word::atom;
   const bool is_async = words.take(Word::async);
   if (is_async && !words.take(Word::mbarrier_complete_tx_bytes)) decoder.refuse("with another completion");
   if (words.take(Word::L2_cache_hint)) decoder.refuse("with a cache policy");
@@ -510,20 +510,21 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
   const size_t count = take_vector(words);
   const auto type = words.take_type();
   if (!type) decoder.refuse("without a type");
-  one.type = *type;
+  atomic_details.type = *type;
   const auto what = take_atomic(words);
   if (!what) decoder.refuse("without an operation");
-  one.what = *what;
+  atomic_details.what = *what;
   const bool floating = is_floating(*type), has_noftz = words.take(Word::noftz);
-  if (!is_atomic_type(one.what, *type, one.returns, is_async)) decoder.refuse("of this type");
+  if (!is_atomic_type(atomic_details.what, *type, atomic_details.returns, is_async)) decoder.refuse("of this type");
   // PTX ISA, atom: 16-bit floating-point sums need .noftz, others have none.
   if (has_noftz != (floating && *type != Type::f32 && *type != Type::f64)) decoder.refuse("with or without .noftz");
-  if (count > 1 && (space != Space::global || !is_vector_atomic(one.what, *type, count)))
+  if (count > 1 && (space != Space::global || !is_vector_atomic(atomic_details.what, *type, count)))
     decoder.refuse("of this vector");
-  const size_t operands = 1 + (one.returns ? 1 : 0) + (one.what == Atomic::cas ? 2 : 1) + (is_async ? 1 : 0);
+  const size_t operands =
+      1 + (atomic_details.returns ? 1 : 0) + (atomic_details.what == Atomic::cas ? 2 : 1) + (is_async ? 1 : 0);
   decoder.require_operands(instruction, operands, operands);
-  const size_t first = one.returns ? 1 : 0;
-  one.address = address_of(decoder, instruction.operands[first], space);
+  const size_t first = atomic_details.returns ? 1 : 0;
+  atomic_details.address = address_of(decoder, instruction.operands[first], space);
   const auto slots = [&](const Operand& operand, bool writes) {
     std::vector<uint32_t> of_parts;
     for (const Operand& reg : parts_of(operand))
@@ -531,18 +532,19 @@ void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& word
     if (of_parts.size() != count) decoder.refuse("with a vector of another size");
     return of_parts;
   };
-  one.b = slots(instruction.operands[first + 1], false);
-  const uint32_t c = one.what == Atomic::cas ? decoder.read(instruction.operands[first + 2], *type) : Op::no_slot;
-  if (one.returns) one.d = slots(instruction.operands[0], true);
+  atomic_details.b = slots(instruction.operands[first + 1], false);
+  const uint32_t c =
+      atomic_details.what == Atomic::cas ? decoder.read(instruction.operands[first + 2], *type) : Op::no_slot;
+  if (atomic_details.returns) atomic_details.d = slots(instruction.operands[0], true);
   if (is_async) {
     if (space != Space::shared || floating) decoder.refuse("of this space or type");
-    one.barrier = address_of(decoder, instruction.operands.back(), Space::shared);
+    atomic_details.barrier = address_of(decoder, instruction.operands.back(), Space::shared);
   }
   if (space != Space::shared) {
     decoder.program().has_atomics = true;
-    if (floating && one.what == Atomic::add) decoder.program().order_matters = true;
+    if (floating && atomic_details.what == Atomic::add) decoder.program().order_matters = true;
   }
-  const auto* details = decoder.keep(std::move(one));
+  const auto* details = decoder.keep(std::move(atomic_details));
   Op& op = decoder.emit(run_atomic);
   op.details = details;
   op.c = c;
@@ -638,23 +640,23 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
   const size_t count = instruction.operands.size() - (has_policy ? 1 : 0);
   decoder.require_operands(instruction, 3, 5);
   if (instruction.operands[2].kind != Kind::integer) decoder.refuse("with a size that is not constant");
-  CopyDetails one{.bytes = static_cast<int>(instruction.operands[2].value)};
-  if (one.bytes != 16 && (cache == Word::cg || (one.bytes != 4 && one.bytes != 8)))
+  CopyDetails copy_details{.bytes = static_cast<int>(instruction.operands[2].value)};
+  if (copy_details.bytes != 16 && (cache == Word::cg || (copy_details.bytes != 4 && copy_details.bytes != 8)))
     decoder.refuse("of another size than 4, 8 and 16, and with .cg 16");
   if (count > 4) decoder.refuse("with too many operands");
-  one.to = address_of(decoder, instruction.operands[0], Space::shared);
-  one.from = address_of(decoder, instruction.operands[1], Space::global);
-  if (!one.from.wide) decoder.refuse("with a global address of 32 bits");
+  copy_details.to = address_of(decoder, instruction.operands[0], Space::shared);
+  copy_details.from = address_of(decoder, instruction.operands[1], Space::global);
+  if (!copy_details.from.wide) decoder.refuse("with a global address of 32 bits");
   uint32_t c = 0;
   if (count == 4) {
     const Operand& last = instruction.operands[3];
     const bool is_mask = last.kind == Kind::reg && decoder.type_of(last) == Type::pred;
-    one.has_predicate = is_mask, one.has_size = !is_mask;
-    if (last.kind == Kind::integer && last.value > static_cast<uint64_t>(one.bytes))
+    copy_details.has_predicate = is_mask, copy_details.has_size = !is_mask;
+    if (last.kind == Kind::integer && last.value > static_cast<uint64_t>(copy_details.bytes))
       decoder.refuse("with a source that is longer than the copy");
     c = is_mask ? decoder.read_mask(last) : decoder.read(last, Type::u32);
   }
-  const auto* details = decoder.keep(one);
+  const auto* details = decoder.keep(copy_details);
   Op& op = decoder.emit(run_copy);
   op.details = details;
   op.c = c;

@@ -73,31 +73,32 @@ void require_allocated(const TensorMemory& memory, const NumberOperand& operand,
 }
 
 /// Sets the state for a lane's instruction: it uses the block's Tensor Memory and shared memory.
-bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& one, int lane) {
+bitmma::Instruction prepare(const Warp& warp, const Tcgen05Details& details, int lane) {
   TensorMemory& memory = *warp.cta->tensor_memory;
-  bitmma::Instruction instruction = one.instruction;
-  for (const NumberOperand& number : one.numbers) {
+  bitmma::Instruction instruction = details.instruction;
+  for (const NumberOperand& number : details.numbers) {
     const uint64_t value = number.of(warp, lane);
     require_allocated(memory, number, value, lane);
     memory.state.set(number.field, value);
   }
-  if (one.idesc) instruction = with_immediate(instruction, "idesc", warp.lanes_of<const uint32_t>(*one.idesc)[lane]);
-  if (one.enable_input_d)
-    instruction = with_enable_input_d(instruction, (warp.mask_of(*one.enable_input_d) >> lane & 1) != 0);
-  if (!one.lane_mask.empty()) {
+  if (details.idesc)
+    instruction = with_immediate(instruction, "idesc", warp.lanes_of<const uint32_t>(*details.idesc)[lane]);
+  if (details.enable_input_d)
+    instruction = with_enable_input_d(instruction, (warp.mask_of(*details.enable_input_d) >> lane & 1) != 0);
+  if (!details.lane_mask.empty()) {
     std::vector<uint32_t> words;
-    for (const uint32_t slot : one.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
-    memory.state.set(disable_output_lane, std::move(words), {std::ssize(one.lane_mask)});
+    for (const uint32_t slot : details.lane_mask) words.push_back(warp.lanes_of<const uint32_t>(slot)[lane]);
+    memory.state.set(disable_output_lane, std::move(words), {std::ssize(details.lane_mask)});
   }
-  if (one.reads_shared && warp.cta->launch->checks && !one.of_pair) {
+  if (details.reads_shared && warp.cta->launch->checks && !details.of_pair) {
     require_legal(instruction, warp.cta->program->target);
     check_operands(instruction, warp.cta->program->target, memory.state, {&warp, 1});
   }
   return instruction;
 }
 
-void forget_numbers(TensorMemory& memory, const Tcgen05Details& one) {
-  for (const NumberOperand& number : one.numbers) memory.state.erase(number.field);
+void forget_numbers(TensorMemory& memory, const Tcgen05Details& details) {
+  for (const NumberOperand& number : details.numbers) memory.state.erase(number.field);
   memory.state.erase(disable_output_lane);
 }
 
@@ -243,16 +244,16 @@ void converge(Decoder& decoder, Op& op) {
 void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& words, bool allocates) {
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::b32))
     decoder.refuse("of another type");
-  AllocationDetails one;
+  AllocationDetails allocation_details;
   decoder.require_operands(instruction, 2, 2);
   if (allocates) {
     const Space space = words.take(Word::shared_cta) ? Space::shared : Space::generic;
-    one.to = address_of(decoder, instruction.operands[0], space);
+    allocation_details.to = address_of(decoder, instruction.operands[0], space);
   } else {
-    one.address = decoder.read(instruction.operands[0], Type::b32);
+    allocation_details.address = decoder.read(instruction.operands[0], Type::b32);
   }
-  one.columns = decoder.read(instruction.operands[1], Type::u32);
-  const auto* details = decoder.keep(one);
+  allocation_details.columns = decoder.read(instruction.operands[1], Type::u32);
+  const auto* details = decoder.keep(allocation_details);
   Op& op = decoder.emit(allocates ? run_alloc : run_dealloc);
   op.details = details;
   converge(decoder, op);
@@ -263,10 +264,10 @@ void decode_commit(Decoder& decoder, const Instruction& instruction, Words& word
   const Space space = words.take(Word::shared_cluster) ? Space::shared : Space::generic;
   const bool to_many = words.take(Word::multicast_cluster);
   decoder.require_operands(instruction, to_many ? 2 : 1, to_many ? 2 : 1);
-  CommitDetails one;
-  one.barrier = address_of(decoder, instruction.operands[0], space);
-  if (to_many) one.blocks = decoder.read(instruction.operands[1], Type::b16);
-  const auto* details = decoder.keep(one);
+  CommitDetails commit_details;
+  commit_details.barrier = address_of(decoder, instruction.operands[0], space);
+  if (to_many) commit_details.blocks = decoder.read(instruction.operands[1], Type::b16);
+  const auto* details = decoder.keep(commit_details);
   Op& op = decoder.emit(commit_to_mbarrier);
   op.details = details;
 }
@@ -301,8 +302,8 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   words.take_all();
   const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const Word what = instruction.words[1];
-  Tcgen05Details one{.instruction = statement.instruction, .loads = what == Word::ld};
-  one.of_pair = has_word(instruction, Word::cta_group_2);
+  Tcgen05Details tcgen05_details{.instruction = statement.instruction, .loads = what == Word::ld};
+  tcgen05_details.of_pair = has_word(instruction, Word::cta_group_2);
   const auto number_of = [&](Field field, const Operand& given) {
     NumberOperand number{.field = field, .wide = info(field).type == ElementType::u64};
     number.in_brackets = given.kind == Kind::address;
@@ -314,13 +315,14 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   for (const StatementOperand& operand : statement.operands) {
     const Operand& given = instruction.operands.at(at++);
     const auto field = std::ranges::find(number_fields, operand.name, &std::pair<std::string_view, Field>::first);
-    if (field != number_fields.end()) one.numbers.push_back(number_of(field->second, given));
-    else read_other(decoder, operand, given, one);
+    if (field != number_fields.end()) tcgen05_details.numbers.push_back(number_of(field->second, given));
+    else read_other(decoder, operand, given, tcgen05_details);
   }
-  one.reads_shared = what == Word::mma || what == Word::cp;
-  if (!one.idesc) require_legal(one.instruction, decoder.target());  // a product has its descriptor at run time
+  tcgen05_details.reads_shared = what == Word::mma || what == Word::cp;
+  if (!tcgen05_details.idesc)
+    require_legal(tcgen05_details.instruction, decoder.target());  // a product has its descriptor at run time
   const bool is_of_warp = what == Word::ld || what == Word::st;
-  const auto* details = decoder.keep(std::move(one));
+  const auto* details = decoder.keep(std::move(tcgen05_details));
   Op& op = decoder.emit(is_of_warp ? run_move : run_issued);
   op.details = details;
   if (is_of_warp) converge(decoder, op);

@@ -55,14 +55,14 @@ struct ReplaceDetails {
   bool wide_value = false;
 };
 
-void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, int lane) {
-  const MapFieldInfo& field = map_fields[static_cast<size_t>(one.field)];
+void replace(PackedTensorMap& map, const ReplaceDetails& details, uint64_t value, int lane) {
+  const MapFieldInfo& field = map_fields[static_cast<size_t>(details.field)];
   const auto require = [&](bool holds, std::string expected) {
     if (!holds)
       fault(ViolationCode::undefined_by_ptx, lane, fmt::format("{} {} of a tensor map", print(field.name), value),
             std::move(expected));
   };
-  switch (one.field) {
+  switch (details.field) {
     case MapField::global_address: map.address = value; break;
     case MapField::rank:
       require(value < 5, "0 to 4, the number of dimensions minus one");
@@ -70,13 +70,13 @@ void replace(PackedTensorMap& map, const ReplaceDetails& one, uint64_t value, in
       break;
     case MapField::box_dim:
       require(value >= 1 && value <= 256, "1 to 256");
-      map.box[one.ordinal] = static_cast<uint16_t>(value);
+      map.box[details.ordinal] = static_cast<uint16_t>(value);
       break;
-    case MapField::global_dim: map.sizes[one.ordinal] = value; break;
-    case MapField::global_stride: map.strides_bytes[one.ordinal] = value; break;
+    case MapField::global_dim: map.sizes[details.ordinal] = value; break;
+    case MapField::global_stride: map.strides_bytes[details.ordinal] = value; break;
     case MapField::element_stride:
       require(value >= 1 && value <= 8, "1 to 8");
-      map.element_strides[one.ordinal] = static_cast<uint8_t>(value);
+      map.element_strides[details.ordinal] = static_cast<uint8_t>(value);
       break;
     case MapField::elemtype: {
       require(value < map_types.size(), fmt::format("0 to {}", map_types.size() - 1));
@@ -164,30 +164,30 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
 void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
   if (words.take(Word::cp_fenceproxy)) return decode_copy_map(decoder, instruction, words);
   if (!words.take(Word::replace) || !words.take(Word::tile)) decoder.refuse("not supported");
-  ReplaceDetails one;
+  ReplaceDetails replace_details;
   const MapFieldInfo* field = nullptr;
   for (const MapFieldInfo& row : map_fields) {
     if (words.take(row.name)) field = &row;
   }
   if (!field) decoder.refuse("without a field");
-  one.field = field->id;
+  replace_details.field = field->id;
   const Space space = words.take(Word::global)       ? Space::global
                       : words.take(Word::shared_cta) ? Space::shared
                                                      : Space::generic;
   const auto type = words.take_type();
   if (!words.take(Word::b1024) || (type != Type::b32 && type != Type::b64)) decoder.refuse("of another type");
-  one.wide_value = type == Type::b64;
+  replace_details.wide_value = type == Type::b64;
   const size_t count = field->ordinals > 0 ? 3 : 2;
   decoder.require_operands(instruction, count, count);
   if (field->ordinals > 0) {
     const Operand& ordinal = instruction.operands[1];
     if (ordinal.kind != Kind::integer || ordinal.value >= static_cast<uint64_t>(field->ordinals))
       decoder.refuse("with an ordinal that is not a constant or not a dimension");
-    one.ordinal = ordinal.value;
+    replace_details.ordinal = ordinal.value;
   }
-  one.address = address_of(decoder, instruction.operands[0], space);
+  replace_details.address = address_of(decoder, instruction.operands[0], space);
   const uint32_t b = decoder.read(instruction.operands.back(), *type);
-  const auto* details = decoder.keep(one);
+  const auto* details = decoder.keep(replace_details);
   Op& op = decoder.emit(run_replace);
   op.details = details;
   op.b = b;

@@ -76,43 +76,43 @@ void decode_bar(Decoder& decoder, const Instruction& instruction, Words& words) 
     op.control = what == Word::wait ? Control::cluster_wait : Control::cluster_arrive;
     return;
   }
-  BarrierDetails one;
+  BarrierDetails barrier_details;
   size_t next = 0;
   const auto& operands = instruction.operands;
   uint32_t d = 0, predicate = 0;
   if (words.take(Word::red)) {
-    one.kind = BarrierKind::reduce;
+    barrier_details.kind = BarrierKind::reduce;
     const Word what = words.take_one({Word::popc, Word::and_, Word::or_});
     if (what == Word::none) decoder.refuse("without .popc, .and or .or");
-    one.reduction = what == Word::popc   ? BarrierReduction::popc
-                    : what == Word::and_ ? BarrierReduction::and_
-                                         : BarrierReduction::or_;
+    barrier_details.reduction = what == Word::popc   ? BarrierReduction::popc
+                                : what == Word::and_ ? BarrierReduction::and_
+                                                     : BarrierReduction::or_;
     if (words.take_type() != (what == Word::popc ? Type::u32 : Type::pred)) decoder.refuse("of another type");
     decoder.require_operands(instruction, 3, 4);
     d = what == Word::popc ? decoder.write(operands[0], Type::u32) : decoder.write_mask(operands[0]);
     predicate = decoder.read_mask(operands.back());
     next = 1;
   } else if (words.take(Word::arrive)) {
-    one.kind = BarrierKind::arrive;
+    barrier_details.kind = BarrierKind::arrive;
     decoder.require_operands(instruction, 2, 2);
   } else if (words.take(Word::sync)) {
     decoder.require_operands(instruction, 1, 2);
   } else {
     decoder.refuse("without .sync, .arrive or .red");
   }
-  const size_t end = operands.size() - (one.kind == BarrierKind::reduce ? 1 : 0);
+  const size_t end = operands.size() - (barrier_details.kind == BarrierKind::reduce ? 1 : 0);
   const auto require_number = [&](const Operand& operand, uint64_t most, uint64_t multiple) {
     if (operand.kind == Kind::integer && (operand.value > most || operand.value % multiple != 0))
       decoder.refuse(fmt::format("of {}", static_cast<int64_t>(operand.value)));
   };
   require_number(operands[next], 15, 1);
-  one.id = decoder.read(operands[next], Type::u32);
+  barrier_details.id = decoder.read(operands[next], Type::u32);
   if (next + 1 < end) {
     require_number(operands[next + 1], 1024, lanes);
-    one.has_count = true;
-    one.count = decoder.read(operands[next + 1], Type::u32);
+    barrier_details.has_count = true;
+    barrier_details.count = decoder.read(operands[next + 1], Type::u32);
   }
-  const auto* details = decoder.keep(one);
+  const auto* details = decoder.keep(barrier_details);
   Op& op = decoder.emit(nullptr);
   op.control = Control::barrier;
   op.details = details;

@@ -48,7 +48,7 @@ std::vector<NestedMode> modes_of(const NestedMode& mode) {
 
 void append_leaves(const NestedMode& mode, std::vector<NestedMode>& leaves) {
   if (!is_tuple(mode)) leaves.push_back(mode);
-  for (const NestedMode& one : mode.modes) append_leaves(one, leaves);
+  for (const NestedMode& nested_mode : mode.modes) append_leaves(nested_mode, leaves);
 }
 std::vector<NestedMode> leaves_of(const NestedMode& mode) {
   std::vector<NestedMode> leaves;
@@ -58,12 +58,12 @@ std::vector<NestedMode> leaves_of(const NestedMode& mode) {
 
 int64_t size_of(const NestedMode& mode) {
   int64_t size = 1;
-  for (const NestedMode& one : leaves_of(mode)) size = times(size, one.extent);
+  for (const NestedMode& nested_mode : leaves_of(mode)) size = times(size, nested_mode.extent);
   return size;
 }
 int64_t cosize_of(const NestedMode& mode) {
   int64_t last = 0;
-  for (const NestedMode& one : leaves_of(mode)) last += times(one.extent - 1, one.stride);
+  for (const NestedMode& nested_mode : leaves_of(mode)) last += times(nested_mode.extent - 1, nested_mode.stride);
   return last + 1;
 }
 int64_t offset_at(const std::vector<NestedMode>& leaves, int64_t index) {
@@ -101,8 +101,8 @@ NestedMode coalesced(const NestedMode& mode, bool keeps_end = false) {
 /// Coalesced, without modes of stride 0.
 NestedMode filtered(const NestedMode& mode) {
   std::vector<NestedMode> leaves = leaves_of(mode);
-  for (NestedMode& one : leaves) {
-    if (one.stride == 0) one.extent = 1;
+  for (NestedMode& nested_mode : leaves) {
+    if (nested_mode.stride == 0) nested_mode.extent = 1;
   }
   return coalesced(tuple_of(std::move(leaves)));
 }
@@ -148,7 +148,7 @@ NestedMode composed_leaf(const std::vector<NestedMode>& modes, const NestedMode&
 NestedMode composed_with(const std::vector<NestedMode>& modes, const NestedMode& by) {
   if (!is_tuple(by)) return composed_leaf(modes, by);
   std::vector<NestedMode> result;
-  for (const NestedMode& one : by.modes) result.push_back(composed_with(modes, one));
+  for (const NestedMode& mode : by.modes) result.push_back(composed_with(modes, mode));
   return tuple_of(std::move(result));
 }
 
@@ -179,12 +179,12 @@ NestedMode complement(const NestedMode& first, const std::vector<NestedMode>& sh
   std::ranges::stable_sort(leaves, {}, &NestedMode::stride);
   std::vector<NestedMode> result;
   int64_t stride = 1;
-  for (const NestedMode& one : leaves) {
-    if (one.stride < stride)
-      refuse("complement", fmt::format("a stride of {} below {}", one.stride, stride),
+  for (const NestedMode& mode : leaves) {
+    if (mode.stride < stride)
+      refuse("complement", fmt::format("a stride of {} below {}", mode.stride, stride),
              "a layout whose modes do not overlap");
-    result.push_back(leaf(one.stride / stride, stride));
-    stride = times(one.stride, one.extent);
+    result.push_back(leaf(mode.stride / stride, stride));
+    stride = times(mode.stride, mode.extent);
   }
   result.push_back(leaf(divided_shape(shape, stride), stride));
   return coalesced(tuple_of(std::move(result)));
@@ -194,9 +194,9 @@ NestedMode complement(const NestedMode& first, const std::vector<NestedMode>& sh
 std::vector<std::pair<NestedMode, int64_t>> by_stride(const NestedMode& mode) {
   std::vector<std::pair<NestedMode, int64_t>> sorted;
   int64_t before = 1;
-  for (const NestedMode& one : modes_of(coalesced(mode))) {
-    sorted.emplace_back(one, before);
-    before = times(before, one.extent);
+  for (const NestedMode& nested_mode : modes_of(coalesced(mode))) {
+    sorted.emplace_back(nested_mode, before);
+    before = times(before, nested_mode.extent);
   }
   std::ranges::stable_sort(sorted, {}, [](const auto& one) { return one.first.stride; });
   return sorted;
@@ -319,7 +319,8 @@ NestedMode product_by_rank(const NestedMode& first, const NestedMode& tiler, boo
 }
 
 NestedMode coalesced_by(const NestedMode& mode, const AlgebraLayout& profile) {
-  return by_tiler(mode, profile, [](const NestedMode& one, const NestedMode&) { return coalesced(one); });
+  return by_tiler(mode, profile,
+                  [](const NestedMode& nested_mode, const NestedMode&) { return coalesced(nested_mode); });
 }
 
 /// The swizzle S' with S'(L(i)) = L(S(i)): moves a swizzle from the right of a layout to its left.
@@ -354,7 +355,7 @@ AlgebraLayout layout_of(NestedMode mode, const std::optional<OffsetSwizzle>& swi
 
 AlgebraLayout composition(const AlgebraLayout& first, const AlgebraLayout& by) {
   if (!by.swizzle) {
-    const auto compose = [](const NestedMode& one, const NestedMode& other) { return composition(one, other); };
+    const auto compose = [](const NestedMode& mode, const NestedMode& other) { return composition(mode, other); };
     return layout_of(by_tiler(first.mode, by, compose, false), first.swizzle);
   }
   if (first.swizzle) refuse("composition", "two swizzles", "a swizzle on at most one side");
@@ -363,19 +364,19 @@ AlgebraLayout composition(const AlgebraLayout& first, const AlgebraLayout& by) {
   return result;
 }
 
-AlgebraLayout inverse(const AlgebraLayout& one, bool is_right) {
-  const NestedMode mode = is_right ? right_inverse(one.mode) : left_inverse(one.mode);
-  if (!one.swizzle) return layout_of(mode);
-  const AlgebraLayout result = layout_of(mode, swizzle_through(mode, *one.swizzle));
+AlgebraLayout inverse(const AlgebraLayout& layout, bool is_right) {
+  const NestedMode mode = is_right ? right_inverse(layout.mode) : left_inverse(layout.mode);
+  if (!layout.swizzle) return layout_of(mode);
+  const AlgebraLayout result = layout_of(mode, swizzle_through(mode, *layout.swizzle));
   const std::string_view name = is_right ? "right_inverse" : "left_inverse";
   if (is_right) {
     const AlgebraLayout identity = layout_of(leaf(result.size(), 1));
-    require_swizzle_alike(name, identity, [&](int64_t index) { return one(result(index)); });
+    require_swizzle_alike(name, identity, [&](int64_t index) { return layout(result(index)); });
   } else {
-    const int64_t size = one.size();
+    const int64_t size = layout.size();
     for (int64_t index = 0; index < size; ++index) {
-      if (one(result(one(index))) != one(index))
-        refuse(std::string(name), fmt::format("offset {} does not come back", one(index)),
+      if (layout(result(layout(index))) != layout(index))
+        refuse(std::string(name), fmt::format("offset {} does not come back", layout(index)),
                "a layout that can be inverted");
     }
   }
@@ -430,7 +431,7 @@ NestedMode compact(const cute_text::Tuple& shape, int64_t& stride) {
     return mode;
   }
   std::vector<NestedMode> modes;
-  for (const cute_text::Tuple& one : shape.children) modes.push_back(compact(one, stride));
+  for (const cute_text::Tuple& tuple : shape.children) modes.push_back(compact(tuple, stride));
   return tuple_of(std::move(modes));
 }
 
@@ -446,7 +447,7 @@ NestedMode joined(const cute_text::Tuple& shape, const cute_text::Tuple& stride)
 void require_extents(const cute_text::Tuple& shape) {
   if (shape.is_number && (shape.value < 1 || shape.value > most_indices))
     refuse("shape", std::to_string(shape.value), fmt::format("1..{}", most_indices));
-  for (const cute_text::Tuple& one : shape.children) require_extents(one);
+  for (const cute_text::Tuple& tuple : shape.children) require_extents(tuple);
 }
 
 void require_size(const NestedMode& mode) {
@@ -532,7 +533,7 @@ AlgebraLayout read_layout(cute_text::Reader& reader, bool is_tiler, int depth) {
 std::string print_part(const NestedMode& mode, int64_t NestedMode::*member) {
   if (!is_tuple(mode)) return std::to_string(mode.*member);
   std::vector<std::string> parts;
-  for (const NestedMode& one : mode.modes) parts.push_back(print_part(one, member));
+  for (const NestedMode& nested_mode : mode.modes) parts.push_back(print_part(nested_mode, member));
   return fmt::format("({})", fmt::join(parts, ","));
 }
 
@@ -577,7 +578,7 @@ std::string print(const AlgebraLayout& layout) {
   if (layout.kind == Kind::unchanged) return "_";
   if (layout.kind == Kind::by_mode) {
     std::vector<std::string> parts;
-    for (const AlgebraLayout& one : layout.by_mode) parts.push_back(print(one));
+    for (const AlgebraLayout& algebra_layout : layout.by_mode) parts.push_back(print(algebra_layout));
     return fmt::format("<{}>", fmt::join(parts, ", "));
   }
   const std::string text =

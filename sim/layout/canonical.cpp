@@ -29,7 +29,7 @@ void require_sound(const SwizzleInfo& swizzle, std::initializer_list<int64_t> by
           "16..256 bytes wide");
   require(swizzle.rows_per_atom >= 1 && swizzle.rows_per_atom <= 8, "swizzle", swizzle.rows_per_atom,
           "1..8 rows per atom");
-  for (const int64_t one : bytes) require(one >= 0 && one <= most_bytes, "stride or padding", one, "0..2^40 bytes");
+  for (const int64_t byte : bytes) require(byte >= 0 && byte <= most_bytes, "stride or padding", byte, "0..2^40 bytes");
   if (!found.empty()) throw Error(std::move(found));
 }
 

@@ -165,7 +165,7 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
   const size_t modes = shape.children.size();
   std::vector<int64_t> order;
   if (reader.take(",")) {
-    for (const Tuple& one : reader.tuple(0).children) order.push_back(one.value);
+    for (const Tuple& tuple : reader.tuple(0).children) order.push_back(tuple.value);
   } else {
     for (size_t i = 0; i < modes; ++i) order.push_back(static_cast<int64_t>(i));
   }

@@ -164,11 +164,11 @@ std::vector<bool> choices(Option option) {
   return {false, true};
 }
 
-uint64_t key_of(const CvtInstruction& one) {
-  const int flags = one.ftz | one.sat << 1 | one.relu << 2 | one.satfinite << 3;
+uint64_t key_of(const CvtInstruction& instruction) {
+  const int flags = instruction.ftz | instruction.sat << 1 | instruction.relu << 2 | instruction.satfinite << 3;
   uint64_t key = 0;
-  for (const int field : {static_cast<int>(one.to), static_cast<int>(one.from), one.lanes,
-                          static_cast<int>(one.rounding), flags, one.scales})
+  for (const int field : {static_cast<int>(instruction.to), static_cast<int>(instruction.from), instruction.lanes,
+                          static_cast<int>(instruction.rounding), flags, instruction.scales})
     key = key << 8 | (static_cast<uint64_t>(field) & 0xFF);
   return key;
 }
@@ -178,11 +178,13 @@ struct Catalogue {
   std::unordered_map<uint64_t, const CvtForm*> form_of;
   std::map<std::string, CvtInstruction, std::less<>> by_name;
 
-  void add(const CvtForm& form, const CvtInstruction& one) {
-    if (one.sat && is_integer(one.to) && is_integer(one.from) && holds_all_of(info(one.to), info(one.from))) return;
-    instructions.push_back(one);
-    form_of.emplace(key_of(one), &form);
-    by_name.emplace(print(one), one);
+  void add(const CvtForm& form, const CvtInstruction& instruction) {
+    if (instruction.sat && is_integer(instruction.to) && is_integer(instruction.from) &&
+        holds_all_of(info(instruction.to), info(instruction.from)))
+      return;
+    instructions.push_back(instruction);
+    form_of.emplace(key_of(instruction), &form);
+    by_name.emplace(print(instruction), instruction);
   }
 };
 
@@ -232,7 +234,7 @@ const CvtForm& form_of(const CvtInstruction& instruction) {
                .expected = "an instruction of cvt_instructions()"});
 }
 
-bool has_packed_source(const CvtInstruction& one) { return one.lanes == 2 && one.from != f32; }
+bool has_packed_source(const CvtInstruction& instruction) { return instruction.lanes == 2 && instruction.from != f32; }
 
 /// A number during its conversion from one type to the other.
 struct Value {
@@ -295,12 +297,13 @@ uint64_t saturated(const CvtTypeInfo& type, const Exact& value) {
   return (value.negative ? 0 - magnitude : magnitude) & low_mask(type.bits);
 }
 
-uint64_t integer_code(const CvtInstruction& one, const Value& value) {
-  const CvtTypeInfo& to = info(one.to);
-  if (value.number == NumberClass::nan) return one.from == f64 || to.bits == 64 ? uint64_t{1} << (to.bits - 1) : 0;
+uint64_t integer_code(const CvtInstruction& instruction, const Value& value) {
+  const CvtTypeInfo& to = info(instruction.to);
+  if (value.number == NumberClass::nan)
+    return instruction.from == f64 || to.bits == 64 ? uint64_t{1} << (to.bits - 1) : 0;
   if (value.number == NumberClass::infinity)
     return saturated(to, {.negative = value.exact.negative, .magnitude = 1, .exponent = 64});
-  return saturated(to, integral(value.exact, ieee_rounding(one.rounding)));
+  return saturated(to, integral(value.exact, ieee_rounding(instruction.rounding)));
 }
 
 /// The random bits of one lane: their lowest bit in the word, and their number.
@@ -325,27 +328,27 @@ Exact with_random_bits(const FormatInfo& format, const Exact& value, uint64_t ra
   return {.negative = value.negative, .magnitude = kept + random, .exponent = last_random_bit};
 }
 
-uint64_t floating_code(const CvtInstruction& one, const Value& value, const FormatInfo& format, RandomField field,
-                       uint32_t random_bits) {
+uint64_t floating_code(const CvtInstruction& instruction, const Value& value, const FormatInfo& format,
+                       RandomField field, uint32_t random_bits) {
   const bool negative = value.exact.negative && format.is_signed;
   const uint64_t sign = negative ? format.sign_bit() : 0;
-  if (value.number == NumberClass::nan && one.to == tf32) return 0x7FFFE000;  // measured, H100
+  if (value.number == NumberClass::nan && instruction.to == tf32) return 0x7FFFE000;  // measured, H100
   if (value.number == NumberClass::nan) return format.canonical_nan().value_or(format.max_finite());
   if (value.number == NumberClass::infinity) {
-    if (one.satfinite) return sign | format.max_finite();
+    if (instruction.satfinite) return sign | format.max_finite();
     return sign | format.infinity().value_or(format.canonical_nan().value_or(format.max_finite()));
   }
-  if (one.rounding == rs) {
+  if (instruction.rounding == rs) {
     const uint64_t random = random_bits >> field.low_bit & low_mask(field.width);
     return round_to(format, with_random_bits(format, value.exact, random, field.width), Rounding::toward_zero,
-                    format.mantissa_bits, one.satfinite ? Overflow::saturate : Overflow::infinity);
+                    format.mantissa_bits, instruction.satfinite ? Overflow::saturate : Overflow::infinity);
   }
-  const Rounding rounding = ieee_rounding(one.rounding);
+  const Rounding rounding = ieee_rounding(instruction.rounding);
   // Rounding modes that round a magnitude down stop at the largest finite one.
   const bool down = rounding == Rounding::toward_zero || (rounding == Rounding::toward_positive && negative) ||
                     (rounding == Rounding::toward_negative && !negative);
   return round_to(format, value.exact, rounding, format.mantissa_bits,
-                  one.satfinite || down ? Overflow::saturate : Overflow::infinity);
+                  instruction.satfinite || down ? Overflow::saturate : Overflow::infinity);
 }
 
 /// cvt.rna.tf32.f32, which ptxas builds from integer instructions on every target: a NaN keeps its upper bits, which
@@ -366,20 +369,22 @@ uint64_t quiet_nan(const FormatInfo& from, uint64_t code, const FormatInfo& to) 
 }
 
 /// .ftz has no effect on a conversion to f16: directed rounding of a subnormal number gives 2^-24 (measured, H100).
-uint64_t flushed_source(const CvtInstruction& one, uint64_t code) {
-  return one.ftz && one.from == f32 && one.to != f16 && is_subnormal_f32(code) ? code & 0x80000000 : code;
+uint64_t flushed_source(const CvtInstruction& instruction, uint64_t code) {
+  return instruction.ftz && instruction.from == f32 && instruction.to != f16 && is_subnormal_f32(code)
+             ? code & 0x80000000
+             : code;
 }
 
 /// The conversion divides a result of a narrow type by its scale, and multiplies a narrow source by its scale.
-int scale_exponent(const CvtInstruction& one, int scale) {
+int scale_exponent(const CvtInstruction& instruction, int scale) {
   const int exponent = decode(Format::ue8m0, static_cast<uint64_t>(scale)).exponent;
-  return one.scales == 1 ? -exponent : exponent;
+  return instruction.scales == 1 ? -exponent : exponent;
 }
 
-Value scaled(const CvtInstruction& one, Value value, int scale) {
-  if (one.scales == 0) return value;
+Value scaled(const CvtInstruction& instruction, Value value, int scale) {
+  if (instruction.scales == 0) return value;
   if (decode(Format::ue8m0, static_cast<uint64_t>(scale)).number == NumberClass::nan) value.number = NumberClass::nan;
-  value.exact.exponent += scale_exponent(one, scale);
+  value.exact.exponent += scale_exponent(instruction, scale);
   return value;
 }
 
@@ -390,17 +395,18 @@ constexpr uint64_t without_last(uint64_t word, int bits) {
 
 /// A fast path for frequent conversions: integers to f32, and normal numbers between f32 and 16 bits. Returns nothing
 /// for all other conversions, which need converted().
-std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t code) {
+std::optional<uint64_t> quickly_converted(const CvtInstruction& instruction, uint64_t code) {
   constexpr int narrower = 127 - 15;  // biases of f32 and f16
-  if (one.ftz || one.sat || one.relu || one.satfinite || one.scales > 0) return std::nullopt;
-  if (one.to == f32 && one.from == f16 && one.rounding == none) {
+  if (instruction.ftz || instruction.sat || instruction.relu || instruction.satfinite || instruction.scales > 0)
+    return std::nullopt;
+  if (instruction.to == f32 && instruction.from == f16 && instruction.rounding == none) {
     const uint64_t exponent = code >> 10 & 0x1F;
     if (exponent == 0 || exponent == 0x1F) return std::nullopt;
     return (code & 0x8000) << 16 | ((code & 0x7FFF) + (uint64_t{narrower} << 10)) << 13;
   }
-  if (one.rounding != rn) return std::nullopt;
-  if (one.to == f32 && (one.from == s32 || one.from == u32)) {
-    const bool negative = one.from == s32 && (code >> 31 & 1) != 0;
+  if (instruction.rounding != rn) return std::nullopt;
+  if (instruction.to == f32 && (instruction.from == s32 || instruction.from == u32)) {
+    const bool negative = instruction.from == s32 && (code >> 31 & 1) != 0;
     const uint64_t magnitude = negative ? (uint64_t{1} << 32) - code : code;
     if (magnitude == 0) return 0;
     const int top = std::bit_width(magnitude) - 1;
@@ -409,53 +415,56 @@ std::optional<uint64_t> quickly_converted(const CvtInstruction& one, uint64_t co
            (mantissa + (static_cast<uint64_t>(126 + top) << 23));  // its first bit is one more
   }
   const uint64_t exponent = code >> 23 & 0xFF;
-  if (one.from != f32 || exponent == 0xFF) return std::nullopt;
-  if (one.to == bf16) return without_last(code, 16);
-  if (one.to != f16 || exponent <= narrower || exponent > narrower + 0x1E) return std::nullopt;
+  if (instruction.from != f32 || exponent == 0xFF) return std::nullopt;
+  if (instruction.to == bf16) return without_last(code, 16);
+  if (instruction.to != f16 || exponent <= narrower || exponent > narrower + 0x1E) return std::nullopt;
   return (code >> 16 & 0x8000) | (without_last(code & 0x7FFFFFFF, 13) - (uint64_t{narrower} << 10));
 }
 
 /// Converts one lane.
-uint64_t converted(const CvtInstruction& one, uint64_t code, RandomField field, uint32_t random_bits, int scale) {
-  const CvtTypeInfo& to = info(one.to);
-  code &= low_mask(info(one.from).bits);
-  if (const auto quick = quickly_converted(one, code)) return *quick;
+uint64_t converted(const CvtInstruction& instruction, uint64_t code, RandomField field, uint32_t random_bits,
+                   int scale) {
+  const CvtTypeInfo& to = info(instruction.to);
+  code &= low_mask(info(instruction.from).bits);
+  if (const auto quick = quickly_converted(instruction, code)) return *quick;
   // ptxas turns these conversions into moves, which keep a NaN unchanged.
-  const bool plain = !one.ftz && !one.sat;
-  if (one.to == one.from && one.rounding == none && plain && (one.to == f32 || one.to == f64)) return code;
-  if (one.to == f32 && one.from == bf16 && plain) return code << 16;
-  if (one.to == tf32 && one.rounding == rna) return tf32_nearest_away(code, one.satfinite);
-  code = flushed_source(one, code);
+  const bool plain = !instruction.ftz && !instruction.sat;
+  if (instruction.to == instruction.from && instruction.rounding == none && plain &&
+      (instruction.to == f32 || instruction.to == f64))
+    return code;
+  if (instruction.to == f32 && instruction.from == bf16 && plain) return code << 16;
+  if (instruction.to == tf32 && instruction.rounding == rna) return tf32_nearest_away(code, instruction.satfinite);
+  code = flushed_source(instruction, code);
 
-  Value value = scaled(one, decoded(one.from, code), scale);
+  Value value = scaled(instruction, decoded(instruction.from, code), scale);
   if (!to.format) {
-    if (!is_integer(one.from)) return integer_code(one, value);
+    if (!is_integer(instruction.from)) return integer_code(instruction, value);
     const uint64_t wrapped = value.exact.negative ? 0 - value.exact.magnitude : value.exact.magnitude;
-    return one.sat ? saturated(to, value.exact) : wrapped & low_mask(to.bits);
+    return instruction.sat ? saturated(to, value.exact) : wrapped & low_mask(to.bits);
   }
   const FormatInfo& format = bitmma::info(*to.format);
-  const bool to_integer = one.rounding >= rni;
+  const bool to_integer = instruction.rounding >= rni;
   if (to_integer && value.number == NumberClass::finite)
-    value.exact = integral(value.exact, ieee_rounding(one.rounding));
+    value.exact = integral(value.exact, ieee_rounding(instruction.rounding));
   const bool nan = value.number == NumberClass::nan;
-  uint64_t result = floating_code(one, value, format, field, random_bits);
-  if (nan && (one.from == f64 || one.to == f64)) {
-    const FormatInfo& from = bitmma::info(*info(one.from).format);
+  uint64_t result = floating_code(instruction, value, format, field, random_bits);
+  if (nan && (instruction.from == f64 || instruction.to == f64)) {
+    const FormatInfo& from = bitmma::info(*info(instruction.from).format);
     // A flushing f32 instruction comes first, and gives the canonical NaN.
-    result = quiet_nan(from, one.ftz && one.to == f64 ? *from.canonical_nan() : code, format);
+    result = quiet_nan(from, instruction.ftz && instruction.to == f64 ? *from.canonical_nan() : code, format);
   }
-  const bool flushes = one.ftz && one.to == f32 && value.number == NumberClass::finite;
-  if (flushes && is_tiny(format, value.exact, ieee_rounding(one.rounding))) result &= format.sign_bit();
+  const bool flushes = instruction.ftz && instruction.to == f32 && value.number == NumberClass::finite;
+  if (flushes && is_tiny(format, value.exact, ieee_rounding(instruction.rounding))) result &= format.sign_bit();
   const bool negative = (result & format.sign_bit()) != 0;
-  if (one.sat) {
+  if (instruction.sat) {
     const uint64_t largest = static_cast<uint64_t>(format.bias) << format.mantissa_bits;  // 1
     return nan || negative ? 0 : std::min(result, largest);
   }
-  return one.relu && negative && !nan ? 0 : result;
+  return instruction.relu && negative && !nan ? 0 : result;
 }
 
-int scale_of_lane(const CvtInstruction& one, const CvtOperands& operands, int lane) {
-  return one.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
+int scale_of_lane(const CvtInstruction& instruction, const CvtOperands& operands, int lane) {
+  return instruction.scales == 2 && lane == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
 }
 
 /// True for equal numbers; zeros of either sign are equal.
@@ -466,15 +475,15 @@ bool are_equal(const Exact& x, const Exact& y) {
          x.magnitude >> shift_x == y.magnitude >> shift_y;
 }
 
-uint64_t compute_known(const CvtInstruction& one, const CvtOperands& operands) {
-  const int from_bits = info(one.from).bits, to_bits = info(one.to).bits;
+uint64_t compute_known(const CvtInstruction& instruction, const CvtOperands& operands) {
+  const int from_bits = info(instruction.from).bits, to_bits = info(instruction.to).bits;
   std::array<uint64_t, 4> codes{operands.a, operands.b, operands.e, operands.f};
-  if (has_packed_source(one)) codes = {operands.a >> from_bits, operands.a};
+  if (has_packed_source(instruction)) codes = {operands.a >> from_bits, operands.a};
   uint64_t result = 0;
-  for (int lane = 0; lane < one.lanes; ++lane) {
-    const uint64_t code = converted(one, codes[static_cast<size_t>(lane)], random_field(one.to, lane),
-                                    operands.random_bits, scale_of_lane(one, operands, lane));
-    result |= code << (to_bits * (one.lanes - 1 - lane));
+  for (int lane = 0; lane < instruction.lanes; ++lane) {
+    const uint64_t code = converted(instruction, codes[static_cast<size_t>(lane)], random_field(instruction.to, lane),
+                                    operands.random_bits, scale_of_lane(instruction, operands, lane));
+    result |= code << (to_bits * (instruction.lanes - 1 - lane));
   }
   return result;
 }
@@ -493,7 +502,7 @@ std::vector<CvtOperand> require_count(const CvtInstruction& instruction, size_t 
   std::vector<CvtOperand> wanted = operands_of(instruction);
   if (count == wanted.size()) return wanted;
   std::vector<std::string_view> names;
-  for (const CvtOperand& one : wanted) names.push_back(one.name);
+  for (const CvtOperand& operand : wanted) names.push_back(operand.name);
   throw Error({.field = fmt::format("operands of {}", print(instruction)),
                .seen = std::to_string(count),
                .expected = fmt::format("{}: {}", wanted.size(), fmt::join(names, ", "))});
@@ -509,11 +518,13 @@ const CvtTypeInfo& info(CvtType type) { return types[static_cast<size_t>(type)];
 
 const std::vector<CvtInstruction>& cvt_instructions() { return catalogue().instructions; }
 
-std::string print(const CvtInstruction& one) {
-  return fmt::format("cvt{}{}{}{}{}{}{}{}", rounding_names[static_cast<size_t>(one.rounding)], one.ftz ? ".ftz" : "",
-                     one.sat ? ".sat" : "", one.relu ? ".relu" : "", one.satfinite ? ".satfinite" : "",
-                     one.scales == 0 ? "" : fmt::format(".scaled::n{}::ue8m0", one.scales),
-                     type_name(one.to, one.lanes), type_name(one.from, has_packed_source(one) ? 2 : 1));
+std::string print(const CvtInstruction& instruction) {
+  return fmt::format("cvt{}{}{}{}{}{}{}{}", rounding_names[static_cast<size_t>(instruction.rounding)],
+                     instruction.ftz ? ".ftz" : "", instruction.sat ? ".sat" : "", instruction.relu ? ".relu" : "",
+                     instruction.satfinite ? ".satfinite" : "",
+                     instruction.scales == 0 ? "" : fmt::format(".scaled::n{}::ue8m0", instruction.scales),
+                     type_name(instruction.to, instruction.lanes),
+                     type_name(instruction.from, has_packed_source(instruction) ? 2 : 1));
 }
 
 CvtInstruction parse_cvt(std::string_view ptx) {
@@ -596,7 +607,7 @@ std::vector<CvtLane> lanes_of(const CvtInstruction& instruction, std::span<const
   const std::array<uint64_t, 4> codes = is_packed ? std::array<uint64_t, 4>{operands.a >> from.bits, operands.a}
                                                   : std::array{operands.a, operands.b, operands.e, operands.f};
   CvtInstruction plain = instruction, down = instruction, up = instruction;
-  for (CvtInstruction* one : {&plain, &down, &up}) one->sat = one->relu = false;
+  for (CvtInstruction* cvt : {&plain, &down, &up}) cvt->sat = cvt->relu = false;
   down.rounding = to_integer ? rmi : rm;
   up.rounding = to_integer ? rpi : rp;
   std::vector<CvtLane> lanes;

@@ -53,12 +53,12 @@ uint64_t number_of(std::string_view text) {
   return number;
 }
 
-void add(ComparedByName& found, std::string_view name, const Compared& one) {
+void add(ComparedByName& found, std::string_view name, const Compared& compared) {
   std::vector<Compared>& all = found.try_emplace(std::string(name)).first->second;
-  const auto same =
-      std::ranges::find_if(all, [&](const Compared& known) { return known.gpu == one.gpu && known.all == one.all; });
-  if (same == all.end()) all.push_back(one);
-  else if (!one.all) same->arguments += one.arguments;
+  const auto same = std::ranges::find_if(
+      all, [&](const Compared& known) { return known.gpu == compared.gpu && known.all == compared.all; });
+  if (same == all.end()) all.push_back(compared);
+  else if (!compared.all) same->arguments += compared.arguments;
 }
 
 /// A 64-bit result has rows "NAME low" and "NAME high" for the same arguments; an f64 function has rows "NAME mantissas

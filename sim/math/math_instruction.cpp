@@ -130,24 +130,26 @@ void add_instructions(const MathForm& form, MathOperation operation, std::vector
 const std::map<std::string, MathInstruction, std::less<>>& instructions_by_name() {
   static const std::map<std::string, MathInstruction, std::less<>> names = [] {
     std::map<std::string, MathInstruction, std::less<>> found;
-    for (const MathInstruction& one : math_instructions()) {
-      const std::string name = print(one);
-      found.emplace(name, one);
+    for (const MathInstruction& instruction : math_instructions()) {
+      const std::string name = print(instruction);
+      found.emplace(name, instruction);
       // PTX lets add, sub and mul omit .rn.
       const size_t rounding = name.find(".rn");
-      const bool may_omit = one.operation == add || one.operation == sub || one.operation == mul;
-      if (may_omit && rounding != std::string::npos) found.emplace(std::string(name).erase(rounding, 3), one);
+      const bool may_omit =
+          instruction.operation == add || instruction.operation == sub || instruction.operation == mul;
+      if (may_omit && rounding != std::string::npos) found.emplace(std::string(name).erase(rounding, 3), instruction);
     }
     return found;
   }();
   return names;
 }
 
-uint64_t key_of(const MathInstruction& one) {
+uint64_t key_of(const MathInstruction& instruction) {
   uint64_t key = 0;
-  for (const int field :
-       {static_cast<int>(one.operation), static_cast<int>(one.accuracy), static_cast<int>(one.rounding),
-        one.ftz | one.sat << 1 | one.relu << 2 | one.x2 << 3, static_cast<int>(one.format)})
+  for (const int field : {static_cast<int>(instruction.operation), static_cast<int>(instruction.accuracy),
+                          static_cast<int>(instruction.rounding),
+                          instruction.ftz | instruction.sat << 1 | instruction.relu << 2 | instruction.x2 << 3,
+                          static_cast<int>(instruction.format)})
     key = key << 8 | (static_cast<uint64_t>(field) & 0xFF);
   return key;
 }
@@ -155,7 +157,7 @@ uint64_t key_of(const MathInstruction& one) {
 void require_known(const MathInstruction& instruction) {
   static const std::unordered_set<uint64_t> known = [] {
     std::unordered_set<uint64_t> keys;
-    for (const MathInstruction& one : math_instructions()) keys.insert(key_of(one));
+    for (const MathInstruction& math_instruction : math_instructions()) keys.insert(key_of(math_instruction));
     return keys;
   }();
   if (known.contains(key_of(instruction))) return;
@@ -568,7 +570,7 @@ std::optional<std::pair<uint64_t, uint64_t>> neighbours_of(const MathInstruction
   if (instruction.accuracy != MathAccuracy::rounded || instruction.x2) return std::nullopt;
   const uint64_t mask = low_mask(bits_of(instruction.format));
   MathInstruction down = instruction, up = instruction;
-  for (MathInstruction* one : {&down, &up}) one->sat = one->relu = false;
+  for (MathInstruction* math_instruction : {&down, &up}) math_instruction->sat = math_instruction->relu = false;
   down.rounding = Rounding::toward_negative;
   up.rounding = Rounding::toward_positive;
   return std::pair(compute_rounded(down, a & mask, b & mask, c & mask),

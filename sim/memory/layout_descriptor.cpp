@@ -167,11 +167,11 @@ class Search {
                    "a multiple of 16 bytes in 0..262128");
             return found;
           }
-          SmemDescriptor one = found.first;
-          one.start_address_bytes = start;
-          if (found.steps.empty()) found.first = one;
+          SmemDescriptor descriptor = found.first;
+          descriptor.start_address_bytes = start;
+          if (found.steps.empty()) found.first = descriptor;
           found.steps.push_back(
-              {.stage = stage, .row = row, .col = col, .descriptor = encode(one), .start_bytes = start});
+              {.stage = stage, .row = row, .col = col, .descriptor = encode(descriptor), .start_bytes = start});
         }
       }
     }
@@ -222,12 +222,12 @@ std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, con
         const int64_t stride = rows > 8 ? byte_at(stage, row + 8, col) - start : 8 * line;
         if (second % line != 0 || second < 0 || second > most || stride % 16 != 0 || stride < 0 || stride > most)
           return std::nullopt;
-        SmemDescriptor one{.target = request.target,
-                           .start_address_bytes = start,
-                           .strides = {.leading_dim_byte_offset = second, .stride_dim_byte_offset = stride},
-                           .swizzle = Swizzle::b128,
-                           .leading_dim_absolute = true};
-        const SmemMap map({.descriptor = one,
+        SmemDescriptor descriptor{.target = request.target,
+                                  .start_address_bytes = start,
+                                  .strides = {.leading_dim_byte_offset = second, .stride_dim_byte_offset = stride},
+                                  .swizzle = Swizzle::b128,
+                                  .leading_dim_absolute = true};
+        const SmemMap map({.descriptor = descriptor,
                            .major = Major::k,
                            .element_bits = 4,
                            .rows = static_cast<int>(rows),
@@ -239,9 +239,9 @@ std::optional<LayoutDescriptor> absolute_descriptors(const CuteLayout& cute, con
               return std::nullopt;
           }
         }
-        if (found.steps.empty()) found.first = one;
+        if (found.steps.empty()) found.first = descriptor;
         found.steps.push_back(
-            {.stage = stage, .row = row, .col = col, .descriptor = encode(one), .start_bytes = start});
+            {.stage = stage, .row = row, .col = col, .descriptor = encode(descriptor), .start_bytes = start});
       }
     }
   }

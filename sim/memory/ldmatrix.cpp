@@ -65,7 +65,7 @@ int address_thread(const LdMatrix& move, int matrix, int row) {
 
 std::optional<std::vector<MatrixBlock>> ldmatrix_blocks(const Fragment& fragment, bool transposed) {
   if (fragment.threads != warp || fragment.is_wide()) return std::nullopt;
-  const LdMatrix one{.count = 1, .transposed = transposed};
+  const LdMatrix matrix{.count = 1, .transposed = transposed};
   const int width_bits = fragment.element_bits;
   std::vector<MatrixBlock> blocks;
   for (int reg = 0; reg < fragment.registers(); ++reg) {
@@ -73,7 +73,7 @@ std::optional<std::vector<MatrixBlock>> ldmatrix_blocks(const Fragment& fragment
     for (int thread = 0; thread < warp; ++thread) {
       for (int bit = 0; bit < 2 * element_bits; bit += std::min(width_bits, element_bits)) {
         const MatrixPlace held = element_at(fragment, thread, reg, bit);
-        const LdMatrixElement moved = element_at(one, thread, 0, bit);
+        const LdMatrixElement moved = element_at(matrix, thread, 0, bit);
         const int row = transposed ? held.col : held.row, col = transposed ? held.row : held.col;
         const MatrixPlace at{
             .row = row - moved.row,

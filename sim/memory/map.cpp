@@ -76,7 +76,7 @@ std::optional<std::size_t> Map::find(std::string_view name) const {
 std::size_t Map::axis(std::string_view name) const {
   if (const auto at = find(name)) return *at;
   std::vector<std::string> names;
-  for (const MapAxis& one : axes) names.emplace_back(one.name);
+  for (const MapAxis& axis : axes) names.emplace_back(axis.name);
   throw Error({.field = "axis", .seen = std::string(name), .legal = names});
 }
 

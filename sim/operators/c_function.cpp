@@ -193,7 +193,7 @@ void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* resul
 const std::vector<CFunction>& c_functions() {
   static const std::vector<CFunction> all = [] {
     std::vector<CFunction> functions;
-    for (const Row& one : rows) functions.push_back(one.function);
+    for (const Row& row : rows) functions.push_back(row.function);
     return functions;
   }();
   return all;
@@ -204,13 +204,13 @@ std::string print(const CFunction& function) {
 }
 
 const CFunction& parse_c_function(std::string_view text) {
-  const auto is_named = [text](const CFunction& one) { return text == one.name || text == print(one); };
+  const auto is_named = [text](const CFunction& function) { return text == function.name || text == print(function); };
   const auto found = std::ranges::find_if(c_functions(), is_named);
   if (found != c_functions().end()) return *found;
   std::vector<std::string> names, alone;
-  for (const CFunction& one : c_functions()) {
-    names.push_back(print(one));
-    alone.emplace_back(one.name);
+  for (const CFunction& function : c_functions()) {
+    names.push_back(print(function));
+    alone.emplace_back(function.name);
   }
   const bool has_compiler = text.find('@') != std::string_view::npos;
   const std::string near = nearest(text, has_compiler ? names : alone);

@@ -23,7 +23,7 @@ const ElementwiseFunction& function_named(std::string_view name) {
   const auto found = std::ranges::find(all, name, &ElementwiseFunction::name);
   if (found != all.end()) return *found;
   std::vector<std::string_view> names;
-  for (const ElementwiseFunction& one : all) names.push_back(one.name);
+  for (const ElementwiseFunction& function : all) names.push_back(function.name);
   throw Error(
       {.field = "function", .seen = shortened(name), .expected = fmt::format("one of {}", fmt::join(names, ", "))});
 }

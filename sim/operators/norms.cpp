@@ -34,8 +34,8 @@ float rstd_of(float variance, float eps, Notes* notes) {
 void note_joined(Notes& notes, const std::string& what, const std::string& operation,
                  std::span<const Moments> moments) {
   std::vector<float> means, squares;
-  for (const Moments& one : moments) means.push_back(one.mean), squares.push_back(one.squares);
-  if (std::ranges::any_of(moments, [](const Moments& one) { return one.count > 0; }))
+  for (const Moments& moment : moments) means.push_back(moment.mean), squares.push_back(moment.squares);
+  if (std::ranges::any_of(moments, [](const Moments& moment) { return moment.count > 0; }))
     notes.add(what + ": mean", operation, notes.join_rounding(), words_of(means));
   notes.add(what + ": squares", operation, notes.join_rounding(), words_of(squares));
 }

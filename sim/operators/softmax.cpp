@@ -116,7 +116,7 @@ void softmax_row(const Matrix& x, const SoftmaxOptions& options, int row, Matrix
   const auto at = static_cast<std::size_t>(col);
   const std::vector<float> values = row_of(x, row);
   float largest = is_warp ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::lowest();
-  for (const float one : values) largest = std::fmax(largest, one);
+  for (const float value : values) largest = std::fmax(largest, value);
   std::vector<float> e(values.size());
   std::ranges::transform(values, e.begin(), [&](float one) { return one - largest; });
   const std::vector<float> differences = options.logarithm ? e : std::vector<float>{};

@@ -151,19 +151,19 @@ State random_state(const TmemMove& move, Swizzle swizzle, RandomStream random, c
 Case random_case(const Instruction& instruction, Target target, const Placement& placement, Distribution distribution,
                  uint64_t seed, uint64_t case_index) {
   require_legal(instruction, target);
-  Case one{.instruction = instruction, .target = target};
+  Case this_case{.instruction = instruction, .target = target};
   if (const TmemMove* move = std::get_if<TmemMove>(&instruction)) {
-    one.before = random_move_state(*move, placement, seed, case_index);
-    return one;
+    this_case.before = random_move_state(*move, placement, seed, case_index);
+    return this_case;
   }
   Operands operands = random_operands(instruction, target, distribution, seed, case_index);
-  one.before = place_operands(instruction, placement, operands, filler_stream(seed, case_index));
-  for (const auto& [field, number] : placement.numbers) one.before.set(field, number);
+  this_case.before = place_operands(instruction, placement, operands, filler_stream(seed, case_index));
+  for (const auto& [field, number] : placement.numbers) this_case.before.set(field, number);
   // The operands as the instruction reads them: with columns that count as zero, and from the given addresses.
   if (placement.zero_column_mask || !placement.numbers.empty())
-    operands = gather_operands(instruction, target, one.before);
-  one.logical = logical_of(instruction, operands);
-  return one;
+    operands = gather_operands(instruction, target, this_case.before);
+  this_case.logical = logical_of(instruction, operands);
+  return this_case;
 }
 
 }  // namespace bitmma

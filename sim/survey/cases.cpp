@@ -100,7 +100,7 @@ void Hash::add(const State& state) {
 
 uint64_t inputs_hash_of(const CampaignUnit& random) {
   Hash inputs;
-  for (const CampaignCase& one : random.cases) inputs.add(one.state);
+  for (const CampaignCase& campaign_case : random.cases) inputs.add(campaign_case.state);
   return inputs.value();
 }
 
@@ -117,8 +117,8 @@ std::optional<SurveyAsk> ask_named(std::string_view unit) {
 
 std::string instruction_text(const SurveyUnit& unit) {
   std::string text = print(unit.instruction);
-  for (const ImmediateInfo& one : immediates_of(unit.instruction))
-    text += fmt::format(" {}={}", one.name, immediate_of(unit.instruction, one.name));
+  for (const ImmediateInfo& immediate : immediates_of(unit.instruction))
+    text += fmt::format(" {}={}", immediate.name, immediate_of(unit.instruction, immediate.name));
   return text;
 }
 

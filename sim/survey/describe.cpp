@@ -69,7 +69,7 @@ std::vector<std::vector<std::string>> table_of(const std::vector<SurveyFinding>&
     row = {std::string(print(ask)), std::to_string(std::ranges::count(findings, ask, &SurveyFinding::ask))};
     for (const SurveyVerdict verdict : verdicts) {
       row.push_back(std::to_string(std::ranges::count_if(
-          findings, [&](const SurveyFinding& one) { return one.ask == ask && one.verdict == verdict; })));
+          findings, [&](const SurveyFinding& finding) { return finding.ask == ask && finding.verdict == verdict; })));
     }
   }
   return table;
@@ -86,11 +86,11 @@ Report describe(const ReadSurvey& survey, bool all) {
     found.add_text("a rehearsal: the model answered in place of a GPU, which proves nothing", Tone::warning);
   found.add_text("").add_text(table_of(survey.findings));
   Report findings = Report::list();
-  for (const SurveyFinding& one : survey.findings) {
-    findings.append(describe(one, report.target));
+  for (const SurveyFinding& finding : survey.findings) {
+    findings.append(describe(finding, report.target));
     // Count units that were not run; show units that were run without an answer.
-    const bool is_news = one.ask == SurveyAsk::question || one.verdict != SurveyVerdict::confirmed;
-    if (report.find(one.unit) && (all || is_news)) add_finding(found, one);
+    const bool is_news = finding.ask == SurveyAsk::question || finding.verdict != SurveyVerdict::confirmed;
+    if (report.find(finding.unit) && (all || is_news)) add_finding(found, finding);
   }
   const Confirmed news = confirmed_by(report, survey.findings);
   if (!news.empty()) {
@@ -107,9 +107,9 @@ void add_contradictions(Report& report, const std::vector<ReadSurvey>& surveys) 
   std::map<std::pair<Target, std::string>, std::map<std::string, std::string>> found;
   for (const ReadSurvey& survey : surveys) {
     if (survey.report.is_rehearsal()) continue;
-    for (const SurveyFinding& one : survey.findings) {
-      if (one.verdict == SurveyVerdict::confirmed || one.verdict == SurveyVerdict::refuted)
-        found[{survey.report.target, one.unit}][one.found].append(fmt::format(" {}", survey.report.gpu));
+    for (const SurveyFinding& finding : survey.findings) {
+      if (finding.verdict == SurveyVerdict::confirmed || finding.verdict == SurveyVerdict::refuted)
+        found[{survey.report.target, finding.unit}][finding.found].append(fmt::format(" {}", survey.report.gpu));
     }
   }
   for (const auto& [unit, answers] : found) {
@@ -145,10 +145,10 @@ Report describe(const SurveyReport& report) {
 Report describe(const std::vector<ReadSurvey>& surveys, bool all) {
   Report list = Report::list();
   for (const ReadSurvey& survey : surveys) {
-    Report one = describe(survey, all);
-    if (&survey != surveys.data()) one.lines.insert(one.lines.begin(), Report::Line());
-    if (&survey == &surveys.back()) add_contradictions(one, surveys);
-    list.append(std::move(one));
+    Report row = describe(survey, all);
+    if (&survey != surveys.data()) row.lines.insert(row.lines.begin(), Report::Line());
+    if (&survey == &surveys.back()) add_contradictions(row, surveys);
+    list.append(std::move(row));
   }
   return list;
 }

@@ -70,9 +70,9 @@ std::optional<std::vector<RuleObservation>> observations_of(const Reading& readi
     const Operands operands = operands_of(unit.instruction, unit.target, record.cases[i]);
     inputs.add(rule_state(unit, operands, reading.report.seed, i));
     const RuleRows rows = rows_of(unit.instruction, record.cases[i], kept);
-    RuleObservation& one = observations.emplace_back();
-    one.operands = block_of(operands, rows.first, rows.count, 0, mma.n);
-    one.d = matrix_of(std::span(record.results).subspan(i * bytes, bytes), mma.d, kept, mma.n);
+    RuleObservation& observation = observations.emplace_back();
+    observation.operands = block_of(operands, rows.first, rows.count, 0, mma.n);
+    observation.d = matrix_of(std::span(record.results).subspan(i * bytes, bytes), mma.d, kept, mma.n);
   }
   if (inputs.value() != record.inputs_hash) return std::nullopt;
   return observations;
@@ -85,10 +85,11 @@ void read_rule(const Reading& reading) {
   const auto observations = observations_of(reading);
   if (!observations) return call_unreadable(finding, "the cases differ from those of this version");
   for (size_t i = 0; i < observations->size(); ++i) {
-    const Comparison one = compare_case(reading.unit.instruction, static_cast<int64_t>(i),
-                                        multiply_accumulate(row, (*observations)[i].operands), (*observations)[i].d);
-    finding.outputs += one.outputs;
-    finding.mismatches += one.mismatches;
+    const Comparison comparison =
+        compare_case(reading.unit.instruction, static_cast<int64_t>(i),
+                     multiply_accumulate(row, (*observations)[i].operands), (*observations)[i].d);
+    finding.outputs += comparison.outputs;
+    finding.mismatches += comparison.mismatches;
   }
   if (observations->empty()) {
     finding.verdict = SurveyVerdict::undecided;
@@ -104,8 +105,8 @@ void read_rule(const Reading& reading) {
   if (!reading.record.settled) leave_open("the search ended before it tried to distinguish the remaining rules");
   const int kept = rows_kept(mma_of(reading.unit.instruction));
   RuleSearch search(reading.unit.instruction, reading.unit.target, reading.report.seed, 1, kept);
-  const bool begins_as_all = std::ranges::all_of(search.first_cases(), [&](const RuleCase& one) {
-    return std::ranges::find(reading.record.cases, one) != reading.record.cases.end();
+  const bool begins_as_all = std::ranges::all_of(search.first_cases(), [&](const RuleCase& rule_case) {
+    return std::ranges::find(reading.record.cases, rule_case) != reading.record.cases.end();
   });
   if (!begins_as_all) {
     leave_open("some cases with which every search begins are missing");
@@ -342,18 +343,18 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
       return (!asks && !shows) || verdict_of(unit) == SurveyVerdict::confirmed;
     });
   };
-  for (const SurveyFinding& one : findings) {
-    if (one.choice && !is_confirmed(*one.choice, report.target) && is_settled(*one.choice)) {
-      found.add({.choices = {{report.target, *one.choice, gpu}}});
+  for (const SurveyFinding& finding : findings) {
+    if (finding.choice && !is_confirmed(*finding.choice, report.target) && is_settled(*finding.choice)) {
+      found.add({.choices = {{report.target, *finding.choice, gpu}}});
     }
     // To confirm a row, the search must find its rule, and no unit of the row may contradict it.
-    if (!one.row || one.ask != SurveyAsk::rule || !one.searched || find_confirmed(*one.row, report.target) ||
-        one.evidence == Evidence::measured)
+    if (!finding.row || finding.ask != SurveyAsk::rule || !finding.searched ||
+        find_confirmed(*finding.row, report.target) || finding.evidence == Evidence::measured)
       continue;
-    const AccumulatorModel& row = *one.row;
+    const AccumulatorModel& row = *finding.row;
     const bool all_confirmed = std::ranges::all_of(findings, [&](const SurveyFinding& other) {
       const bool is_place = other.ask == SurveyAsk::question;  // a question concerns places, not sums
-      return other.row != one.row || is_place ||
+      return other.row != finding.row || is_place ||
              (other.verdict == SurveyVerdict::confirmed && other.outputs > 0 &&
               (other.searched || other.ask != SurveyAsk::rule) && other.compared_random_cases);
     });
@@ -365,7 +366,7 @@ Confirmed confirmed_by(const SurveyReport& report, const std::vector<SurveyFindi
 
 Confirmed confirmed_by_all(const std::vector<ReadSurvey>& surveys) {
   Confirmed all;
-  for (const ReadSurvey& one : surveys) all.add(confirmed_by(one.report, one.findings));
+  for (const ReadSurvey& survey : surveys) all.add(confirmed_by(survey.report, survey.findings));
   for (const auto& [path, report, findings] : surveys) {
     if (report.is_rehearsal()) continue;
     const auto adds_alike = [&](Target target) { return info(target).adds_as == info(report.target).adds_as; };

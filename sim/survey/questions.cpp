@@ -154,7 +154,7 @@ std::vector<uint32_t> written_mask(const Asked& asked) {
 
 Question base_offset(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto with = [](auto value) {
-    return as_if_b([value](SmemDescriptor& one) { one.base_offset = value(one.base_offset); });
+    return as_if_b([value](SmemDescriptor& descriptor) { descriptor.base_offset = value(descriptor.base_offset); });
   };
   return {.name = name,
           .choice = choice,
@@ -168,17 +168,19 @@ Question base_offset(std::string_view name, std::optional<Choice> choice, Instru
 
 Question wide_rows(std::string_view name, std::optional<Choice> choice, Instruction instruction, TargetSet targets) {
   const auto at = [](auto lbo) {
-    return as_if_b([lbo](SmemDescriptor& one) { one.strides.leading_dim_byte_offset = lbo(one.strides); });
+    return as_if_b(
+        [lbo](SmemDescriptor& descriptor) { descriptor.strides.leading_dim_byte_offset = lbo(descriptor.strides); });
   };
-  return {.name = name,
-          .choice = choice,
-          .instruction = std::move(instruction),
-          .targets = targets,
-          .ask = placed({.b = {.swizzle = Swizzle::b32, .padding_bytes = 512}}),
-          .answers = {model_answer("it goes on at LBO"),
-                      {"it goes on behind the eight rows of the swizzle", at([](const Strides&) { return 256; })},
-                      {"it goes on in the next bytes of the same row", at([](const Strides&) { return 32; })},
-                      {"it goes on at SBO", at([](const Strides& one) { return one.stride_dim_byte_offset; })}}};
+  return {
+      .name = name,
+      .choice = choice,
+      .instruction = std::move(instruction),
+      .targets = targets,
+      .ask = placed({.b = {.swizzle = Swizzle::b32, .padding_bytes = 512}}),
+      .answers = {model_answer("it goes on at LBO"),
+                  {"it goes on behind the eight rows of the swizzle", at([](const Strides&) { return 256; })},
+                  {"it goes on in the next bytes of the same row", at([](const Strides&) { return 32; })},
+                  {"it goes on at SBO", at([](const Strides& strides) { return strides.stride_dim_byte_offset; })}}};
 }
 
 Question absolute_leading_dimension() {
@@ -189,15 +191,16 @@ Question absolute_leading_dimension() {
           .ask = drawn(ordinary,
                        [](Asked& asked, RandomStream&) {
                          // The last 16 of a row's 32 bytes cross the end of the 128-byte swizzle row.
-                         change_b(asked, [](SmemDescriptor& one) {
-                           one.start_address_bytes += 112;
-                           one.leading_dim_absolute = true;
-                           one.strides.leading_dim_byte_offset = one.start_address_bytes / 1024 * 1024 + 4096;
+                         change_b(asked, [](SmemDescriptor& descriptor) {
+                           descriptor.start_address_bytes += 112;
+                           descriptor.leading_dim_absolute = true;
+                           descriptor.strides.leading_dim_byte_offset =
+                               descriptor.start_address_bytes / 1024 * 1024 + 4096;
                          });
                        }),
           .answers = {model_answer("the field is an address"),
                       {"bit 52 is ignored: the field is an offset",
-                       as_if_b([](SmemDescriptor& one) { one.leading_dim_absolute = false; })}}};
+                       as_if_b([](SmemDescriptor& descriptor) { descriptor.leading_dim_absolute = false; })}}};
 }
 
 Question reserved_bits(std::string_view name, Instruction instruction, TargetSet targets, uint64_t bits) {
@@ -208,10 +211,11 @@ Question reserved_bits(std::string_view name, Instruction instruction, TargetSet
                        [bits](Asked& asked, RandomStream&) {
                          asked.before.set(Field::b_desc, asked.before.number(Field::b_desc) | bits);
                        }),
-          .answers = {
-              model_answer("they are ignored"),
-              {"bits 54:52 are the base offset", as_if_b([](SmemDescriptor& one) { one.base_offset = 7; })},
-              {"with bit 61 there is no swizzle", as_if_b([](SmemDescriptor& one) { one.swizzle = Swizzle::none; })}}};
+          .answers = {model_answer("they are ignored"),
+                      {"bits 54:52 are the base offset",
+                       as_if_b([](SmemDescriptor& descriptor) { descriptor.base_offset = 7; })},
+                      {"with bit 61 there is no swizzle",
+                       as_if_b([](SmemDescriptor& descriptor) { descriptor.swizzle = Swizzle::none; })}}};
 }
 
 // Metadata.
@@ -636,9 +640,10 @@ Question padding_below_e2m1() {
 // Moves.
 
 Asked random_move(const Question& question, Target target, RandomStream& random) {
-  const Case one = random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}, .aligned_columns = true},
-                               Distribution::bits, random.word64(), 0);
-  return {question.instruction, target, one.before};
+  const Case this_case =
+      random_case(question.instruction, target, {.a = {.swizzle = Swizzle::none}, .aligned_columns = true},
+                  Distribution::bits, random.word64(), 0);
+  return {question.instruction, target, this_case.before};
 }
 
 Question upper_halves_of_unpack() {

@@ -55,8 +55,9 @@ Json to_json(const SurveyRecord& record) {
   if (!record.message.empty()) json["message"] = record.message;
   if (record.question_cases > 0) json["question_cases"] = record.question_cases;
   Json cases = Json::array(), facts = Json::array();
-  for (const RuleCase& one : record.cases)
-    cases.push_back({one.distribution ? static_cast<int>(*one.distribution) : -1, one.seed, one.case_index});
+  for (const RuleCase& rule_case : record.cases)
+    cases.push_back({rule_case.distribution ? static_cast<int>(*rule_case.distribution) : -1, rule_case.seed,
+                     rule_case.case_index});
   for (const RuleFact& fact : record.facts)
     facts.push_back({{"fact", fact.name}, {"value", fact.value}, {"open", fact.open}});
   if (!cases.empty()) json["cases"] = std::move(cases);
@@ -93,9 +94,9 @@ RuleCase rule_case_of(const JsonReader& reader, const Json& json) {
   const auto distribution = json[0].get<int64_t>();
   if (distribution < -1 || distribution >= static_cast<int64_t>(distributions.size()))
     reader.refuse("cases", fmt::format("distributions -1..{}", distributions.size() - 1));
-  RuleCase one{.seed = json[1].get<uint64_t>(), .case_index = json[2].get<uint64_t>()};
-  if (distribution >= 0) one.distribution = distributions[static_cast<size_t>(distribution)].id;
-  return one;
+  RuleCase rule_case{.seed = json[1].get<uint64_t>(), .case_index = json[2].get<uint64_t>()};
+  if (distribution >= 0) rule_case.distribution = distributions[static_cast<size_t>(distribution)].id;
+  return rule_case;
 }
 
 /// Throws Error if two fields of a record contradict each other.
@@ -157,9 +158,9 @@ SurveyRecord record_of(const JsonReader& reader, Bytes& bytes) {
   if (reader.has("message")) record.message = reader.text("message");
   if (reader.has("settled")) record.settled = reader.number("settled", 1) != 0;
   if (reader.has("question_cases")) record.question_cases = reader.number("question_cases", most_cases);
-  for (const Json& one : reader.list("cases", most_cases)) record.cases.push_back(rule_case_of(reader, one));
-  for (const Json& one : reader.list("facts", 64)) {
-    const JsonReader fact(one, "facts");
+  for (const Json& json : reader.list("cases", most_cases)) record.cases.push_back(rule_case_of(reader, json));
+  for (const Json& json : reader.list("facts", 64)) {
+    const JsonReader fact(json, "facts");
     record.facts.push_back({.name = fact.text("fact"), .value = fact.text("value"), .open = fact.texts("open", 1024)});
   }
   if (reader.has("result_bytes")) {

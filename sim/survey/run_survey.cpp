@@ -61,8 +61,8 @@ SurveyReport begin_or_go_on(const SurveyOptions& options, const SurveyReport& no
   SurveyReport there = read_survey(read_tensor_file(options.path));
   require_same_survey(there, now, options.path);
   if (options.retry)
-    std::erase_if(there.records, [&](const SurveyRecord& one) {
-      return one.end != SurveyEnd::answered && one.unit.find(options.only) != std::string::npos;
+    std::erase_if(there.records, [&](const SurveyRecord& record) {
+      return record.end != SurveyEnd::answered && record.unit.find(options.only) != std::string::npos;
     });
   return there;
 }
@@ -167,7 +167,7 @@ class Session {
     if (is_dead_) return;
     stopped_in_a_row_ = 0;
     std::stable_partition(wanted_units_.begin() + static_cast<std::ptrdiff_t>(next_), wanted_units_.end(),
-                          [&](const Wanted& one) { return one.kind != stopped_kind_; });
+                          [&](const Wanted& wanted) { return wanted.kind != stopped_kind_; });
   }
 
   void add(const Wanted& unit, AnsweredUnit answered) {

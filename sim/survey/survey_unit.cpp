@@ -43,8 +43,8 @@ void find_rule(const SurveyUnit& unit, uint64_t seed, const Executor& execute, c
     if (cases.empty()) break;
     std::vector<Operands> operands;
     std::vector<State> before;
-    for (const RuleCase& one : cases) {
-      operands.push_back(operands_of(unit.instruction, unit.target, one));
+    for (const RuleCase& rule_case : cases) {
+      operands.push_back(operands_of(unit.instruction, unit.target, rule_case));
       before.push_back(rule_state(unit, operands.back(), seed, record.cases.size() + before.size()));
       inputs.add(before.back());
     }
@@ -84,7 +84,7 @@ void run_random(const SurveyUnit& unit, uint64_t seed, const Executor& execute, 
   const CampaignUnit random =
       campaign_unit_of(unit.instruction, unit.target, seed, record.random_unit, record.random_outputs);
   std::vector<State> before;
-  for (const CampaignCase& one : random.cases) before.push_back(one.state);
+  for (const CampaignCase& campaign_case : random.cases) before.push_back(campaign_case.state);
   record.random_inputs_hash = inputs_hash_of(random);
   std::vector<State> after = run(unit, unit.instruction, execute, before);
   Hash results;
@@ -93,12 +93,12 @@ void run_random(const SurveyUnit& unit, uint64_t seed, const Executor& execute, 
     const std::vector<uint8_t> bytes = bytes_of(d);
     results.add(bytes);
     const auto index = static_cast<int64_t>(i);
-    const Comparison one =
+    const Comparison comparison =
         compare_case(unit.instruction, index, result_of(unit.instruction, unit.target, before[i]), d);
     ++record.random_cases;
-    record.random_compared += one.outputs;
-    record.random_mismatches += one.mismatches;
-    if (one.mismatches == 0 || record.first_mismatch) continue;
+    record.random_compared += comparison.outputs;
+    record.random_mismatches += comparison.mismatches;
+    if (comparison.mismatches == 0 || record.first_mismatch) continue;
     record.first_mismatch = index;
     record.first_mismatch_results = bytes;
   }

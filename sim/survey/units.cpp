@@ -96,11 +96,11 @@ class Units {
         },
         mnemonic);
     std::vector<Format> found;
-    for (const FormatInfo& one : formats) {
+    for (const FormatInfo& format : formats) {
       const bool is_legal = std::ranges::any_of(form.scales, [&](const LegalScales& row) {
-        return (row.scale_vec == ScaleVec::unwritten || row.scale_vec == written) && row.types.contains(one.id);
+        return (row.scale_vec == ScaleVec::unwritten || row.scale_vec == written) && row.types.contains(format.id);
       });
-      if (is_legal) found.push_back(one.id);
+      if (is_legal) found.push_back(format.id);
     }
     if (found.empty()) found.push_back(mma_of(mnemonic).scale_type);
     return found;
@@ -110,10 +110,10 @@ class Units {
     const Mma mma = mma_of(mnemonic);
     for (const int m : {64, 32, 128}) {
       for (const LegalShape& shape : form.shapes) {
-        const Instruction one = with_shape_and_types(
+        const Instruction instruction = with_shape_and_types(
             mnemonic, {.m = m, .n = shape.n.first, .k = mma.k, .d = form.d, .a = a, .b = b, .scale_type = scale_type});
-        if (!violations_of(one, target_).empty()) continue;
-        add(SurveyAsk::rule, one);
+        if (!violations_of(instruction, target_).empty()) continue;
+        add(SurveyAsk::rule, instruction);
         return true;
       }
     }
@@ -128,7 +128,8 @@ class Units {
 /// For mnemonics that differ only in N, the largest is used for bits.
 std::vector<Instruction> largest_of(const std::vector<Instruction>& mnemonics) {
   std::map<std::string, Instruction> largest;
-  for (const Instruction& one : mnemonics) largest.insert_or_assign(is_mma(one) ? without_n(one) : print(one), one);
+  for (const Instruction& instruction : mnemonics)
+    largest.insert_or_assign(is_mma(instruction) ? without_n(instruction) : print(instruction), instruction);
   std::vector<Instruction> found;
   for (const auto& [name, one] : largest) found.push_back(one);
   return found;

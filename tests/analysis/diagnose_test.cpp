@@ -96,7 +96,7 @@ std::vector<Matrix> planted_d(std::span<const Case> cases, std::span<const std::
 
 std::vector<Matrix> truth_of(std::span<const Case> cases) {
   std::vector<Matrix> truth;
-  for (const Case& one : cases) truth.push_back(computed_d(one));
+  for (const Case& this_case : cases) truth.push_back(computed_d(this_case));
   return truth;
 }
 
@@ -213,11 +213,11 @@ TEST_CASE("two faults together are found where one does not explain", "[long]") 
   // And once by hand: the search does not only agree with itself.
   const std::vector<Case> cases = cases_of(subjects()[0], 0);
   std::vector<Matrix> planted;
-  for (const Case& one : cases) {
-    Operands operands = operands_of(one);
+  for (const Case& this_case : cases) {
+    Operands operands = operands_of(this_case);
     operands.negate_b = true;
     operands.c.reset();
-    planted.push_back(multiply_accumulate(model_for(one.instruction, one.target), operands));
+    planted.push_back(multiply_accumulate(model_for(this_case.instruction, this_case.target), operands));
   }
   const Diagnosis diagnosis = diagnose(cases, planted);
   REQUIRE(!diagnosis.findings.empty());
@@ -275,9 +275,9 @@ TEST_CASE("mistakes in images and descriptors, made as programs make them, are f
     std::function<void(Case& wrong)> make;
   };
   const auto nothing = [](Case&) {};
-  const auto write_a = [](Case& one, auto&& byte_of) {
-    const Matrix a = operands_of(one).a;
-    Program program(one);
+  const auto write_a = [](Case& this_case, auto&& byte_of) {
+    const Matrix a = operands_of(this_case).a;
+    Program program(this_case);
     const int64_t start = program.start(Field::a_desc);
     program.clear(start, 8192);
     for (int row = 0; row < 64; ++row) {
@@ -285,32 +285,34 @@ TEST_CASE("mistakes in images and descriptors, made as programs make them, are f
     }
   };
   const std::vector<Mistake> table = {
-      {"a.written.linear", nothing, [&](Case& one) { write_a(one, [](int row, int k) { return 128 * row + 2 * k; }); }},
-      {"a.written.plain", nothing, [&](Case& one) { write_a(one, [](int row, int k) { return 32 * row + 2 * k; }); }},
+      {"a.written.linear", nothing,
+       [&](Case& this_case) { write_a(this_case, [](int row, int k) { return 128 * row + 2 * k; }); }},
+      {"a.written.plain", nothing,
+       [&](Case& this_case) { write_a(this_case, [](int row, int k) { return 32 * row + 2 * k; }); }},
       {"a.written.plain_transposed", nothing,
-       [&](Case& one) { write_a(one, [](int row, int k) { return 128 * k + 2 * row; }); }},
+       [&](Case& this_case) { write_a(this_case, [](int row, int k) { return 128 * k + 2 * row; }); }},
       {"a.rows_reversed", nothing,
-       [&](Case& one) { write_a(one, [](int row, int k) { return swizzled(128 * (row ^ 7) + 2 * k); }); }},
-      {"a.sbo.512", nothing, [](Case& one) { Program(one).set_sbo(Field::a_desc, 512); }},
-      {"b.sbo.2048", [](Case& one) { Program(one).add_stage(16384); },
-       [](Case& one) { Program(one).set_sbo(Field::b_desc, 2048); }},
+       [&](Case& this_case) { write_a(this_case, [](int row, int k) { return swizzled(128 * (row ^ 7) + 2 * k); }); }},
+      {"a.sbo.512", nothing, [](Case& this_case) { Program(this_case).set_sbo(Field::a_desc, 512); }},
+      {"b.sbo.2048", [](Case& this_case) { Program(this_case).add_stage(16384); },
+       [](Case& this_case) { Program(this_case).set_sbo(Field::b_desc, 2048); }},
       {"b.other_buffer", nothing,
-       [](Case& one) {
-         Program program(one);
+       [](Case& this_case) {
+         Program program(this_case);
          program.set_start(Field::b_desc, program.start(Field::a_desc));
        }},
-      {"b.start.+16384", [](Case& one) { Program(one).add_stage(16384); },
-       [](Case& one) {
-         Program program(one);
+      {"b.start.+16384", [](Case& this_case) { Program(this_case).add_stage(16384); },
+       [](Case& this_case) {
+         Program program(this_case);
          program.set_start(Field::b_desc, program.start(Field::b_desc) + 16384);
        }},
   };
   for (const Mistake& mistake : table) {
     std::vector<Case> cases = cases_of(subjects()[0], 0);
     std::vector<Matrix> wrong;
-    for (Case& one : cases) {
-      mistake.prepare(one);
-      Case changed = one;
+    for (Case& this_case : cases) {
+      mistake.prepare(this_case);
+      Case changed = this_case;
       mistake.make(changed);
       wrong.push_back(computed_d(changed));
     }
@@ -327,8 +329,8 @@ TEST_CASE("D of a whole loop over K is found, from the image and from the cases 
   const std::vector<Case> cases = cases_of(subjects()[0], 0);
   // The image holds rows of 128 bytes: four blocks of K, 32 bytes further on each.
   std::vector<Matrix> from_image;
-  for (const Case& one : cases) {
-    Case step = one;
+  for (const Case& this_case : cases) {
+    Case step = this_case;
     Matrix d = computed_d(step);
     for (int block = 1; block < 4; ++block) {
       for (const Field descriptor : {Field::a_desc, Field::b_desc}) {
@@ -337,7 +339,7 @@ TEST_CASE("D of a whole loop over K is found, from the image and from the cases 
       }
       Operands operands = operands_of(step);
       operands.c = d;
-      d = multiply_accumulate(model_for(one.instruction, one.target), operands);
+      d = multiply_accumulate(model_for(this_case.instruction, this_case.target), operands);
     }
     from_image.push_back(d);
   }
@@ -355,9 +357,9 @@ TEST_CASE("random bits are explained by nothing, and bad requests are refused") 
   const std::vector<Case> cases = cases_of(subjects()[0], 0);
   std::vector<Matrix> noise = truth_of(cases);
   RandomStream random(99, 0);
-  for (Matrix& one : noise) {
-    for (int row = 0; row < one.rows(); ++row) {
-      for (int col = 0; col < one.cols(); ++col) one(row, col) = random.word();
+  for (Matrix& matrix : noise) {
+    for (int row = 0; row < matrix.rows(); ++row) {
+      for (int col = 0; col < matrix.cols(); ++col) matrix(row, col) = random.word();
     }
   }
   const Diagnosis diagnosis = diagnose(cases, noise);
@@ -541,10 +543,10 @@ TEST_CASE("scales of other rows, lanes and steps are found in a whole tile", "[l
 
 TEST_CASE("an instruction descriptor with another M or N is named, not a stride", "[long]") {
   // D of an instruction with another descriptor on the same state, where the right one has its own.
-  const auto wrong_d = [](const Case& one, const Instruction& other) {
-    State state = one.before;
-    execute(other, one.target, state);
-    return recorded_result(one.instruction, state);
+  const auto wrong_d = [](const Case& this_case, const Instruction& other) {
+    State state = this_case.before;
+    execute(other, this_case.target, state);
+    return recorded_result(this_case.instruction, state);
   };
   struct Row {
     Instruction right, wrong;
@@ -612,11 +614,12 @@ TEST_CASE("units of whole rows that one side swizzles are found in an image that
   const std::vector<Case> cases = cases_of(subjects()[0], 0);
   for (const auto& [a, b] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)}) {
     std::vector<Matrix> wrong;
-    for (const Case& one : cases) {
-      Case changed = one;
-      std::vector<uint8_t> image(one.before.bytes(Field::smem).begin(), one.before.bytes(Field::smem).end());
+    for (const Case& this_case : cases) {
+      Case changed = this_case;
+      std::vector<uint8_t> image(this_case.before.bytes(Field::smem).begin(),
+                                 this_case.before.bytes(Field::smem).end());
       const std::vector<uint8_t> right = image;
-      const auto of_b = static_cast<size_t>((one.before.number(Field::b_desc) & 0x3FFF) * 16);
+      const auto of_b = static_cast<size_t>((this_case.before.number(Field::b_desc) & 0x3FFF) * 16);
       for (size_t at = 0; at < image.size(); ++at) {
         if (at < of_b ? a : b) image[at] = right[static_cast<size_t>(swizzled(static_cast<int64_t>(at)))];
       }

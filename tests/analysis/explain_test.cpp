@@ -52,17 +52,17 @@ std::vector<Subject> subjects() {
 
 /// Case 0 of seed 3, with what the instruction leaves.
 Case recorded_case(const Instruction& instruction, Distribution distribution) {
-  Case one = random_case(instruction, default_target(instruction), {}, distribution, 3, 0);
-  one.after = one.before;
-  execute(one.instruction, one.target, *one.after);
-  return one;
+  Case this_case = random_case(instruction, default_target(instruction), {}, distribution, 3, 0);
+  this_case.after = this_case.before;
+  execute(this_case.instruction, this_case.target, *this_case.after);
+  return this_case;
 }
 
 /// The code at a place, read by hand.
-uint32_t code_at(const Case& one, const Place& place, int code_bits, Field registers) {
+uint32_t code_at(const Case& this_case, const Place& place, int code_bits, Field registers) {
   const auto mask = static_cast<uint32_t>(low_mask(code_bits));
   if (const auto* const smem = std::get_if<SmemRead>(&place)) {
-    const auto image = one.before.image(smem->cta, mma_of(one.instruction).cta_group);
+    const auto image = this_case.before.image(smem->cta, mma_of(this_case.instruction).cta_group);
     uint64_t word = 0;
     for (size_t i = 0; i < 4 && static_cast<size_t>(smem->place.byte) + i < image.size(); ++i) {
       word |= uint64_t{image[static_cast<size_t>(smem->place.byte) + i]} << 8 * i;
@@ -70,15 +70,15 @@ uint32_t code_at(const Case& one, const Place& place, int code_bits, Field regis
     return static_cast<uint32_t>(word >> smem->place.bit) & mask;
   }
   if (const auto* const in_register = std::get_if<RegisterPlace>(&place)) {
-    const auto index = in_register->thread * one.before.extent(registers, 1) + in_register->reg;
-    return one.before.words(registers)[static_cast<size_t>(index)] >> in_register->bit & mask;
+    const auto index = in_register->thread * this_case.before.extent(registers, 1) + in_register->reg;
+    return this_case.before.words(registers)[static_cast<size_t>(index)] >> in_register->bit & mask;
   }
   const auto& cell = std::get<TmemPlace>(place);
-  const auto index = (cell.cta * 128 + cell.lane) * one.before.columns() + cell.column;
-  return one.before.words(Field::tmem)[static_cast<size_t>(index)] >> cell.bit & mask;
+  const auto index = (cell.cta * 128 + cell.lane) * this_case.before.columns() + cell.column;
+  return this_case.before.words(Field::tmem)[static_cast<size_t>(index)] >> cell.bit & mask;
 }
-uint32_t code_at(const Case& one, const Place& place, Format format, Field registers) {
-  return code_at(one, place, info(format).bits, registers);
+uint32_t code_at(const Case& this_case, const Place& place, Format format, Field registers) {
+  return code_at(this_case, place, info(format).bits, registers);
 }
 
 /// What an aligned sum has, of either kind.
@@ -102,12 +102,12 @@ Aligned aligned(const SumOfGroups& sum) {
 TEST_CASE("explain's places, terms, exact sum and D are those of the case and of the oracle") {
   int explained = 0, special = 0;
   for (const Subject& subject : subjects()) {
-    const Case one = recorded_case(subject.instruction, subject.distribution);
-    const Mma mma = mma_of(one.instruction);
-    const AccumulatorModel& model = model_for(one.instruction, one.target);
+    const Case this_case = recorded_case(subject.instruction, subject.distribution);
+    const Mma mma = mma_of(this_case.instruction);
+    const AccumulatorModel& model = model_for(this_case.instruction, this_case.target);
     for (int i = 0; i < 12; ++i) {
       const int row = i * 7 % mma.m, col = i * 5 % mma.n;
-      const Explanation e = explain(one, row, col);
+      const Explanation e = explain(this_case, row, col);
       INFO(e.instruction << " row " << row << " col " << col << "\n" << print(e));
       REQUIRE(e.recorded_d == e.d);
       REQUIRE(e.steps.size() == 1);
@@ -115,11 +115,11 @@ TEST_CASE("explain's places, terms, exact sum and D are those of the case and of
       REQUIRE(step.d == e.d);
       std::vector<uint32_t> a, b;
       for (const ExplainedTerm& term : step.terms) {
-        REQUIRE(code_at(one, *term.a_place, e.a, Field::a_regs) == term.a_bits);
-        REQUIRE(code_at(one, *term.b_place, e.b, Field::b_regs) == term.b_bits);
+        REQUIRE(code_at(this_case, *term.a_place, e.a, Field::a_regs) == term.a_bits);
+        REQUIRE(code_at(this_case, *term.b_place, e.b, Field::b_regs) == term.b_bits);
         a.push_back(term.a_bits), b.push_back(term.b_bits);
       }
-      REQUIRE(code_at(one, *step.c_place, e.d_format, Field::accumulator) == *step.c_bits);
+      REQUIRE(code_at(this_case, *step.c_place, e.d_format, Field::accumulator) == *step.c_bits);
       ++explained;
       if (const auto* const integers = std::get_if<SumOfIntegers>(&step.sum)) {
         REQUIRE(static_cast<uint32_t>(integers->sum) == e.d);
@@ -163,9 +163,9 @@ TEST_CASE("explain aligns an f16 C of an f32 D by its own exponent") {
   for (const Target target : {Target::sm_70, Target::sm_75}) {
     const Instruction instruction = parse_instruction("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16");
     for (const Distribution distribution : {Distribution::normal, Distribution::subnormal, Distribution::wide}) {
-      Case one = random_case(instruction, target, {}, distribution, 3, 0);
+      Case this_case = random_case(instruction, target, {}, distribution, 3, 0);
       for (int i = 0; i < 32; ++i) {
-        const Explanation e = explain(one, i, i % 8);
+        const Explanation e = explain(this_case, i, i % 8);
         INFO(print(e));
         const ExplainedStep& step = e.steps.front();
         CHECK(step.c_format == Format::f16);
@@ -186,12 +186,12 @@ TEST_CASE("explain aligns an f16 C of an f32 D by its own exponent") {
 
 TEST_CASE("explain shows every step of a model that takes several for K") {
   const Instruction instruction = wgmma({.n = 8});
-  const Case one = recorded_case(instruction, Distribution::normal);
-  AccumulatorModel model = model_for(instruction, one.target);
+  const Case this_case = recorded_case(instruction, Distribution::normal);
+  AccumulatorModel model = model_for(instruction, this_case.target);
   model.terms_per_step = 4;
-  const Matrix d = multiply_accumulate(model, operands_of(one));
+  const Matrix d = multiply_accumulate(model, operands_of(this_case));
   for (const int row : {0, 13, 63}) {
-    const Explanation e = explain(one, row, 5, &model);
+    const Explanation e = explain(this_case, row, 5, &model);
     INFO(print(e));
     REQUIRE(e.steps.size() == 4);
     CHECK(e.d == d(row, 5));
@@ -200,7 +200,7 @@ TEST_CASE("explain shows every step of a model that takes several for K") {
       const ExplainedStep& step = e.steps[i];
       REQUIRE(step.terms.size() == 4);
       CHECK(step.terms.front().k == 4 * static_cast<int>(i));
-      CHECK(code_at(one, *step.terms[3].b_place, e.b, Field::b_regs) == step.terms[3].b_bits);
+      CHECK(code_at(this_case, *step.terms[3].b_place, e.b, Field::b_regs) == step.terms[3].b_bits);
       const auto [quantum, sum, sum_of_parts] = aligned(std::get<SumOfProducts>(step.sum));
       CHECK(sum == sum_of_parts);
       const Exact exact{.negative = sum < 0, .magnitude = static_cast<uint64_t>(std::abs(sum)), .exponent = quantum};
@@ -213,16 +213,16 @@ TEST_CASE("explain shows every step of a model that takes several for K") {
 }
 
 TEST_CASE("explain shows what a refuted hypothesis keeps of every number, and D is the sum of it") {
-  const Case one = recorded_case(wgmma({.n = 8}), Distribution::ties);
+  const Case this_case = recorded_case(wgmma({.n = 8}), Distribution::ties);
   const auto changes = std::to_array<void (*)(Overrides&)>({[](Overrides& all) { all.align_toward_negative = true; },
                                                             [](Overrides& all) { all.product_normalised = true; },
                                                             [](Overrides& all) { all.c_after_sum = true; }});
   for (size_t i = 0; i < changes.size(); ++i) {
-    AccumulatorModel model = model_for(one.instruction, one.target);
+    AccumulatorModel model = model_for(this_case.instruction, this_case.target);
     changes[i](model.overrides);
     int other_quanta = 0, other_sums = 0;
     for (int row = 0; row < 64; ++row) {
-      const Explanation e = explain(one, row, 3, &model), usual = explain(one, row, 3);
+      const Explanation e = explain(this_case, row, 3, &model), usual = explain(this_case, row, 3);
       INFO(print(e));
       const auto [quantum, sum, sum_of_parts] = aligned(std::get<SumOfProducts>(e.steps.front().sum));
       const auto [usual_quantum, usual_sum, unused] = aligned(std::get<SumOfProducts>(usual.steps.front().sum));
@@ -280,21 +280,21 @@ TEST_CASE("explain shows the scales of every part of K, and those of exact group
 
 TEST_CASE("explain shows both halves of a word of B that undefined metadata mixes") {
   const Instruction instruction = parse_instruction("wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.tf32.tf32");
-  Case one = random_case(instruction, default_target(instruction), {}, Distribution::narrow, 3, 0);
+  Case this_case = random_case(instruction, default_target(instruction), {}, Distribution::narrow, 3, 0);
   RandomStream random(5, 0);
-  for (uint32_t& word : one.before.writable_words(Field::metadata)) word = random.word();
-  one.after = one.before;
-  execute(one.instruction, one.target, *one.after);
+  for (uint32_t& word : this_case.before.writable_words(Field::metadata)) word = random.word();
+  this_case.after = this_case.before;
+  execute(this_case.instruction, this_case.target, *this_case.after);
   int mixed = 0;
   for (int row = 0; row < 64; ++row) {
-    const Explanation e = explain(one, row, 3);
+    const Explanation e = explain(this_case, row, 3);
     INFO(print(e));
     CHECK(e.recorded_d == e.d);
     for (const ExplainedTerm& term : e.steps.front().terms) {
       if (!term.b_high_place) continue;
       ++mixed;
-      const uint32_t low = code_at(one, *term.b_place, 16, Field::b_regs),
-                     high = code_at(one, *term.b_high_place, 16, Field::b_regs);
+      const uint32_t low = code_at(this_case, *term.b_place, 16, Field::b_regs),
+                     high = code_at(this_case, *term.b_high_place, 16, Field::b_regs);
       CHECK(term.b_bits == (high << 16 | low));
     }
   }
@@ -346,9 +346,9 @@ TEST_CASE("explain refuses what is not there") {
 TEST_CASE("what a step drops, by aligning and by rounding, is what lies between the exact result and D") {
   int counted = 0, losing = 0;
   for (const Subject& subject : subjects()) {
-    const Case one = recorded_case(subject.instruction, subject.distribution);
+    const Case this_case = recorded_case(subject.instruction, subject.distribution);
     for (int row = 0; row < 8; ++row) {
-      const Explanation e = explain(one, row, row % 8);
+      const Explanation e = explain(this_case, row, row % 8);
       if (e.steps.size() != 1 || !e.exact || !e.exact->error_ulp) continue;
       REQUIRE(e.steps[0].loss.has_value());
       const StepLoss& loss = *e.steps[0].loss;
@@ -375,9 +375,9 @@ TEST_CASE("what a step drops, by aligning and by rounding, is what lies between 
 }
 
 TEST_CASE("of tf32 the 13 ignored bits are shown with the ones that are used") {
-  const Case one =
+  const Case this_case =
       recorded_case(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"), Distribution::bits);
-  const Explanation e = explain(one, 1, 1);
+  const Explanation e = explain(this_case, 1, 1);
   CHECK(used_bits(Format::tf32, 0xb193f5fe) == 0xb193e000);
   CHECK(used_bits(Format::f16, 0xf5fe) == 0xf5fe);
   const uint64_t a = e.steps[0].terms[0].a_bits;

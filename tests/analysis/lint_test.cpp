@@ -23,10 +23,10 @@ Case case_of(const Subject& subject) {
 
 /// The fields that lint names, after `change` to a good state.
 std::string fields(const Subject& subject, const std::function<void(State&)>& change) {
-  Case one = case_of(subject);
-  change(one.before);
+  Case this_case = case_of(subject);
+  change(this_case.before);
   std::string names;
-  for (const Violation& finding : lint(one)) names += finding.field + ";";
+  for (const Violation& finding : lint(this_case)) names += finding.field + ";";
   return names;
 }
 
@@ -74,34 +74,34 @@ TEST_CASE("lint says what is suspicious, and nothing of what is not") {
 }
 
 TEST_CASE("lint's advice says what is expected, and what cannot run what is legal") {
-  Case one = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
-  one.before.set(Field::a_desc, 0x4000004000010208);
+  Case this_case = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
+  this_case.before.set(Field::a_desc, 0x4000004000010208);
   std::string all;
-  for (const Violation& finding : lint(one)) {
+  for (const Violation& finding : lint(this_case)) {
     const bool is_advice = finding.field != "A reads" && !finding.field.starts_with("A element");
     INFO(print(finding));
     CHECK((finding.severity == Severity::warning) == is_advice);
     all += print(finding) + "\n";
   }
   CHECK_THAT(all, ContainsSubstring("past the image of 10240: must be inside the image"));
-  one.before.set(Field::a_desc, 0x4000004000010000);
+  this_case.before.set(Field::a_desc, 0x4000004000010000);
   all.clear();
-  for (const Violation& finding : lint(one)) all += print(finding) + "\n";
+  for (const Violation& finding : lint(this_case)) all += print(finding) + "\n";
   CHECK_THAT(all, ContainsSubstring("A values = ") &&
                       ContainsSubstring(": expected finite numbers; memory may be uninitialised"));
 }
 
 TEST_CASE("lint of a case that lacks something says so, and of plain matrices looks at the values") {
-  Case one = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
-  const Case plain{.instruction = one.instruction, .target = one.target, .logical = one.logical};
+  Case this_case = case_of({.instruction = wgmma({.n = 16}), .distribution = Distribution::special});
+  const Case plain{.instruction = this_case.instruction, .target = this_case.target, .logical = this_case.logical};
   REQUIRE(!lint(plain).empty());
   CHECK(lint(plain).front().field == "A values");
-  one.before.erase(Field::b_desc);
-  REQUIRE(lint(one).size() == 1);
-  CHECK(lint(one).front().field == "b_desc");
-  one.instruction = Wgmma{.n = 12};
-  REQUIRE(!lint(one).empty());
-  CHECK_THAT(print(lint(one).front()), ContainsSubstring("= 12: must be"));
+  this_case.before.erase(Field::b_desc);
+  REQUIRE(lint(this_case).size() == 1);
+  CHECK(lint(this_case).front().field == "b_desc");
+  this_case.instruction = Wgmma{.n = 12};
+  REQUIRE(!lint(this_case).empty());
+  CHECK_THAT(print(lint(this_case).front()), ContainsSubstring("= 12: must be"));
   const Case move{.instruction = tmem_move({.kind = MoveKind::shift}), .target = Target::sm_100a};
   CHECK_NOTHROW(lint(move));
 }

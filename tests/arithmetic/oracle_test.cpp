@@ -169,14 +169,14 @@ MmaSync warp_product(const AccumulatorModel& row, const FormatInfo& a, const For
   const int k = is_quad ? 4 : is_f64 ? 16 >> variant % 3 : (sparse ? 512 : 256) / bits / (variant >= 4 ? 2 : 1);
   constexpr Rounding modes[]{Rounding::nearest_even, Rounding::toward_zero, Rounding::toward_negative,
                              Rounding::toward_positive};
-  MmaSync one{
+  MmaSync instruction{
       .m = is_quad ? 8 : 64, .n = is_quad ? 8 : 16, .d = row.output, .a = a.id, .b = b.id, .sparse = sparse, .k = k};
-  if (a.bits < 8 && !is_integer && !is_bit) one.kind = MmaKind::f8f6f4;
-  if (is_quad && row.output == Format::f32 && variant % 2 == 1) one.c = Format::f16;
-  if (is_bit) one.bit_operation = variant % 2 == 1 ? BitOperation::xor_popc : BitOperation::and_popc;
-  if (is_f64) one.rounding = modes[variant / 2];
-  one.saturate = is_integer && variant >= 2;
-  return one;
+  if (a.bits < 8 && !is_integer && !is_bit) instruction.kind = MmaKind::f8f6f4;
+  if (is_quad && row.output == Format::f32 && variant % 2 == 1) instruction.c = Format::f16;
+  if (is_bit) instruction.bit_operation = variant % 2 == 1 ? BitOperation::xor_popc : BitOperation::and_popc;
+  if (is_f64) instruction.rounding = modes[variant / 2];
+  instruction.saturate = is_integer && variant >= 2;
+  return instruction;
 }
 
 /// Variant 0..7 of the products of two types: dense and sparse, signs, saturation, without C, sizes and types of

@@ -104,15 +104,15 @@ TEST_CASE("an instruction of C runs as that of C++ on the state of every sample"
     InstructionHandle handle;
     make(instruction, handle);
     for (uint64_t seed = 0; seed < 3; ++seed) {
-      const Case one = test::sample_case(instruction, seed);
+      const Case this_case = test::sample_case(instruction, seed);
       StateHandle state;
       REQUIRE(bitmma_state_create(&state) == BITMMA_OK);
-      for (const Buffer& buffer : one.before.buffers()) set(buffer, state);
+      for (const Buffer& buffer : this_case.before.buffers()) set(buffer, state);
       const bitmma_status status = bitmma_execute(handle, nullptr, state);
       INFO(bitmma_last_error());
       REQUIRE(status == BITMMA_OK);
-      State expected = one.before;
-      execute(instruction, one.target, expected);
+      State expected = this_case.before;
+      execute(instruction, this_case.target, expected);
       for (const Buffer& buffer : expected.buffers()) {
         const FieldInfo& row = info(buffer.field());
         if (row.is_number) continue;
@@ -497,16 +497,16 @@ TEST_CASE("C computes what C++ does for every conversion, function of C and inst
     a.push_back(i * 0x9E3779B97F4A7C15);
     b.push_back(i * 0xD1B54A32D192ED03);
   }
-  for (const CvtInstruction& one : cvt_instructions()) {
-    INFO(print(one));
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    INFO(print(instruction));
     std::vector<const uint64_t*> pointers;
     std::vector<std::span<const uint64_t>> spans;
-    for (size_t i = 0; i < operands_of(one).size(); ++i) {
+    for (size_t i = 0; i < operands_of(instruction).size(); ++i) {
       spans.emplace_back(i % 2 == 0 ? a : b);
       pointers.push_back(spans.back().data());
     }
-    compute(one, std::span(std::as_const(spans)), expected);
-    const std::string name = print(one);
+    compute(instruction, std::span(std::as_const(spans)), expected);
+    const std::string name = print(instruction);
     REQUIRE(bitmma_cvt(name.c_str(), results.size(), pointers.size(), pointers.data(), results.data()) == BITMMA_OK);
     REQUIRE(results == expected);
   }
@@ -515,20 +515,20 @@ TEST_CASE("C computes what C++ does for every conversion, function of C and inst
     x[i] = static_cast<uint32_t>(a[i] >> 32);
     y[i] = static_cast<uint32_t>(b[i] >> 32);
   }
-  for (const CFunction& one : c_functions()) {
-    INFO(print(one));
-    const bool has_two = one.operands == 2;
-    compute(one, x, has_two ? std::span<const uint32_t>(y) : std::span<const uint32_t>(), wanted);
-    REQUIRE(bitmma_c_function(print(one).c_str(), 64, x.data(), has_two ? y.data() : nullptr, seen.data()) ==
+  for (const CFunction& function : c_functions()) {
+    INFO(print(function));
+    const bool has_two = function.operands == 2;
+    compute(function, x, has_two ? std::span<const uint32_t>(y) : std::span<const uint32_t>(), wanted);
+    REQUIRE(bitmma_c_function(print(function).c_str(), 64, x.data(), has_two ? y.data() : nullptr, seen.data()) ==
             BITMMA_OK);
     REQUIRE(seen == wanted);
   }
-  for (const MathInstruction& one : math_instructions()) {
-    INFO(print(one));
-    const int operands = operand_count(one.operation);
-    REQUIRE(bitmma_math_64(print(one).c_str(), 64, a.data(), operands > 1 ? b.data() : nullptr,
+  for (const MathInstruction& instruction : math_instructions()) {
+    INFO(print(instruction));
+    const int operands = operand_count(instruction.operation);
+    REQUIRE(bitmma_math_64(print(instruction).c_str(), 64, a.data(), operands > 1 ? b.data() : nullptr,
                            operands > 2 ? a.data() : nullptr, results.data()) == BITMMA_OK);
-    for (size_t i = 0; i < results.size(); ++i) REQUIRE(results[i] == compute(one, a[i], b[i], a[i]));
+    for (size_t i = 0; i < results.size(); ++i) REQUIRE(results[i] == compute(instruction, a[i], b[i], a[i]));
   }
 }
 

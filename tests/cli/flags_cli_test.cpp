@@ -324,11 +324,11 @@ std::vector<TriedFlag> flags_of(const std::string& verb, const CLI::App& command
     if (not_what.contains(flag.name)) continue;
     if (option->get_items_expected_max() == 0) flag.words = {flag.name};
     for (const std::string& of : {verb, std::string()}) {
-      for (const Sample& one : samples) {
+      for (const Sample& sample : samples) {
         const bool is_meant =
-            "--" + option->get_lnames().front() == one.flag || "--" + option->get_lnames().back() == one.flag;
-        if (one.verb == of && is_meant && option->get_items_expected_max() > 0) {
-          flag.words.push_back(flag.name + " " + one.value);
+            "--" + option->get_lnames().front() == sample.flag || "--" + option->get_lnames().back() == sample.flag;
+        if (sample.verb == of && is_meant && option->get_items_expected_max() > 0) {
+          flag.words.push_back(flag.name + " " + sample.value);
         }
       }
       if (!flag.words.empty()) break;
@@ -383,7 +383,7 @@ bool is_harmless(const std::string& verb, const std::string& flag) {
 }
 
 void for_each_verb(const CLI::App& command, const std::string& path, const auto& visit) {
-  for (const CLI::App* below : command.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+  for (const CLI::App* below : command.get_subcommands([](const CLI::App* app) { return !app->get_group().empty(); })) {
     const std::string name = path.empty() ? below->get_name() : path + " " + below->get_name();
     visit(name, *below);
     for_each_verb(*below, name, visit);
@@ -527,8 +527,8 @@ TEST_CASE("a flag that has no place is refused with its default as with any othe
         if (standard.empty() || (" " + base.words + " ").find(" " + flag.name + " ") != std::string::npos) continue;
         if (tried++ % every != 0) continue;
         std::vector<std::string> others = flag.words;
-        for (const Sample& one : more_samples)
-          if (one.verb == verb && one.flag == flag.name) others.push_back(flag.name + " " + one.value);
+        for (const Sample& sample : more_samples)
+          if (sample.verb == verb && sample.flag == flag.name) others.push_back(flag.name + " " + sample.value);
         const bool is_refused = std::ranges::all_of(others, [&](const std::string& words) {
           return words == standard || bench.run(verb, base.words + " " + words).refused();
         });

@@ -294,7 +294,8 @@ TEST_CASE("an odd scale id at K = 96 is warned about in words of its own mnemoni
       CHECK(err.find("4X or .block16") == std::string::npos);
     }
     const auto findings = nlohmann::json::parse(run({"simulate", path, "--lint", "--json"}).out);
-    CHECK(std::ranges::any_of(findings, [](const auto& one) { return one["code"] == "odd_scale_id"; }) == warned);
+    CHECK(std::ranges::any_of(findings, [](const auto& finding) { return finding["code"] == "odd_scale_id"; }) ==
+          warned);
   }
 }
 

@@ -85,8 +85,8 @@ Environment right_answers_of_file(const test::TemporaryFolder& folder) {
   std::string answers;
   const VectorFile file = read_vector_file(golden);
   for (int64_t index = 0; index < file.cases; ++index) {
-    const Case one = case_at(file, index);
-    append_answer(answers, one.instruction, one.after.value());
+    const Case this_case = case_at(file, index);
+    append_answer(answers, this_case.instruction, this_case.after.value());
   }
   test::write_text(folder.path("answers_of_file"), answers);
   return {{"FAKE_CUDA_ANSWERS", folder.path("answers_of_file")}};

@@ -68,10 +68,10 @@ struct Verdicts {
   std::vector<std::pair<std::string, Outcome>> outcomes;
 
   bool all_refuse() const {
-    return std::ranges::all_of(outcomes, [](const auto& one) { return one.second.code == 2; });
+    return std::ranges::all_of(outcomes, [](const auto& outcome) { return outcome.second.code == 2; });
   }
   bool none_refuses() const {
-    return std::ranges::none_of(outcomes, [](const auto& one) { return one.second.code == 2; });
+    return std::ranges::none_of(outcomes, [](const auto& outcome) { return outcome.second.code == 2; });
   }
   std::string text() const {
     std::string all;

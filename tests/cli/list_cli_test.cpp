@@ -153,16 +153,17 @@ TEST_CASE("every target, type, K and scale that list promises exists, and golden
           for (const bool sparse : {false, true}) {
             if (row[sparse ? "k_sparse" : "k"].is_null() || (are_alike && a != b)) continue;
             for (const auto& scale_type : scale_types) {
-              const Instruction one = promised(row, a, b, sparse, scales, scale_type);
+              const Instruction instruction = promised(row, a, b, sparse, scales, scale_type);
               for (const auto& name : row["targets"]) {
                 if (++promises % every != 0) continue;
                 const Target target = parse_target(name.get<std::string>());
-                INFO(print(one) << " of " << a << " x " << b << ", scales " << scale_type << " on " << name);
-                const std::vector<Violation> wrong = violations_of(one, target);
+                INFO(print(instruction) << " of " << a << " x " << b << ", scales " << scale_type << " on " << name);
+                const std::vector<Violation> wrong = violations_of(instruction, target);
                 REQUIRE_THAT(wrong.empty() ? "" : Error(wrong).what(), Catch::Matchers::Equals(""));
-                if (!made.emplace(print(one) + a + b + scale_type.get<std::string>(), info(target).adds_as).second)
+                if (!made.emplace(print(instruction) + a + b + scale_type.get<std::string>(), info(target).adds_as)
+                         .second)
                   continue;
-                CHECK_NOTHROW(make_golden({.instruction = one, .target = target, .cases = 1}, 1));
+                CHECK_NOTHROW(make_golden({.instruction = instruction, .target = target, .cases = 1}, 1));
               }
             }
           }

@@ -20,11 +20,11 @@ class OperandFiles {
  public:
   OperandFiles() {
     TensorFile all;
-    for (OperatorTensor& one : tensors) {
+    for (OperatorTensor& tensor : tensors) {
       uint32_t seed = 1;
-      for (uint32_t& code : one.rows.words()) code = 0x3000 + (seed = seed * 1664525 + 1013904223) % 0x1000;
-      all.set(operator_file("", {one}).tensors.front());
-      write_tensor_file(path(one.name), operator_file("", {one}));
+      for (uint32_t& code : tensor.rows.words()) code = 0x3000 + (seed = seed * 1664525 + 1013904223) % 0x1000;
+      all.set(operator_file("", {tensor}).tensors.front());
+      write_tensor_file(path(tensor.name), operator_file("", {tensor}));
     }
     write_tensor_file(path("all"), all);
     write_tensor_file(path("flat"), operator_file("", {{"flat", {6, 50}, tensors[0].rows}}));
@@ -49,9 +49,9 @@ class OperandFiles {
 Matrix written(const std::string& path, const std::string& name, Format format, int rows, int cols) {
   const TensorFile file = read_tensor_file(path);
   REQUIRE(file.find(name));
-  const OperatorTensor one = read_operands({path}, {name}, 1).front();
-  CHECK((one.rows.format() == format && one.rows.rows() == rows && one.rows.cols() == cols));
-  return one.rows;
+  const OperatorTensor tensor = read_operands({path}, {name}, 1).front();
+  CHECK((tensor.rows.format() == format && tensor.rows.rows() == rows && tensor.rows.cols() == cols));
+  return tensor.rows;
 }
 
 }  // namespace

@@ -174,9 +174,9 @@ TEST_CASE("a tile of tcgen05 whose types the flags say is written so that it can
     for (size_t i = 0; i < size; ++i) bytes[i] = code ? code : static_cast<uint8_t>(i % 7);
     return Tensor::from_bytes(std::move(name), "U8", std::move(shape), std::move(bytes));
   };
-  for (Tensor one : {filled("a", {256, 128}, 0), filled("b", {128, 16}, 0), filled("sfa", {256, 8}, 0x38),
-                     filled("sfb", {8, 16}, 0x40)})
-    file.set(std::move(one));
+  for (Tensor tensor : {filled("a", {256, 128}, 0), filled("b", {128, 16}, 0), filled("sfa", {256, 8}, 0x38),
+                        filled("sfb", {8, 16}, 0x40)})
+    file.set(std::move(tensor));
   write_tensor_file(path, file);
   const std::string nvfp4 = "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X";
   REQUIRE(
@@ -219,9 +219,9 @@ TEST_CASE("one D behind all of K is compared with the last step of a K loop that
   write_tensor_file(path, file);
   REQUIRE(run({"simulate", path, "-o", steps}).code == 0);
   for (const bool says_instruction : {false, true}) {
-    TensorFile one{.path = {}, .metadata = {}, .tensors = {d}};
-    if (says_instruction) one.set_metadata("instruction", f16);
-    write_tensor_file(alone, one);
+    TensorFile tensor_file{.path = {}, .metadata = {}, .tensors = {d}};
+    if (says_instruction) tensor_file.set_metadata("instruction", f16);
+    write_tensor_file(alone, tensor_file);
     for (const char* verb : {"compare", "diagnose"}) CHECK(run({verb, steps, alone}).code == 0);
     const std::string wrong = changed(alone, folder.path("wrong.safetensors"), "d", 4 * 8);
     CHECK_THAT(run({"compare", steps, wrong}).out, ContainsSubstring("row 1, col 0"));

@@ -288,9 +288,9 @@ TEST_CASE(
   REQUIRE(run({"golden", "tcgen05.ld.sync.aligned.16x64b.x4.b32", "--taddr", "0x00300041", "-o", path}).code == 0);
   const VectorFile vectors = read_vector_file(path);
   for (int64_t i = 0; i < vectors.cases; ++i) {
-    const Case one = case_at(vectors, i);
-    CHECK(one.before.number(Field::taddr) == 0x00300041);
-    CHECK(one.before.number(Field::warp) == 1);
+    const Case this_case = case_at(vectors, i);
+    CHECK(this_case.before.number(Field::taddr) == 0x00300041);
+    CHECK(this_case.before.number(Field::warp) == 1);
   }
   CHECK(run({"golden", "tcgen05.cp.cta_group::1.128x256b", "--warp", "1", "-o", path}).code == 2);
   CHECK(run({"golden", f16, "--taddr", "0", "-o", path}).code == 2);

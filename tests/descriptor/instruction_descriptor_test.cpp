@@ -203,9 +203,9 @@ TEST_CASE("a descriptor takes the ids of scales that some size of scale vector t
           bool by_mnemonic = false;
           for (const ScaleVec size :
                {ScaleVec::unwritten, ScaleVec::x1, ScaleVec::x2, ScaleVec::x4, ScaleVec::block16, ScaleVec::block32}) {
-            const Tcgen05Mma one{
+            const Tcgen05Mma instruction{
                 .kind = kind, .k = k, .scale_vec = size, .scale_type = type, .scale_a_id = id, .scale_b_id = id};
-            by_mnemonic |= violations_of(one, default_target(one)).empty();
+            by_mnemonic |= violations_of(instruction, default_target(instruction)).empty();
           }
           const InstructionDescriptor descriptor{.kind = kind,
                                                  .a = natural_input(kind),
@@ -294,12 +294,12 @@ TEST_CASE("instruction descriptors that NVIDIA's compiler writes for sm_107a dec
 TEST_CASE(
     "kinds without versions of sparse metadata have version 0 alone, and what is legal has an instruction descriptor") {
   for (const bool sparse : {false, true}) {
-    Tcgen05Mma one{
+    Tcgen05Mma instruction{
         .kind = MmaKind::mxf8f6f4, .a = Format::e2m1, .b = Format::e2m1, .sparse = sparse, .k = sparse ? 64 : 32};
-    REQUIRE(violations_of(one, Target::sm_100a).empty());
-    CHECK_NOTHROW(idesc_of(one));
-    one.sparsity_version = 1;
-    const std::vector<Violation> refused = violations_of(one, Target::sm_100a);
+    REQUIRE(violations_of(instruction, Target::sm_100a).empty());
+    CHECK_NOTHROW(idesc_of(instruction));
+    instruction.sparsity_version = 1;
+    const std::vector<Violation> refused = violations_of(instruction, Target::sm_100a);
     REQUIRE_FALSE(refused.empty());
     CHECK(refused.front().field == "sparsity_version");
   }
@@ -307,10 +307,10 @@ TEST_CASE(
 
 TEST_CASE("a sparse K = 192 is of version 1 alone, whoever asks: no target has it with version 0") {
   for (const MmaKind kind : {MmaKind::mxf4, MmaKind::mxf4nvf4}) {
-    const InstructionDescriptor one{
+    const InstructionDescriptor descriptor{
         .kind = kind, .a = Format::e2m1, .b = Format::e2m1, .sparse = true, .k_code = 1, .sparsity_version = 1};
-    const uint32_t word = encode(one);
-    CHECK(decode_instruction_descriptor(kind, word) == one);
+    const uint32_t word = encode(descriptor);
+    CHECK(decode_instruction_descriptor(kind, word) == descriptor);
     for (const auto& refused : {violations_in([&] { decode_instruction_descriptor(kind, word & ~(1u << 12)); }),
                                 violations_of(Tcgen05Mma{.kind = kind, .sparse = true, .k = 192}, Target::sm_107a)}) {
       REQUIRE_FALSE(refused.empty());
@@ -328,12 +328,12 @@ TEST_CASE("without a target, bits that only sm_107 has are warned about, each by
                                                            {MmaKind::mxf8f6f4, 0x08800000 | 1u << 31 | 1u << 19, "k"}};
   for (const auto& [kind, word, field] : words) {
     INFO(fmt::format("{:#x} {}", word, field));
-    const InstructionDescriptor one = decode_instruction_descriptor(kind, word);
+    const InstructionDescriptor descriptor = decode_instruction_descriptor(kind, word);
     const auto names = [&, name = std::string(field)](const std::vector<Violation>& found) {
       return std::ranges::find(found, name, &Violation::field) != found.end();
     };
-    CHECK(names(warnings(one)));
-    CHECK(warnings(one, Target::sm_107a).size() + 1 == warnings(one).size());
+    CHECK(names(warnings(descriptor)));
+    CHECK(warnings(descriptor, Target::sm_107a).size() + 1 == warnings(descriptor).size());
   }
   CHECK(warnings(decode_instruction_descriptor(MmaKind::mxf4nvf4, 0x08020480)).empty());
 }
@@ -355,8 +355,8 @@ TEST_CASE("a code without a type is shown as the number that it is, and one id i
 
 TEST_CASE("N that CUTLASS asserts against gets a word: M = 128 with steps of 8") {
   for (const int n : {8, 16, 24, 72, 80}) {
-    const InstructionDescriptor one{.m = 128, .n = n};
-    CHECK(warnings(one).size() == (n % 16 != 0 ? 1 : 0));
+    const InstructionDescriptor descriptor{.m = 128, .n = n};
+    CHECK(warnings(descriptor).size() == (n % 16 != 0 ? 1 : 0));
     CHECK(warnings(InstructionDescriptor{.m = 64, .n = n}).empty());
   }
 }

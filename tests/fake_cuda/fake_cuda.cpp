@@ -100,8 +100,8 @@ constexpr std::array error_texts{
 int text_of(int code, const char** text, const char* ErrorText::*which) {
   *text = nullptr;
   if (std::getenv("FAKE_CUDA_NO_TEXTS")) return invalid_value;
-  for (const ErrorText& one : error_texts) {
-    if (one.code == code) *text = one.*which;
+  for (const ErrorText& error_text : error_texts) {
+    if (error_text.code == code) *text = error_text.*which;
   }
   return *text ? 0 : invalid_value;
 }

@@ -92,9 +92,9 @@ TEST_CASE("a file that is larger than memory holds is verified, simulated and co
   write_tensor_file(part, cases_of(vectors, 300, 2).file);
   const VectorFile two = read_vector_file(part);
   for (int64_t i = 0; i < 2; ++i) {
-    const Case one = case_at(vectors, 300 + i), other = case_at(two, i);
-    CHECK(one.before == other.before);
-    CHECK(one.logical == other.logical);
+    const Case this_case = case_at(vectors, 300 + i), other = case_at(two, i);
+    CHECK(this_case.before == other.before);
+    CHECK(this_case.logical == other.logical);
   }
   // The first wrong output is found by its own case.
   std::vector<uint8_t> d = file.find("d_regs")->bytes.copy();

@@ -37,11 +37,11 @@ TEST_CASE("every recorded D of the H200 is reproduced bit for bit",
   Comparison total;
   const std::vector<std::string> files = test::golden_files();
   for (const std::string& path : files) {
-    const Comparison one = verify(read_vector_file(path), hardware_threads());
+    const Comparison comparison = verify(read_vector_file(path), hardware_threads());
     INFO(path);
-    REQUIRE(one.mismatches == 0);
-    REQUIRE(one.outputs > 0);
-    total += one;
+    REQUIRE(comparison.mismatches == 0);
+    REQUIRE(comparison.outputs > 0);
+    total += comparison;
   }
   constexpr size_t dumped_files = 197;
   constexpr int64_t dumped_cases = 283, dumped_outputs = 543232;
@@ -81,9 +81,9 @@ TEST_CASE("verify sees a wrong cell of Tensor Memory and says where it is in D")
   const Instruction instruction = tcgen05({.m = 128, .n = 16});
   const VectorFile vectors = as_vector_file(make_golden({.instruction = instruction, .cases = 2, .seed = 3}, 2));
   REQUIRE(verify(vectors, 2).mismatches == 0);
-  const Case one = case_at(vectors, 1);
-  const TmemAddress d = decode_tmem_address(one.before.word(Field::d_tmem));
-  const auto columns = static_cast<size_t>(one.before.columns());
+  const Case this_case = case_at(vectors, 1);
+  const TmemAddress d = decode_tmem_address(this_case.before.word(Field::d_tmem));
+  const auto columns = static_cast<size_t>(this_case.before.columns());
   const size_t lane = static_cast<size_t>(d.lane) + 37, column = static_cast<size_t>(d.column) + 5;
   const size_t cell = (tmem_lanes + lane) * columns + column;  // of case 1
   const Comparison result = verify(with_flipped_bit(vectors, "tmem_after", 4 * cell, 7), 2);
@@ -148,17 +148,19 @@ TEST_CASE("files of other instructions, of other numbers of cases, or without D 
 }
 
 TEST_CASE("the sum of two comparisons counts both and keeps the mismatch of the lower case") {
-  Comparison one{
+  Comparison comparison{
       .cases = 2, .outputs = 20, .mismatches = 3, .cases_with_mismatches = 1, .first = Mismatch{.case_index = 5}};
-  one += {.cases = 1, .outputs = 10, .mismatches = 1, .cases_with_mismatches = 1, .first = Mismatch{.case_index = 4}};
-  one += {.cases = 1, .outputs = 10};
-  one += {.cases = 1, .outputs = 10, .mismatches = 1, .cases_with_mismatches = 1, .first = Mismatch{.case_index = 6}};
-  CHECK(one.cases == 5);
-  CHECK(one.outputs == 50);
-  CHECK(one.mismatches == 5);
-  CHECK(one.cases_with_mismatches == 3);
-  REQUIRE(one.first);
-  CHECK(one.first->case_index == 4);
+  comparison +=
+      {.cases = 1, .outputs = 10, .mismatches = 1, .cases_with_mismatches = 1, .first = Mismatch{.case_index = 4}};
+  comparison += {.cases = 1, .outputs = 10};
+  comparison +=
+      {.cases = 1, .outputs = 10, .mismatches = 1, .cases_with_mismatches = 1, .first = Mismatch{.case_index = 6}};
+  CHECK(comparison.cases == 5);
+  CHECK(comparison.outputs == 50);
+  CHECK(comparison.mismatches == 5);
+  CHECK(comparison.cases_with_mismatches == 3);
+  REQUIRE(comparison.first);
+  CHECK(comparison.first->case_index == 4);
 }
 
 TEST_CASE("another model in place of the hardware's row is what verify then compares with") {

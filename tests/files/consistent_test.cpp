@@ -53,17 +53,17 @@ void check_contradiction(const VectorFile& vectors, std::string_view field) {
 TensorFile loop_matrices(int steps) {
   const Instruction instruction = parse_instruction(f16);
   TensorFile file{.path = "file", .metadata = {{"instruction", f16}}, .tensors = {}};
-  const Operands one = random_operands(instruction, Target::sm_90a, Distribution::normal, 7, 0);
+  const Operands operands = random_operands(instruction, Target::sm_90a, Distribution::normal, 7, 0);
   std::vector<uint8_t> a, b;
   for (int row = 0; row < 64; ++row) {
     for (int k = 0; k < 16 * steps; ++k)
       for (int byte = 0; byte < 2; ++byte)
-        a.push_back(static_cast<uint8_t>(one.a.code(row, (k + k / 16) % 16) >> 8 * byte));
+        a.push_back(static_cast<uint8_t>(operands.a.code(row, (k + k / 16) % 16) >> 8 * byte));
   }
   for (int k = 0; k < 16 * steps; ++k) {
     for (int col = 0; col < 8; ++col)
       for (int byte = 0; byte < 2; ++byte)
-        b.push_back(static_cast<uint8_t>(one.b.code(k % 16, (col + k / 16) % 8) >> 8 * byte));
+        b.push_back(static_cast<uint8_t>(operands.b.code(k % 16, (col + k / 16) % 8) >> 8 * byte));
   }
   file.set(Tensor::from_bytes("a", "F16", {64, 16 * steps}, std::move(a)));
   file.set(Tensor::from_bytes("b", "F16", {16 * steps, 8}, std::move(b)));
@@ -203,9 +203,9 @@ TEST_CASE("a whole tile is verified, compared and taken apart") {
   // Step by step, with the D of the step before.
   std::optional<Matrix> block;
   for (int64_t step = 0; step < 4; ++step) {
-    const Case one = instruction_at(right, 0, 17, 5, step, block ? &*block : nullptr);
-    CHECK(one.logical.d.has_value() == (step == 3));
-    block = computed_d(one);
+    const Case this_case = instruction_at(right, 0, 17, 5, step, block ? &*block : nullptr);
+    CHECK(this_case.logical.d.has_value() == (step == 3));
+    block = computed_d(this_case);
   }
   CHECK(*block == d);
   CHECK(refusals([&] { instruction_at(right, 0, 64, 0, 0, nullptr); }).front().field == "row");

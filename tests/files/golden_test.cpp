@@ -175,10 +175,10 @@ TEST_CASE("cases 3 and 4 of a seed are the same whether the file begins with the
     INFO(mnemonic);
     CHECK(*part.file.find_metadata("first_case") == "3");
     for (int64_t index = 0; index < 2; ++index) {
-      const Case one = case_at(all, 3 + index), other = case_at(part, index);
-      CHECK(one.before == other.before);
-      CHECK(one.after == other.after);
-      CHECK(one.logical == other.logical);
+      const Case this_case = case_at(all, 3 + index), other = case_at(part, index);
+      CHECK(this_case.before == other.before);
+      CHECK(this_case.after == other.after);
+      CHECK(this_case.logical == other.logical);
     }
   }
 }

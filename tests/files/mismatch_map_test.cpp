@@ -85,12 +85,12 @@ TEST_CASE("the map of mismatches fits a terminal") {
 TEST_CASE("several matrices are compared with the cases that they are of, and more matrices than cases are refused") {
   const Instruction mma = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
   const Mma shape = mma_of(mma);
-  Case one{.instruction = mma, .target = Target::sm_90};
-  one.logical = {.a = Matrix(shape.a, shape.m, shape.k),
-                 .b = Matrix(shape.b, shape.k, shape.n),
-                 .c = Matrix(shape.c, shape.m, shape.n)};
-  const std::vector<Case> cases{one, one};
-  std::vector<Matrix> actual(2, computed_d(one));
+  Case this_case{.instruction = mma, .target = Target::sm_90};
+  this_case.logical = {.a = Matrix(shape.a, shape.m, shape.k),
+                       .b = Matrix(shape.b, shape.k, shape.n),
+                       .c = Matrix(shape.c, shape.m, shape.n)};
+  const std::vector<Case> cases{this_case, this_case};
+  std::vector<Matrix> actual(2, computed_d(this_case));
   actual[1].set_code(3, 5, 1);
   const Comparison found = compare_cases(cases, actual);
   CHECK(found.cases == 2);

@@ -177,13 +177,13 @@ TEST_CASE("a K loop is the instruction over and over, from one tile in shared me
       }
       Matrix d = *case_at(vectors, 0).logical.c;
       for (int step = 0; step < loop.steps; ++step) {
-        Case one = case_at(vectors, step);
-        if (one.before.has(Field::smem))
-          CHECK(std::ranges::equal(one.before.bytes(Field::smem), case_at(vectors, 0).before.bytes(Field::smem)));
-        one.before = {};
-        one.logical.c = d;
-        d = computed_d(one);
-        CHECK(d == *one.logical.d);
+        Case this_case = case_at(vectors, step);
+        if (this_case.before.has(Field::smem))
+          CHECK(std::ranges::equal(this_case.before.bytes(Field::smem), case_at(vectors, 0).before.bytes(Field::smem)));
+        this_case.before = {};
+        this_case.logical.c = d;
+        d = computed_d(this_case);
+        CHECK(d == *this_case.logical.d);
         CHECK(d == recorded_d(case_at(vectors, step)));
       }
       CHECK(warnings_of(case_at(vectors, loop.steps - 1)).empty());

@@ -218,10 +218,10 @@ TEST_CASE("tensors with names that other instructions use are refused, and with 
         CHECK(read.cases == cases);
         CHECK(read.instruction == vectors.instruction);
         for (int64_t index = 0; index < cases; ++index) {
-          const Case one = case_at(read, index), expected = case_at(vectors, index);
-          REQUIRE(one.before == expected.before);
-          REQUIRE(one.after == expected.after);
-          REQUIRE(computed_d(one) == results[static_cast<size_t>(index)]);
+          const Case this_case = case_at(read, index), expected = case_at(vectors, index);
+          REQUIRE(this_case.before == expected.before);
+          REQUIRE(this_case.after == expected.after);
+          REQUIRE(computed_d(this_case) == results[static_cast<size_t>(index)]);
         }
         CHECK(verify(read, 1).mismatches == 0);
         CHECK(compare(read, vectors).mismatches == 0);
@@ -402,11 +402,11 @@ TEST_CASE("cases that are built into a file are read back as they were, in every
     CHECK(again.target == vectors.target);
     REQUIRE(again.cases == vectors.cases);
     for (int64_t index = 0; index < vectors.cases; ++index) {
-      const Case one = case_at(vectors, index), other = case_at(again, index);
-      CHECK(one.instruction == other.instruction);
-      CHECK(one.before == other.before);
-      CHECK(one.after == other.after);
-      CHECK(one.logical == other.logical);
+      const Case this_case = case_at(vectors, index), other = case_at(again, index);
+      CHECK(this_case.instruction == other.instruction);
+      CHECK(this_case.before == other.before);
+      CHECK(this_case.after == other.after);
+      CHECK(this_case.logical == other.logical);
     }
     const VectorFile single = as_vector_file(single_case_file(case_at(vectors, 2), {}));
     CHECK(single.cases == 1);
@@ -417,10 +417,10 @@ TEST_CASE("cases that are built into a file are read back as they were, in every
 TEST_CASE("cases with different parts do not make a file") {
   const VectorFile vectors = as_vector_file(golden_of(parse_instruction(f16_wgmma)));
   VectorBuilder builder(vectors.instruction, vectors.target);
-  Case one = case_at(vectors, 0);
-  builder.add(one);
-  one.after.reset();
-  builder.add(one);
+  Case this_case = case_at(vectors, 0);
+  builder.add(this_case);
+  this_case.after.reset();
+  builder.add(this_case);
   CHECK_THROWS_WITH(std::move(builder).finish({}), ContainsSubstring("the same parts of the same shape in every case"));
 }
 
@@ -431,16 +431,16 @@ TEST_CASE(
   file.set_metadata("x-unknown", "kept");
   const VectorFile vectors = as_vector_file(file);
   CHECK(wants_logical_d(vectors));
-  Case one = case_at(vectors, 0);
-  one.after->writable_words(Field::accumulator)[0] ^= 1;
-  const TensorFile out = with_results(vectors, std::vector{one}, "someone else");
+  Case this_case = case_at(vectors, 0);
+  this_case.after->writable_words(Field::accumulator)[0] ^= 1;
+  const TensorFile out = with_results(vectors, std::vector{this_case}, "someone else");
   CHECK(*out.find_metadata("source") == "someone else");
   CHECK(*out.find_metadata("x-unknown") == "kept");
   for (const char* key : {"driver", "cuda", "date"}) CHECK_FALSE(out.find_metadata(key));
   const VectorFile changed = as_vector_file(out);
   CHECK(changed.source() == "someone else");
-  CHECK(case_at(changed, 0).before == one.before);
-  CHECK(case_at(changed, 0).after == one.after);
+  CHECK(case_at(changed, 0).before == this_case.before);
+  CHECK(case_at(changed, 0).after == this_case.after);
 }
 
 TEST_CASE("what the format does not have is kept, and nobody who asks for cases sees it") {

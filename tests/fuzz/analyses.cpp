@@ -11,42 +11,42 @@
 namespace bitmma::fuzz {
 namespace {
 
-void ask(const Case& one, const Point& point) {
-  accepts([&] { (void)to_json(lint(one)); });
-  accepts([&] { (void)warnings_of(one); });
+void ask(const Case& this_case, const Point& point) {
+  accepts([&] { (void)to_json(lint(this_case)); });
+  accepts([&] { (void)warnings_of(this_case); });
   accepts([&] {
-    const Explanation explanation = explain(one, point.row, point.col);
-    require(is_utf8(print(explanation)) && is_utf8(to_json(describe(explanation, one.target))),
+    const Explanation explanation = explain(this_case, point.row, point.col);
+    require(is_utf8(print(explanation)) && is_utf8(to_json(describe(explanation, this_case.target))),
             "an explanation is UTF-8");
   });
-  accepts([&] { (void)recorded_d(one); });
-  if (is_mma(one.instruction)) accepts([&] { (void)logical_of(one.instruction, operands_of(one)); });
+  accepts([&] { (void)recorded_d(this_case); });
+  if (is_mma(this_case.instruction)) accepts([&] { (void)logical_of(this_case.instruction, operands_of(this_case)); });
   for (const Role role : {Role::a, Role::b, Role::d}) {
     accepts([&] {
-      const PlaceMap map(one.instruction, one.target, one.before, role);
+      const PlaceMap map(this_case.instruction, this_case.target, this_case.before, role);
       (void)to_json(describe(map.place_of(0, 0)));
     });
   }
   accepts([&] {
-    for (const SmemOperand& operand : smem_operands(one.instruction, one.target, one.before)) {
+    for (const SmemOperand& operand : smem_operands(this_case.instruction, this_case.target, this_case.before)) {
       (void)print_cute(operand.matrix);
       (void)end_byte(SmemMap(operand.matrix));
     }
   });
   if (point.diagnosed) {
     accepts([&] {
-      const std::vector<Matrix> actual{one.has_recorded_d() ? recorded_d(one) : computed_d(one)};
-      (void)diagnose(std::span(&one, 1), actual, {.max_cases = 1, .pairs = false});
+      const std::vector<Matrix> actual{this_case.has_recorded_d() ? recorded_d(this_case) : computed_d(this_case)};
+      (void)diagnose(std::span(&this_case, 1), actual, {.max_cases = 1, .pairs = false});
     });
   }
 }
 
-void ask_kernel(const VectorFile& vectors, const Case& one) {
+void ask_kernel(const VectorFile& vectors, const Case& this_case) {
   accepts([&] {
-    const std::vector<State> states{one.before};
+    const std::vector<State> states{this_case.before};
     KernelShape shape = kernel_shape_of(states);
     shape.target = vectors.target;
-    const Kernel kernel = ptx_kernel(one.instruction, shape);
+    const Kernel kernel = ptx_kernel(this_case.instruction, shape);
     const auto inputs = launch_inputs(kernel, states);
     const std::vector<uint8_t> output(static_cast<std::size_t>(kernel.output.bytes_per_case));
     (void)launch_results(kernel, states, output);
@@ -56,9 +56,9 @@ void ask_kernel(const VectorFile& vectors, const Case& one) {
 }  // namespace
 
 Placement placement_of(uint8_t layout) {
-  const OperandLayout one{.major = layout & 1 ? Major::mn : Major::k,
-                          .swizzle = swizzles[layout / 2 % swizzles.size()].id};
-  return {.a = one, .b = {.major = layout & 64 ? Major::mn : Major::k, .swizzle = one.swizzle}};
+  const OperandLayout operand_layout{.major = layout & 1 ? Major::mn : Major::k,
+                                     .swizzle = swizzles[layout / 2 % swizzles.size()].id};
+  return {.a = operand_layout, .b = {.major = layout & 64 ? Major::mn : Major::k, .swizzle = operand_layout.swizzle}};
 }
 
 Point any_point(Bytes& in) {
@@ -81,11 +81,11 @@ void analyse(const VectorFile& vectors, const Point& point) {
     const TensorFile computed = with_simulated_d(few, placement_of(point.layout), 1);
     require(verify(as_vector_file(computed), 1).mismatches == 0, "what is simulated is verified");
   });
-  Case one;
-  if (!accepts([&] { one = case_at(few, std::min(point.case_index, few.cases)); })) return;
-  ask(one, point);
-  if (one.has_state()) ask_kernel(few, one);
-  accepts([&] { (void)single_case_file(one, {}); });
+  Case this_case;
+  if (!accepts([&] { this_case = case_at(few, std::min(point.case_index, few.cases)); })) return;
+  ask(this_case, point);
+  if (this_case.has_state()) ask_kernel(few, this_case);
+  accepts([&] { (void)single_case_file(this_case, {}); });
 }
 
 }  // namespace bitmma::fuzz

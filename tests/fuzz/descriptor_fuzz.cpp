@@ -50,11 +50,11 @@ void idesc(Bytes& in, uint32_t word) {
     require(encode(descriptor) == word, "an instruction descriptor goes together as it was");
     (void)warnings(descriptor), (void)print(describe(InstructionWord{kind}, word));
   }
-  Tcgen05Mma one{.kind = kind, .cta_group = between(in, 1, 2), .weight_stationary = in.ConsumeBool()};
-  one.sparse = legal ? descriptor.sparse : in.ConsumeBool();
-  if (accepts([&] { one = with_idesc(one, word); })) {
-    require(idesc_of(one) == word, "an instruction says its descriptor");
-    (void)violations_of(one, any_target(in));
+  Tcgen05Mma instruction{.kind = kind, .cta_group = between(in, 1, 2), .weight_stationary = in.ConsumeBool()};
+  instruction.sparse = legal ? descriptor.sparse : in.ConsumeBool();
+  if (accepts([&] { instruction = with_idesc(instruction, word); })) {
+    require(idesc_of(instruction) == word, "an instruction says its descriptor");
+    (void)violations_of(instruction, any_target(in));
   }
 }
 

@@ -15,96 +15,96 @@ OperandSource any_source(Bytes& in) { return static_cast<OperandSource>(between(
 BitOperation any_operation(Bytes& in) { return static_cast<BitOperation>(between(in, 0, 2)); }
 ScaleVec any_scale_vec(Bytes& in) { return static_cast<ScaleVec>(between(in, 0, 5)); }
 
-void change(Bytes& in, Wgmma& one) {
+void change(Bytes& in, Wgmma& wgmma) {
   switch (between(in, 0, 14)) {
-    case 0: one.m = number(in); break;
-    case 1: one.n = number(in); break;
-    case 2: one.k = number(in); break;
-    case 3: one.d = any_format(in); break;
-    case 4: one.a = any_format(in); break;
-    case 5: one.b = any_format(in); break;
-    case 6: one.sparse ^= true; break;
-    case 7: one.bit_operation = any_operation(in); break;
-    case 8: one.saturate ^= true; break;
-    case 9: one.a_source = any_source(in); break;
-    case 10: one.enable_input_d ^= true; break;
-    case 11: one.negate_a ^= true, one.negate_b ^= in.ConsumeBool(); break;
-    case 12: one.transpose_a ^= true; break;
-    case 13: one.transpose_b ^= true; break;
-    case 14: one.sparsity_selector = number(in); break;
+    case 0: wgmma.m = number(in); break;
+    case 1: wgmma.n = number(in); break;
+    case 2: wgmma.k = number(in); break;
+    case 3: wgmma.d = any_format(in); break;
+    case 4: wgmma.a = any_format(in); break;
+    case 5: wgmma.b = any_format(in); break;
+    case 6: wgmma.sparse ^= true; break;
+    case 7: wgmma.bit_operation = any_operation(in); break;
+    case 8: wgmma.saturate ^= true; break;
+    case 9: wgmma.a_source = any_source(in); break;
+    case 10: wgmma.enable_input_d ^= true; break;
+    case 11: wgmma.negate_a ^= true, wgmma.negate_b ^= in.ConsumeBool(); break;
+    case 12: wgmma.transpose_a ^= true; break;
+    case 13: wgmma.transpose_b ^= true; break;
+    case 14: wgmma.sparsity_selector = number(in); break;
   }
 }
 
-void change(Bytes& in, MmaSync& one) {
+void change(Bytes& in, MmaSync& instruction) {
   switch (between(in, 0, 18)) {
-    case 0: one.m = number(in); break;
-    case 1: one.n = number(in); break;
-    case 2: one.k = number(in); break;
-    case 3: one.d = any_format(in); break;
-    case 4: one.a = any_format(in); break;
-    case 5: one.b = any_format(in); break;
-    case 6: one.c = any_format(in); break;
-    case 7: one.sparse ^= true; break;
-    case 8: one.ordered_metadata ^= true; break;
-    case 9: one.a_col ^= true; break;
-    case 10: one.b_row ^= true; break;
-    case 11: one.bit_operation = any_operation(in); break;
-    case 12: one.saturate ^= true; break;
-    case 13: one.rounding = in.ConsumeBool() ? std::optional(any_rounding(in)) : std::nullopt; break;
-    case 14: one.scale_vec = any_scale_vec(in); break;
-    case 15: one.scale_type = any_format(in); break;
-    case 16: one.byte_id_a = number(in), one.thread_id_a = number(in); break;
-    case 17: one.byte_id_b = number(in), one.thread_id_b = number(in); break;
-    case 18: one.kind = in.ConsumeBool() ? std::optional(pick(in, mma_kinds).id) : std::nullopt; break;
+    case 0: instruction.m = number(in); break;
+    case 1: instruction.n = number(in); break;
+    case 2: instruction.k = number(in); break;
+    case 3: instruction.d = any_format(in); break;
+    case 4: instruction.a = any_format(in); break;
+    case 5: instruction.b = any_format(in); break;
+    case 6: instruction.c = any_format(in); break;
+    case 7: instruction.sparse ^= true; break;
+    case 8: instruction.ordered_metadata ^= true; break;
+    case 9: instruction.a_col ^= true; break;
+    case 10: instruction.b_row ^= true; break;
+    case 11: instruction.bit_operation = any_operation(in); break;
+    case 12: instruction.saturate ^= true; break;
+    case 13: instruction.rounding = in.ConsumeBool() ? std::optional(any_rounding(in)) : std::nullopt; break;
+    case 14: instruction.scale_vec = any_scale_vec(in); break;
+    case 15: instruction.scale_type = any_format(in); break;
+    case 16: instruction.byte_id_a = number(in), instruction.thread_id_a = number(in); break;
+    case 17: instruction.byte_id_b = number(in), instruction.thread_id_b = number(in); break;
+    case 18: instruction.kind = in.ConsumeBool() ? std::optional(pick(in, mma_kinds).id) : std::nullopt; break;
   }
-  if (one_in(in, 10)) one.sparsity_selector = number(in);
+  if (one_in(in, 10)) instruction.sparsity_selector = number(in);
 }
 
-void change(Bytes& in, Tcgen05Mma& one) {
+void change(Bytes& in, Tcgen05Mma& instruction) {
   switch (between(in, 0, 22)) {
-    case 0: one.kind = pick(in, mma_kinds).id; break;
-    case 1: one.cta_group = number(in); break;
-    case 2: one.weight_stationary ^= true; break;
-    case 3: one.m = one_in(in, 3) ? number(in) : 32 << between(in, 0, 3); break;
-    case 4: one.n = number(in); break;
-    case 5: one.k = number(in); break;
-    case 6: one.d = any_format(in); break;
-    case 7: one.a = any_format(in); break;
-    case 8: one.b = any_format(in); break;
-    case 9: one.sparse ^= true; break;
-    case 10: one.saturate ^= true; break;
-    case 11: one.a_source = any_source(in); break;
-    case 12: one.enable_input_d ^= true; break;
-    case 13: one.scale_input_d = number(in); break;
-    case 14: one.negate_a ^= true, one.negate_b ^= in.ConsumeBool(); break;
-    case 15: one.transpose_a ^= true, one.transpose_b ^= in.ConsumeBool(); break;
-    case 16: one.sparsity_selector = number(in); break;
-    case 17: one.max_shift_code = number(in); break;
-    case 18: one.scale_vec = any_scale_vec(in); break;
-    case 19: one.scale_type = any_format(in); break;
-    case 20: one.scale_a_id = number(in), one.scale_b_id = number(in); break;
-    case 21: one.ashift ^= true; break;
+    case 0: instruction.kind = pick(in, mma_kinds).id; break;
+    case 1: instruction.cta_group = number(in); break;
+    case 2: instruction.weight_stationary ^= true; break;
+    case 3: instruction.m = one_in(in, 3) ? number(in) : 32 << between(in, 0, 3); break;
+    case 4: instruction.n = number(in); break;
+    case 5: instruction.k = number(in); break;
+    case 6: instruction.d = any_format(in); break;
+    case 7: instruction.a = any_format(in); break;
+    case 8: instruction.b = any_format(in); break;
+    case 9: instruction.sparse ^= true; break;
+    case 10: instruction.saturate ^= true; break;
+    case 11: instruction.a_source = any_source(in); break;
+    case 12: instruction.enable_input_d ^= true; break;
+    case 13: instruction.scale_input_d = number(in); break;
+    case 14: instruction.negate_a ^= true, instruction.negate_b ^= in.ConsumeBool(); break;
+    case 15: instruction.transpose_a ^= true, instruction.transpose_b ^= in.ConsumeBool(); break;
+    case 16: instruction.sparsity_selector = number(in); break;
+    case 17: instruction.max_shift_code = number(in); break;
+    case 18: instruction.scale_vec = any_scale_vec(in); break;
+    case 19: instruction.scale_type = any_format(in); break;
+    case 20: instruction.scale_a_id = number(in), instruction.scale_b_id = number(in); break;
+    case 21: instruction.ashift ^= true; break;
     case 22:
-      one.collector = Collector{static_cast<CollectorBuffer>(between(in, 0, 4)),
-                                static_cast<CollectorOperation>(between(in, 0, 3))};
+      instruction.collector = Collector{static_cast<CollectorBuffer>(between(in, 0, 4)),
+                                        static_cast<CollectorOperation>(between(in, 0, 3))};
       break;
   }
 }
 
-void change(Bytes& in, TmemMove& one) {
+void change(Bytes& in, TmemMove& move) {
   switch (between(in, 0, 11)) {
-    case 0: one.kind = static_cast<MoveKind>(between(in, 0, 4)); break;
-    case 1: one.cta_group = number(in); break;
-    case 2: one.ldst.shape = pick(in, ldst_shapes).id; break;
-    case 3: one.ldst.num = number(in); break;
-    case 4: one.ldst.pack_16b ^= true; break;
-    case 5: one.ldst.split_columns = number(in); break;
-    case 6: one.half_split_offset = number<uint32_t>(in); break;
-    case 7: one.cp_shape = number(in); break;
-    case 8: one.source_format = static_cast<CpSourceFormat>(between(in, 0, 2)); break;
-    case 9: one.reduction.operation = static_cast<ReduceOperation>(between(in, 0, 1)); break;
-    case 10: one.reduction.absolute = in.ConsumeBool(), one.reduction.propagate_nan = in.ConsumeBool(); break;
-    case 11: one.reduction.type = any_format(in); break;
+    case 0: move.kind = static_cast<MoveKind>(between(in, 0, 4)); break;
+    case 1: move.cta_group = number(in); break;
+    case 2: move.ldst.shape = pick(in, ldst_shapes).id; break;
+    case 3: move.ldst.num = number(in); break;
+    case 4: move.ldst.pack_16b ^= true; break;
+    case 5: move.ldst.split_columns = number(in); break;
+    case 6: move.half_split_offset = number<uint32_t>(in); break;
+    case 7: move.cp_shape = number(in); break;
+    case 8: move.source_format = static_cast<CpSourceFormat>(between(in, 0, 2)); break;
+    case 9: move.reduction.operation = static_cast<ReduceOperation>(between(in, 0, 1)); break;
+    case 10: move.reduction.absolute = in.ConsumeBool(), move.reduction.propagate_nan = in.ConsumeBool(); break;
+    case 11: move.reduction.type = any_format(in); break;
   }
 }
 
@@ -139,8 +139,8 @@ void run(Bytes& in, const Instruction& instruction, Target target) {
     for (const Swizzle swizzle_b : tried) {
       placement.a.swizzle = swizzle_a, placement.b.swizzle = swizzle_b;
       if (accepts([&] {
-            Case one = random_case(instruction, target, placement, distribution, seed, 0);
-            execute(one.instruction, target, one.before);
+            Case this_case = random_case(instruction, target, placement, distribution, seed, 0);
+            execute(this_case.instruction, target, this_case.before);
           }))
         return;
     }

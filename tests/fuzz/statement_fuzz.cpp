@@ -13,11 +13,12 @@ namespace {
 
 /// PTX as a file: whatever the text, what is found in it is read or refused.
 void read_file(const std::string& text, Target target) {
-  for (const PtxStatement& one : scan_ptx(text).statements) {
-    require(one.line >= 1 && !one.text.empty() && one.text.find('\n') == std::string::npos, "a statement is a line");
-    accepts([&] { (void)parse_ptx_statement(one.text); });
+  for (const PtxStatement& statement : scan_ptx(text).statements) {
+    require(statement.line >= 1 && !statement.text.empty() && statement.text.find('\n') == std::string::npos,
+            "a statement is a line");
+    accepts([&] { (void)parse_ptx_statement(statement.text); });
     SupportInstruction instruction;
-    if (!accepts([&] { instruction = parse_support_instruction(one.text); })) continue;
+    if (!accepts([&] { instruction = parse_support_instruction(statement.text); })) continue;
     (void)meaning_of(instruction), (void)violations_of(instruction, target);
   }
   accepts([&] { (void)parse_cutlass_atom(text); });

@@ -94,9 +94,9 @@ TEST_CASE("what exact sums give has no error, and one ulp is one") {
   d(0, 0) = 0xC0000000;
   CHECK(accuracy_of(inputs, d) == Accuracy{.outputs = 1});
   d(0, 0) = 0xC0000001;
-  const Accuracy one = accuracy_of(inputs, d);
-  CHECK(one.max_ulp == 1);
-  CHECK(one.bias_ulp == 1);
+  const Accuracy accuracy = accuracy_of(inputs, d);
+  CHECK(accuracy.max_ulp == 1);
+  CHECK(accuracy.bias_ulp == 1);
   d(0, 0) = 0x7F800000;
   CHECK(accuracy_of(inputs, d) == Accuracy{.not_finite = 1});
 }

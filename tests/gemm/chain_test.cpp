@@ -62,12 +62,12 @@ std::vector<RowCase> cases_of_rows() {
 }
 
 /// Operands of an instruction, case after case along K; their rows and columns come again.
-GemmInputs random_inputs(const RowCase& one, Distribution distribution, uint64_t seed, int m, int n, int k) {
-  const Mma mma = step_of(one.instruction);
+GemmInputs random_inputs(const RowCase& row_case, Distribution distribution, uint64_t seed, int m, int n, int k) {
+  const Mma mma = step_of(row_case.instruction);
   GemmInputs inputs{.a = Matrix(mma.a, m, k), .b = Matrix(mma.b, k, n)};
   for (int first = 0; first < k; first += mma.k) {
     const Operands tile =
-        random_operands(one.instruction, one.target, distribution, seed, static_cast<uint64_t>(first));
+        random_operands(row_case.instruction, row_case.target, distribution, seed, static_cast<uint64_t>(first));
     if (first == 0 && tile.c && info(tile.c->format()).bits >= 16) {
       inputs.c = Matrix(mma.d, m, n);
       for (int row = 0; row < m; ++row) {
@@ -83,10 +83,10 @@ GemmInputs random_inputs(const RowCase& one, Distribution distribution, uint64_t
 }
 
 /// Any legal fields that say how K is cut. Fields that do not go together are drawn again.
-GemmPlan random_plan(const RowCase& one, RandomStream& random) {
-  const Mma mma = step_of(one.instruction);
+GemmPlan random_plan(const RowCase& row_case, RandomStream& random) {
+  const Mma mma = step_of(row_case.instruction);
   while (true) {
-    GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
+    GemmPlan plan{.target = row_case.target, .chain = TensorCoreChain{.instruction = row_case.instruction}};
     if (random.one_in(3)) plan.tensor().k_step = random.between(1, mma.k);
     if (random.one_in(3)) plan.tensor().k_tile = mma.k * random.between(1, 4);
     if (random.one_in(3)) plan.tensor().residue = Residue::first;
@@ -157,13 +157,14 @@ TEST_CASE("the loops of chains give the bits of one instruction after the other"
   RandomStream random(61, 0);
   const int every = test::amount(19, 1, 1);
   int drawn = 0, products = 0;
-  for (const RowCase& one : cases_of_rows()) {
+  for (const RowCase& row_case : cases_of_rows()) {
     for (const DistributionInfo& distribution : distributions) {
       if (drawn++ % every != 0) continue;
       const int m = random.between(1, 70), n = random.between(1, 90), k = random.between(1, 400);
-      const GemmInputs inputs = random_inputs(one, distribution.id, random.word(), m, n, k);
-      const GemmPlan plan = random_plan(one, random);
-      INFO(one.name << " " << distribution.name << " " << m << " x " << n << " x " << k << " " << print_json(plan));
+      const GemmInputs inputs = random_inputs(row_case, distribution.id, random.word(), m, n, k);
+      const GemmPlan plan = random_plan(row_case, random);
+      INFO(row_case.name << " " << distribution.name << " " << m << " x " << n << " x " << k << " "
+                         << print_json(plan));
       use_cpu_target(restored.before);
       const Matrix expected = gemm(plan, inputs, ChainBy::updates);
       for (const std::string_view target : cpu_targets()) {
@@ -182,18 +183,18 @@ TEST_CASE("plans that share sums and decoded inputs give the bits of each plan a
   RandomStream random(79, 0);
   const int every = test::amount(11, 1, 1);
   int drawn = 0, products = 0;
-  for (const RowCase& one : cases_of_rows()) {
+  for (const RowCase& row_case : cases_of_rows()) {
     for (const Distribution distribution : {Distribution::normal, Distribution::bits}) {
       if (drawn++ % every != 0) continue;
       const int m = random.between(1, 20), n = random.between(1, 40), k = random.between(1, 700);
-      const GemmInputs inputs = random_inputs(one, distribution, random.word(), m, n, k);
+      const GemmInputs inputs = random_inputs(row_case, distribution, random.word(), m, n, k);
       std::vector<GemmPlan> plans;
-      for (int i = 0; i < 8; ++i) plans.push_back(random_plan(one, random));
+      for (int i = 0; i < 8; ++i) plans.push_back(random_plan(row_case, random));
       for (const std::string_view target : cpu_targets()) {
         use_cpu_target(target);
         KnownSums known;
         for (const GemmPlan& plan : plans) {
-          INFO(one.name << " " << m << " x " << n << " x " << k << " " << print_json(plan) << " " << target);
+          INFO(row_case.name << " " << m << " x " << n << " x " << k << " " << print_json(plan) << " " << target);
           REQUIRE(count_differing(gemm(plan, inputs, known), gemm(plan, inputs)) == 0);
           if (random.one_in(8)) known.forget_sums();
           ++products;
@@ -209,8 +210,8 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
   RandomStream random(73, 0);
   const int every = test::amount(13, 1, 1);
   int lengths = 0, products = 0;
-  for (const RowCase& one : instructions_that_add_differently()) {
-    const Mma mma = step_of(one.instruction);
+  for (const RowCase& row_case : instructions_that_add_differently()) {
+    const Mma mma = step_of(row_case.instruction);
     const FormatInfo &a = info(mma.a), &b = info(mma.b), &d = info(mma.d);
     const uint64_t minus_one = a.kind == NumberKind::floating
                                    ? a.sign_bit() | static_cast<uint64_t>(a.bias) << (a.mantissa_bits + a.ignored_bits)
@@ -229,7 +230,7 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
     for (int k = 1; k <= most; k += k > 40 && k + 9 < most ? 9 : 1) {
       if (lengths++ % every != 0) continue;
       // Steps and tiles of K that begin anew: their last updates are parts of an instruction.
-      GemmPlan plan{.target = one.target, .chain = TensorCoreChain{.instruction = one.instruction}};
+      GemmPlan plan{.target = row_case.target, .chain = TensorCoreChain{.instruction = row_case.instruction}};
       plan.output = mma.d;
       std::vector<ChainUpdate> updates;
       const auto add_updates = [&](int first, int last, int step) {
@@ -275,8 +276,8 @@ TEST_CASE("an update of a part of K is an instruction with zeros behind it") {
             for (uint32_t& word : matrix->words()) word = 0x30 + random.below(0x10);
           }
         }
-        INFO(one.name << " " << print(one.target) << " K = " << k << " " << print_json(plan)
-                      << (all_ones ? " ones" : ""));
+        INFO(row_case.name << " " << print(row_case.target) << " K = " << k << " " << print_json(plan)
+                           << (all_ones ? " ones" : ""));
         const Matrix expected = gemm(whole, with_whole_instructions(inputs, mma, updates));
         REQUIRE(count_differing(gemm(plan, inputs), expected) == 0);
         REQUIRE(count_differing(gemm(plan, inputs, ChainBy::updates), expected) == 0);
@@ -306,8 +307,8 @@ TEST_CASE("fp8 in two f16 steps: -1 times 1 is -1, also where the second step ha
 TEST_CASE("one NaN or infinity changes the outputs that it reaches, wherever it stands") {
   RandomStream random(67, 0);
   const GemmPlan plan = flat_plan(Target::sm_90a, Format::bf16, Format::bf16, Format::f32);
-  const RowCase one{.name = "bf16", .instruction = plan.tensor().instruction, .target = plan.target};
-  const GemmInputs plain = random_inputs(one, Distribution::normal, 1, 140, 270, 300);
+  const RowCase row_case{.name = "bf16", .instruction = plan.tensor().instruction, .target = plan.target};
+  const GemmInputs plain = random_inputs(row_case, Distribution::normal, 1, 140, 270, 300);
   const Matrix before = gemm(plan, plain);
   for (const uint32_t special : {0x7FC0u, 0xFFFFu, 0x7F80u, 0xFF80u}) {
     for (const bool in_a : {true, false}) {
@@ -392,8 +393,8 @@ TEST_CASE("chains do not depend on the caller's floating-point environment, and 
   for (const GemmPlan& plan : plans_of_loops()) {
     const Instruction& instruction = plan.tensor().instruction;
     const Mma mma = mma_of(instruction);
-    const RowCase one{.name = "", .instruction = instruction, .target = plan.target};
-    const GemmInputs inputs = random_inputs(one, Distribution::normal, 3, 9, 70, 150);
+    const RowCase row_case{.name = "", .instruction = instruction, .target = plan.target};
+    const GemmInputs inputs = random_inputs(row_case, Distribution::normal, 3, 9, 70, 150);
     const std::vector<ChainUpdate> updates{{0, mma.k}, {mma.k, mma.k}, {2 * mma.k, 1}};
     const ChainBlock block{.a = inputs.a, .b = inputs.b, .row = 0, .rows = 9, .col = 0, .cols = 70};
     const AccumulatorModel& model = model_for(instruction, plan.target);

@@ -548,7 +548,7 @@ TEST_CASE("a batch has the bits of its products, and products of one shape") {
   for (const int threads : {1, 3}) {
     std::vector<Matrix> d(inputs.size());
     gemm_batch(
-        plan, 5, at, [&](int64_t i, const Matrix& one) { d[static_cast<size_t>(i)] = one; }, threads);
+        plan, 5, at, [&](int64_t i, const Matrix& matrix) { d[static_cast<size_t>(i)] = matrix; }, threads);
     for (size_t i = 0; i < inputs.size(); ++i) CHECK(d[i] == gemm(plan, inputs[i]));
   }
   for (const int64_t count : {1, 5}) {

@@ -90,13 +90,13 @@ TEST_CASE("calls of libraries, GPUs, types and layouts without recordings are re
   call = call_with(0, 4096, 4096);
   CHECK(field_of(call) == "m, n, k");
   for (const auto& change : std::initializer_list<void (*)(LibraryCall&)>{
-           [](LibraryCall& one) { one.a = Format::f64, one.b = Format::f64; },
-           [](LibraryCall& one) { one.b = Format::f16; },
-           [](LibraryCall& one) { one.d = Format::f16; },
-           [](LibraryCall& one) { one.d = Format::f32, one.bias = true; },
-           [](LibraryCall& one) { one.scales = CallScales::tensor; },
-           [](LibraryCall& one) { one.fast_accumulation = true; },
-           [](LibraryCall& one) { one.a = one.b = Format::e4m3; },
+           [](LibraryCall& library_call) { library_call.a = Format::f64, library_call.b = Format::f64; },
+           [](LibraryCall& library_call) { library_call.b = Format::f16; },
+           [](LibraryCall& library_call) { library_call.d = Format::f16; },
+           [](LibraryCall& library_call) { library_call.d = Format::f32, library_call.bias = true; },
+           [](LibraryCall& library_call) { library_call.scales = CallScales::tensor; },
+           [](LibraryCall& library_call) { library_call.fast_accumulation = true; },
+           [](LibraryCall& library_call) { library_call.a = library_call.b = Format::e4m3; },
        }) {
     call = call_with(16, 4096, 4096);
     change(call);

@@ -45,9 +45,9 @@ TEST_CASE("eight rounds of units cover every mnemonic, source and major-ness") {
   for (const Instruction& mnemonic : mnemonics) {
     for (const OperandSource source : {OperandSource::smem, OperandSource::registers}) {
       for (int bits = 0; bits < 4; ++bits) {
-        Wgmma one = std::get<Wgmma>(mnemonic);
-        one.a_source = source, one.transpose_a = bits & 1, one.transpose_b = bits >> 1;
-        if (violations_of(one, Target::sm_90a).empty()) expected.insert(name(one));
+        Wgmma wgmma = std::get<Wgmma>(mnemonic);
+        wgmma.a_source = source, wgmma.transpose_a = bits & 1, wgmma.transpose_b = bits >> 1;
+        if (violations_of(wgmma, Target::sm_90a).empty()) expected.insert(name(wgmma));
       }
     }
   }
@@ -297,7 +297,8 @@ TEST_CASE("every family has campaigns: tcgen05.mma of all kinds, block-scaled mm
       CHECK(violations_of(first.instruction, target).empty());
       CHECK(first.cases.size() == 12);
       CHECK_FALSE(reads_kept_operand(first.instruction));
-      for (const CampaignCase& one : first.cases) CHECK_NOTHROW(result_of(first.instruction, target, one.state));
+      for (const CampaignCase& campaign_case : first.cases)
+        CHECK_NOTHROW(result_of(first.instruction, target, campaign_case.state));
       CHECK(campaign_unit(9, number, 1, family, target).cases[11].state == first.cases[11].state);
       if (is_mma(first.instruction)) {
         const Mma mma = mma_of(first.instruction);
@@ -371,8 +372,8 @@ TEST_CASE("units that nobody asks for are passed over without making them, howev
 
 TEST_CASE("no two units draw the same random numbers: their sizes and their number are bounded") {
   for (const Family family : {Family::wgmma, Family::mma_sync}) {
-    for (const Instruction& one : all_instructions(family)) {
-      const Mma mma = mma_of(one);
+    for (const Instruction& instruction : all_instructions(family)) {
+      const Mma mma = mma_of(instruction);
       // Streams of a unit: the instruction's, and two for each case, of 1 << 20.
       CHECK(1 + 2 * (campaign_unit_outputs / (int64_t{mma.m} * mma.n)) < int64_t{1} << 20);
     }

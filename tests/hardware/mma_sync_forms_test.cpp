@@ -20,10 +20,11 @@ std::vector<Instruction> with_immediates(const MmaSync& plain, Target target, bo
   std::vector<Instruction> all;
   for (int ids = 0; ids < (plain.has_scales() ? 128 : 1); ++ids) {
     for (int selector = 0; selector < (plain.sparse ? 4 : 1); ++selector) {
-      MmaSync one = plain;
-      one.byte_id_a = ids % 4, one.byte_id_b = ids / 4 % 4, one.thread_id_a = ids / 16 % 2, one.thread_id_b = ids / 32;
-      one.sparsity_selector = selector;
-      if (violations_of(one, target).empty() == legal) all.push_back(one);
+      MmaSync instruction = plain;
+      instruction.byte_id_a = ids % 4, instruction.byte_id_b = ids / 4 % 4, instruction.thread_id_a = ids / 16 % 2,
+      instruction.thread_id_b = ids / 32;
+      instruction.sparsity_selector = selector;
+      if (violations_of(instruction, target).empty() == legal) all.push_back(instruction);
     }
   }
   return all;
@@ -32,7 +33,7 @@ std::vector<Instruction> with_immediates(const MmaSync& plain, Target target, bo
 /// A kernel with one statement after the other: those of one mnemonic have the same registers.
 test::PtxModule module_of(const std::vector<Instruction>& instructions, Target target) {
   std::string statements;
-  for (const Instruction& one : instructions) statements += print(statement_of(one)) + "\n";
+  for (const Instruction& instruction : instructions) statements += print(statement_of(instruction)) + "\n";
   std::string text = ptx_kernel(instructions.front(), {.target = target}).text;
   const std::string first = print(statement_of(instructions.front()));
   return {.text = text.replace(text.find(first), first.size(), statements), .target = target};
@@ -86,10 +87,12 @@ std::vector<MmaSync> near_misses() {
 }
 
 /// Accepted by ptxas, but not in the ISA, and without a result: m8n8k4 of bf16 and tf32 makes no code.
-bool is_known_laxity(const MmaSync& one) {
-  const bool no_code = one.m == 8 && one.k == 4 && (one.a == Format::bf16 || one.a == Format::tf32);
+bool is_known_laxity(const MmaSync& instruction) {
+  const bool no_code =
+      instruction.m == 8 && instruction.k == 4 && (instruction.a == Format::bf16 || instruction.a == Format::tf32);
   // Selectors 2 and 3 of m16n8k32 f16 with D f32: undefined in the ISA.
-  const bool selector = one.sparse && one.a == Format::f16 && one.k == 32 && one.sparsity_selector > 1;
+  const bool selector =
+      instruction.sparse && instruction.a == Format::f16 && instruction.k == 32 && instruction.sparsity_selector > 1;
   return no_code || selector;
 }
 
@@ -101,10 +104,10 @@ TEST_CASE("ptxas and the table of mma.sync agree on six targets, both ways", "[r
   std::vector<test::PtxModule> legal, illegal;
   std::vector<std::string> illegal_names, skipped;
   for (const Target target : {Target::sm_75, Target::sm_80, Target::sm_89, Target::sm_90, Target::sm_100a, consumer}) {
-    const auto add_illegal = [&](const MmaSync& one) {
-      if (is_known_laxity(one) || violations_of(one, target).empty()) return;
-      illegal.push_back(module_of({one}, target));
-      illegal_names.push_back(fmt::format("{} on {}", print(statement_of(one)), print(target)));
+    const auto add_illegal = [&](const MmaSync& instruction) {
+      if (is_known_laxity(instruction) || violations_of(instruction, target).empty()) return;
+      illegal.push_back(module_of({instruction}, target));
+      illegal_names.push_back(fmt::format("{} on {}", print(statement_of(instruction)), print(target)));
     };
     for (const Instruction& instruction : all_instructions(Family::mma_sync)) {
       const MmaSync& plain = std::get<MmaSync>(instruction);
@@ -122,13 +125,15 @@ TEST_CASE("ptxas and the table of mma.sync agree on six targets, both ways", "[r
       for (size_t i = 0; i < others.size(); i += plain.has_scales() ? 97 : 1) add_illegal(std::get<MmaSync>(others[i]));
     }
     if (target == Target::sm_90 || target == consumer) {
-      for (const MmaSync& one : near_misses()) add_illegal(one);
+      for (const MmaSync& instruction : near_misses()) add_illegal(instruction);
     }
   }
   // What this ptxas is too old for is judged by a newer one: 4X with ue8m0 needs ISA 9.1.
   CHECK(skipped.size() <= (known < PtxVersion{9, 1} ? 12 : 0));
   // Modules of one PTX version assemble together.
-  const auto version_of = [](const test::PtxModule& one) { return one.text.substr(one.text.find(".version"), 12); };
+  const auto version_of = [](const test::PtxModule& module) {
+    return module.text.substr(module.text.find(".version"), 12);
+  };
   std::ranges::stable_sort(legal, {}, version_of);
   const std::vector<char> taken = test::ptxas_takes(legal, 24);
   std::string refused;

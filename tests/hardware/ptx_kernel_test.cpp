@@ -25,7 +25,7 @@ std::string kernel_with(const Instruction& instruction, std::string_view stateme
 /// The same with the statements of `instructions`, which differ in immediates alone.
 std::string kernel_with(std::span<const Instruction> instructions) {
   std::string statements;
-  for (const Instruction& one : instructions) statements += print(statement_of(one)) + "\n";
+  for (const Instruction& instruction : instructions) statements += print(statement_of(instruction)) + "\n";
   return kernel_with(instructions.front(), statements);
 }
 
@@ -37,14 +37,14 @@ std::vector<Instruction> with_all_immediates(const Wgmma& plain, OperandSource s
   std::vector<Instruction> all;
   for (int bits = 0; bits < 16; ++bits) {
     for (int selector = 0; selector < (plain.sparse ? form.selectors : 1); ++selector) {
-      Wgmma one = plain;
-      one.a_source = source;
-      one.negate_a = bits & 1;
-      one.negate_b = bits >> 1 & 1;
-      one.transpose_a = bits >> 2 & 1;
-      one.transpose_b = bits >> 3 & 1;
-      one.sparsity_selector = selector;
-      if (violations_of(one, Target::sm_90a).empty()) all.push_back(one);
+      Wgmma wgmma = plain;
+      wgmma.a_source = source;
+      wgmma.negate_a = bits & 1;
+      wgmma.negate_b = bits >> 1 & 1;
+      wgmma.transpose_a = bits >> 2 & 1;
+      wgmma.transpose_b = bits >> 3 & 1;
+      wgmma.sparsity_selector = selector;
+      if (violations_of(wgmma, Target::sm_90a).empty()) all.push_back(wgmma);
     }
   }
   return all;
@@ -73,8 +73,8 @@ Probe probe_of(const Wgmma& instruction) {
 /// The statement with another text for one operand, which the value cannot hold.
 Probe probe_with(const Wgmma& instruction, std::string_view operand, const std::string& text) {
   Statement statement = statement_of(instruction);
-  for (StatementOperand& one : statement.operands) {
-    if (one.name == operand) one.text = text;
+  for (StatementOperand& statement_operand : statement.operands) {
+    if (statement_operand.name == operand) statement_operand.text = text;
   }
   Probe probe{.statement = print(statement), .instruction = instruction, .legal = true};
   REQUIRE(probe.statement != print(statement_of(instruction)));

@@ -53,8 +53,8 @@ std::vector<Instruction> instance_classes() {
     // Hints of both operands at once add no line to those of each.
     if (std::get<Tcgen05Mma>(plain).collector && std::get<Tcgen05Mma>(plain).collector_b) continue;
     for (const OperandSource source : {OperandSource::smem, OperandSource::tmem}) {
-      const Instruction one = with_a_source(plain, source);
-      if (source == OperandSource::tmem || one == plain) all.push_back(one);
+      const Instruction instruction = with_a_source(plain, source);
+      if (source == OperandSource::tmem || instruction == plain) all.push_back(instruction);
     }
   }
   return all;
@@ -90,8 +90,9 @@ TEST_CASE("ptxas assembles the kernels around tcgen05 instructions: each class o
     const std::vector<Target> legal = targets_with(instruction, judged);
     if (!legal.empty()) kernels.add(instruction, legal[turn++ % legal.size()], small);
   };
-  for (const Instruction& one : instance_classes()) {
-    if (!std::get<Tcgen05Mma>(one).collector && !std::get<Tcgen05Mma>(one).collector_b) add(one);
+  for (const Instruction& instruction : instance_classes()) {
+    if (!std::get<Tcgen05Mma>(instruction).collector && !std::get<Tcgen05Mma>(instruction).collector_b)
+      add(instruction);
   }
   for (const Instruction& move : all_instructions(Family::tmem_move)) {
     if (!std::get<TmemMove>(move).has_registers() || std::get<TmemMove>(move).ldst.num <= 4) add(move);
@@ -113,8 +114,8 @@ TEST_CASE("ptxas assembles the kernel of every tcgen05 instruction on every targ
   Kernels kernels;
   std::vector<Instruction> all = instance_classes();
   for (const Instruction& move : all_instructions(Family::tmem_move)) all.push_back(move);
-  for (const Instruction& one : all) {
-    for (const Target target : targets_with(one, judged)) kernels.add(one, target, small);
+  for (const Instruction& instruction : all) {
+    for (const Target target : targets_with(instruction, judged)) kernels.add(instruction, target, small);
   }
   CHECK(kernels.refused() == "");
   CHECK(kernels.names.size() > 1000);

@@ -71,9 +71,10 @@ std::string disagreements_of(const std::vector<Probe>& probes) {
 }
 
 /// What ptxas cannot see on the target: metadata of the version that the target has.
-Tcgen05Mma as_of(Tcgen05Mma one, Target target) {
-  if (one.sparse && info(one.kind).is_fp4) one.sparsity_version = target == Target::sm_107a ? 1 : 0;
-  return one;
+Tcgen05Mma as_of(Tcgen05Mma instruction, Target target) {
+  if (instruction.sparse && info(instruction.kind).is_fp4)
+    instruction.sparsity_version = target == Target::sm_107a ? 1 : 0;
+  return instruction;
 }
 
 /// Adds the instruction on every target, as the tables judge it.
@@ -100,15 +101,15 @@ TEST_CASE("ptxas and the tables agree on the mnemonics of tcgen05.mma, both ways
   for (const Instruction& plain : all_instructions(Family::tcgen05)) {
     for (const OperandSource source : {OperandSource::smem, OperandSource::tmem}) {
       for (const int scale : {0, 1, 15, 16}) {
-        Tcgen05Mma one = std::get<Tcgen05Mma>(plain);
-        one.a_source = source;
-        one.scale_input_d = scale;
+        Tcgen05Mma instruction = std::get<Tcgen05Mma>(plain);
+        instruction.a_source = source;
+        instruction.scale_input_d = scale;
         // ptxas lets any scale-input-d pass for i8, which PTX does not have; and 0 leaves no trace in the text.
-        if (scale != 0 && one.kind == MmaKind::i8) continue;
-        if (scale != 0 && one.kind == MmaKind::ti16) continue;  // ptxas 13.5 dies of it
-        const bool has_collector = one.collector || one.collector_b;
+        if (scale != 0 && instruction.kind == MmaKind::i8) continue;
+        if (scale != 0 && instruction.kind == MmaKind::ti16) continue;  // ptxas 13.5 dies of it
+        const bool has_collector = instruction.collector || instruction.collector_b;
         if (has_collector && (scale != 0 || source == OperandSource::tmem)) continue;  // enough of them without
-        add_probes(probes, one);
+        add_probes(probes, instruction);
       }
     }
   }
@@ -124,9 +125,9 @@ TEST_CASE("ptxas and the tables agree on the mnemonics of tcgen05.mma, both ways
               ".ashift.collector::a::lastuse", ".block_scale.block32.ashift"}) {
           const std::string mnemonic = fmt::format("tcgen05.mma{}{}.kind::{}{}", front, group, kind, tail);
           try {
-            Tcgen05Mma one = std::get<Tcgen05Mma>(parse_instruction(mnemonic));
-            if (one.ashift) one.a_source = OperandSource::tmem;
-            add_probes(probes, one);
+            Tcgen05Mma instruction = std::get<Tcgen05Mma>(parse_instruction(mnemonic));
+            if (instruction.ashift) instruction.a_source = OperandSource::tmem;
+            add_probes(probes, instruction);
           } catch (const Error&) {
             // A statement for what cannot be parsed: the operands of the nearest legal one.
             const bool sparse = std::string_view(front).find("sp") != std::string_view::npos,

@@ -214,11 +214,11 @@ TEST_CASE("ptxas assembles the kernel of every function of words, on an H100 and
     std::vector<WordFunction> all = math_word_functions(target);
     const std::vector<WordFunction> conversions = cvt_word_functions(target);
     all.insert(all.end(), conversions.begin(), conversions.end());
-    for (const WordFunction& one : all) {
-      if (one.version > test::ptxas_isa()) continue;  // this ptxas does not read it
+    for (const WordFunction& function : all) {
+      if (function.version > test::ptxas_isa()) continue;  // this ptxas does not read it
       for (const bool with_arrays : {false, true}) {
-        if (with_arrays || one.operands == 1)
-          modules.push_back({.text = word_kernel(one, target, with_arrays).text, .target = target});
+        if (with_arrays || function.operands == 1)
+          modules.push_back({.text = word_kernel(function, target, with_arrays).text, .target = target});
       }
     }
     const std::vector<char> takes = test::ptxas_takes(modules, 20);

@@ -36,11 +36,11 @@ std::vector<Instruction> one_of_each_form() {
     all.push_back(of_form.front());
     all.push_back(of_form.back());
   }
-  for (const Instruction& one : test::sample_instructions()) {
-    if (is_mma(one)) all.push_back(one);
+  for (const Instruction& instruction : test::sample_instructions()) {
+    if (is_mma(instruction)) all.push_back(instruction);
   }
-  for (const Tcgen05Mma& one : test::tcgen05_mmas()) {
-    if (one.m * one.n <= 128 * 16) all.push_back(one);
+  for (const Tcgen05Mma& instruction : test::tcgen05_mmas()) {
+    if (instruction.m * instruction.n <= 128 * 16) all.push_back(instruction);
   }
   return all;
 }
@@ -57,8 +57,9 @@ struct Batch {
       const auto distribution = static_cast<Distribution>(static_cast<size_t>(i) % distributions.size());
       const Operands operands = random_operands(instruction, target, distribution, 11, static_cast<uint64_t>(i));
       logical.push_back(logical_of(instruction, operands));
-      const LogicalMatrices& one = logical.back();
-      append(a, one.a), append(b, one.b), append(c, one.c), append(scale_a, one.scale_a), append(scale_b, one.scale_b);
+      const LogicalMatrices& matrices = logical.back();
+      append(a, matrices.a), append(b, matrices.b), append(c, matrices.c), append(scale_a, matrices.scale_a),
+          append(scale_b, matrices.scale_b);
     }
   }
 
@@ -112,10 +113,10 @@ TEST_CASE("a batch gives what multiply gives one by one: every form, with C and 
       if (!has_c) operands.c = {};
       const Bytes d = multiplied(instruction, count, operands, batch.d_bytes());
       Bytes expected;
-      for (const LogicalMatrices& one : batch.logical) {
-        const BlockScales scales = one.scale_a ? BlockScales{*one.scale_a, *one.scale_b} : BlockScales{};
-        const Matrix product =
-            multiply(instruction, target, *one.a, *one.b, has_c ? &*one.c : nullptr, one.scale_a ? &scales : nullptr);
+      for (const LogicalMatrices& matrices : batch.logical) {
+        const BlockScales scales = matrices.scale_a ? BlockScales{*matrices.scale_a, *matrices.scale_b} : BlockScales{};
+        const Matrix product = multiply(instruction, target, *matrices.a, *matrices.b, has_c ? &*matrices.c : nullptr,
+                                        matrices.scale_a ? &scales : nullptr);
         const Bytes bytes = bytes_of(product);
         expected.insert(expected.end(), bytes.begin(), bytes.end());
       }
@@ -158,8 +159,8 @@ TEST_CASE("products may share an operand, and operands may lie column by column"
 
     // A column by column.
     Bytes a;
-    for (const LogicalMatrices& one : batch.logical) {
-      const Bytes bytes = bytes_of(transposed(*one.a));
+    for (const LogicalMatrices& matrices : batch.logical) {
+      const Bytes bytes = bytes_of(transposed(*matrices.a));
       a.insert(a.end(), bytes.begin(), bytes.end());
     }
     BatchOperands by_columns = batch.operands();
@@ -243,11 +244,11 @@ TEST_CASE("the metadata that a machine's registers hold give the bits that the m
   // in the low halves. PTX ISA, sparse mma m16n8k32 of f16, metadata.
   const Instruction instruction = MmaSync{.sparse = true};
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Case one = test::sample_case(instruction, seed);
-    std::vector<uint32_t> words = test::words_of(one.before, Field::metadata);
+    Case this_case = test::sample_case(instruction, seed);
+    std::vector<uint32_t> words = test::words_of(this_case.before, Field::metadata);
     for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint32_t>(0x9E3779B9 * (i + 1 + 32 * seed));
-    one.before.set(Field::metadata, words, {32, 1});
-    const Operands operands = gather_operands(instruction, one.target, one.before);
+    this_case.before.set(Field::metadata, words, {32, 1});
+    const Operands operands = gather_operands(instruction, this_case.target, this_case.before);
     const Mma mma = mma_of(instruction);
     const int chunks = metadata_chunks(mma);
     REQUIRE(chunks == 8);
@@ -260,13 +261,13 @@ TEST_CASE("the metadata that a machine's registers hold give the bits that the m
     }
     const Bytes a = bytes_of(operands.a), b = bytes_of(operands.b), c = bytes_of(*operands.c);
     Bytes d(16 * 8 * 4);
-    multiply_batch(instruction, one.target, 1,
+    multiply_batch(instruction, this_case.target, 1,
                    {.a = {{a.data(), 32, 2}},
                     .b = {{b.data(), 16, 2}},
                     .c = BatchView{{c.data(), 32, 4}},
                     .metadata = BatchView{{metadata.data(), chunks, 1}}},
                    d.data());
-    CHECK(d == bytes_of(result_of(instruction, one.target, one.before)));
+    CHECK(d == bytes_of(result_of(instruction, this_case.target, this_case.before)));
   }
 }
 
@@ -330,11 +331,16 @@ TEST_CASE("a batch refuses pointers that are NULL and distances that 64 bits do 
         INFO(message);
         CHECK(message.starts_with(fmt::format("{} = {}", called, seen)));
       };
-      expect([](BatchView& one) { one.codes.data = nullptr; }, "NULL");
-      expect([](BatchView& one) { one.codes.row_stride = most; }, "too large");
-      expect([](BatchView& one) { one.codes.row_stride = one.codes.col_stride = least; }, "too large");
-      expect([](BatchView& one) { one.batch_stride = most; }, "too large");
-      expect([](BatchView& one) { one.codes.row_stride = least / 2, one.batch_stride = least / 2 - 1; }, "too large");
+      expect([](BatchView& batch_view) { batch_view.codes.data = nullptr; }, "NULL");
+      expect([](BatchView& batch_view) { batch_view.codes.row_stride = most; }, "too large");
+      expect([](BatchView& batch_view) { batch_view.codes.row_stride = batch_view.codes.col_stride = least; },
+             "too large");
+      expect([](BatchView& batch_view) { batch_view.batch_stride = most; }, "too large");
+      expect(
+          [](BatchView& batch_view) {
+            batch_view.codes.row_stride = least / 2, batch_view.batch_stride = least / 2 - 1;
+          },
+          "too large");
     }
     CHECK(refused([](BatchOperands&) {}, nullptr).starts_with("d = NULL"));
     CHECK_THAT(message_of([&] { multiply_batch(instruction, target, most / 8, batch.operands(), d.data()); }),

@@ -44,21 +44,21 @@ TEST_CASE("the same case is the same on every call, and another seed or index is
 
 TEST_CASE("a recorded D is read from what the instruction wrote and the addresses from before") {
   for (const Instruction& instruction : test::sample_instructions()) {
-    Case one = test::sample_case(instruction, 2);
-    CHECK_FALSE(one.has_recorded_d());
-    CHECK_THAT(message_of([&] { recorded_d(one); }), ContainsSubstring("d = (missing)"));
-    State after = one.before;
-    execute(instruction, one.target, after);
-    one.after = State{};
+    Case this_case = test::sample_case(instruction, 2);
+    CHECK_FALSE(this_case.has_recorded_d());
+    CHECK_THAT(message_of([&] { recorded_d(this_case); }), ContainsSubstring("d = (missing)"));
+    State after = this_case.before;
+    execute(instruction, this_case.target, after);
+    this_case.after = State{};
     for (const FieldRule& rule : fields_of(instruction)) {
       if (rule.access == Access::read) continue;
       const auto buffer = std::ranges::find(after.buffers(), rule.field, &Buffer::field);
-      one.after->borrow(rule.field, buffer->words(), buffer->extents(), buffer->is_wide());
+      this_case.after->borrow(rule.field, buffer->words(), buffer->extents(), buffer->is_wide());
     }
-    REQUIRE_FALSE(one.after->buffers().empty());
+    REQUIRE_FALSE(this_case.after->buffers().empty());
     INFO(print(instruction));
-    CHECK(one.has_recorded_d());
-    CHECK(recorded_d(one) == computed_d(one));
+    CHECK(this_case.has_recorded_d());
+    CHECK(recorded_d(this_case) == computed_d(this_case));
   }
   // Without a state it is the logical d.
   Case plain{.instruction = Wgmma{}};
@@ -114,8 +114,8 @@ TEST_CASE("an instruction that reads C needs one, and one that does not needs no
 
 TEST_CASE("a case of plain matrices has nothing to warn about") {
   CHECK(warnings_of(Case{.instruction = Wgmma{}}).empty());
-  Case one = test::sample_case(Wgmma{.sparse = true}, 1);
-  CHECK(warnings_of(one).empty());
-  one.before.writable_words(Field::metadata)[0] = 0;
-  CHECK_FALSE(warnings_of(one).empty());
+  Case this_case = test::sample_case(Wgmma{.sparse = true}, 1);
+  CHECK(warnings_of(this_case).empty());
+  this_case.before.writable_words(Field::metadata)[0] = 0;
+  CHECK_FALSE(warnings_of(this_case).empty());
 }

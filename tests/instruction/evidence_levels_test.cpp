@@ -111,11 +111,11 @@ bool is_documented(const Mma& mma) {
 std::vector<Instruction> all_sums() {
   std::vector<Instruction> all;
   for (const Family family : {Family::wgmma, Family::mma_sync})
-    for (const Instruction& one : all_instructions(family)) all.push_back(one);
-  for (const Tcgen05Mma& one : test::tcgen05_mmas()) {
+    for (const Instruction& instruction : all_instructions(family)) all.push_back(instruction);
+  for (const Tcgen05Mma& instruction : test::tcgen05_mmas()) {
     for (const FormatInfo& a : formats) {
       for (const FormatInfo& b : formats) {
-        Tcgen05Mma typed = one;
+        Tcgen05Mma typed = instruction;
         typed.a = a.id, typed.b = b.id;
         if (!targets_of(Instruction(typed)).empty()) all.emplace_back(typed);
       }

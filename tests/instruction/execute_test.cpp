@@ -89,17 +89,17 @@ TEST_CASE("an instruction on a target that lacks it is refused with the targets 
   int count = 0;
   for (const Form& form : forms()) {
     const Instruction instruction = instructions_of(form).front();
-    const Case one = test::sample_case(instruction, 1);
+    const Case this_case = test::sample_case(instruction, 1);
     for (const TargetInfo& target : targets) {
       if (targets_of(instruction).contains(target.id)) continue;
       INFO(form.name << " on " << target.name);
-      State state = one.before;
+      State state = this_case.before;
       const std::string message = message_of([&] { execute(instruction, target.id, state); });
       CHECK_THAT(message, ContainsSubstring("target = " + std::string(target.name) + ": must be " +
                                             print(targets_of(instruction))));
       CHECK_THAT(message, ContainsSubstring("exists only there"));
-      CHECK(state == one.before);
-      CHECK(message_of([&] { result_of(instruction, target.id, one.before); }) == message);
+      CHECK(state == this_case.before);
+      CHECK(message_of([&] { result_of(instruction, target.id, this_case.before); }) == message);
       CHECK(message_of([&] { random_case(instruction, target.id, {}, Distribution::normal, 1, 0); }) == message);
       ++count;
     }
@@ -120,16 +120,16 @@ TEST_CASE("an illegal instruction is refused with every violation at once, and b
 TEST_CASE("execute leaves in the state what result_of says it will, for every sample and distribution") {
   for (const Instruction& instruction : test::sample_instructions()) {
     for (uint64_t seed = 0; seed < distributions.size(); ++seed) {
-      const Case one = test::sample_case(instruction, seed);
-      State state = one.before;
-      const Matrix result = result_of(instruction, one.target, state);
-      REQUIRE(state == one.before);
-      execute(instruction, one.target, state);
+      const Case this_case = test::sample_case(instruction, seed);
+      State state = this_case.before;
+      const Matrix result = result_of(instruction, this_case.target, state);
+      REQUIRE(state == this_case.before);
+      execute(instruction, this_case.target, state);
       INFO(print(instruction));
       REQUIRE(recorded_result(instruction, state) == result);
       if (is_mma(instruction)) {
-        const Operands operands = gather_operands(instruction, one.target, one.before);
-        REQUIRE(result == multiply_accumulate(model_for(instruction, one.target), operands));
+        const Operands operands = gather_operands(instruction, this_case.target, this_case.before);
+        REQUIRE(result == multiply_accumulate(model_for(instruction, this_case.target), operands));
       }
     }
   }
@@ -137,8 +137,8 @@ TEST_CASE("execute leaves in the state what result_of says it will, for every sa
 
 TEST_CASE("a state that borrows its buffers gives the same bits, and its owner keeps its own") {
   for (const Instruction& instruction : test::sample_instructions()) {
-    const Case one = test::sample_case(instruction, 2);
-    const State owner = one.before;
+    const Case this_case = test::sample_case(instruction, 2);
+    const State owner = this_case.before;
     State looking;
     for (const Buffer& buffer : owner.buffers()) {
       if (info(buffer.field()).is_number) looking.set(buffer.field(), buffer.number());
@@ -148,11 +148,11 @@ TEST_CASE("a state that borrows its buffers gives the same bits, and its owner k
     }
     const State copy = looking;
     State owning = owner;
-    execute(instruction, one.target, owning);
-    execute(instruction, one.target, looking);
+    execute(instruction, this_case.target, owning);
+    execute(instruction, this_case.target, looking);
     CHECK(looking == owning);
-    CHECK(owner == one.before);
-    CHECK(copy == one.before);
+    CHECK(owner == this_case.before);
+    CHECK(copy == this_case.before);
   }
 }
 
@@ -178,8 +178,9 @@ TEST_CASE("execute computes in the accumulator what matrices give, special value
     if (types.scale_vec != ScaleVec::unwritten) continue;
     for (const auto& [m, n, ctas] : {std::tuple(128, 256, 1), std::tuple(128, 48, 1), std::tuple(64, 64, 1),
                                      std::tuple(128, 96, 2), std::tuple(256, 64, 2)}) {
-      const Instruction one = test::tcgen05_mma(types, m, n, ctas);
-      if (violations_of(one, Target::sm_100a).empty() && mma_of(one).scale_count == 0) instructions.push_back(one);
+      const Instruction instruction = test::tcgen05_mma(types, m, n, ctas);
+      if (violations_of(instruction, Target::sm_100a).empty() && mma_of(instruction).scale_count == 0)
+        instructions.push_back(instruction);
     }
   }
   const std::string_view usual = cpu_target();
@@ -221,15 +222,15 @@ TEST_CASE("execute computes in the accumulator what matrices give, special value
 
 TEST_CASE("another row of arithmetic can be asked what it would compute") {
   const Instruction instruction = Wgmma{.a = Format::e4m3, .b = Format::e4m3};
-  const Case one = test::sample_case(instruction, 2);
-  AccumulatorModel wider = model_for(instruction, one.target);
+  const Case this_case = test::sample_case(instruction, 2);
+  AccumulatorModel wider = model_for(instruction, this_case.target);
   wider.fraction_bits = 25, wider.output_fraction_bits = 23;
-  const Operands operands = gather_operands(instruction, one.target, one.before);
-  const Matrix asked = result_of(instruction, one.target, one.before, &wider);
+  const Operands operands = gather_operands(instruction, this_case.target, this_case.before);
+  const Matrix asked = result_of(instruction, this_case.target, this_case.before, &wider);
   CHECK(asked == multiply_accumulate(wider, operands));
-  CHECK(asked != result_of(instruction, one.target, one.before));
-  State state = one.before;
-  execute(instruction, one.target, state, &wider);
+  CHECK(asked != result_of(instruction, this_case.target, this_case.before));
+  State state = this_case.before;
+  execute(instruction, this_case.target, state, &wider);
   CHECK(recorded_result(instruction, state) == asked);
 }
 
@@ -254,12 +255,14 @@ TEST_CASE("plain matrices multiply as the same matrices in a state do") {
       const Instruction instruction = with_enable_input_d(sample, with_c);
       if (!with_c && family_of(instruction) == Family::mma_sync) continue;  // always reads C
       // No infinities: a stored zero moves within its chunk when it is compressed again.
-      const Case one = random_case(instruction, default_target(instruction), {}, Distribution::narrow, seed++, 0);
-      const BlockScales scales{one.logical.scale_a.value_or(Matrix{}), one.logical.scale_b.value_or(Matrix{})};
-      const Matrix d = multiply(instruction, one.target, *one.logical.a, *one.logical.b,
-                                with_c ? &*one.logical.c : nullptr, one.logical.scale_a ? &scales : nullptr);
+      const Case this_case = random_case(instruction, default_target(instruction), {}, Distribution::narrow, seed++, 0);
+      const BlockScales scales{this_case.logical.scale_a.value_or(Matrix{}),
+                               this_case.logical.scale_b.value_or(Matrix{})};
+      const Matrix d =
+          multiply(instruction, this_case.target, *this_case.logical.a, *this_case.logical.b,
+                   with_c ? &*this_case.logical.c : nullptr, this_case.logical.scale_a ? &scales : nullptr);
       INFO(print(instruction));
-      CHECK(d == result_of(instruction, one.target, one.before));
+      CHECK(d == result_of(instruction, this_case.target, this_case.before));
     }
   }
   const Instruction instruction = Wgmma{};
@@ -410,8 +413,8 @@ TEST_CASE("a wgmma chain over K = 64 is four steps that move the descriptors by 
       state.set(Field::accumulator, registers, {128, fragment.registers()});
       Matrix d;
       for (int i = 0; i < 4; ++i) {
-        Wgmma one = step;
-        one.enable_input_d = i > 0;  // the first step does not read what is in the registers
+        Wgmma wgmma = step;
+        wgmma.enable_input_d = i > 0;  // the first step does not read what is in the registers
         if (source == OperandSource::smem) {
           state.set(Field::a_desc, encode(a_matrix.descriptor) + static_cast<uint64_t>(2 * i));
         } else {
@@ -420,11 +423,11 @@ TEST_CASE("a wgmma chain over K = 64 is four steps that move the descriptors by 
           state.set(Field::a_regs, a_regs, {128, 4});
         }
         state.set(Field::b_desc, encode(b_matrix.descriptor) + static_cast<uint64_t>(2 * i));
-        execute(one, target, state);
+        execute(wgmma, target, state);
         Operands operands{.a = cols_of(a, 16 * i, 16), .b = rows_of(b, 16 * i, 16)};
         if (i > 0) operands.c = d;
-        d = multiply_accumulate(model_for(one, target), operands);
-        REQUIRE(recorded_result(one, state) == d);
+        d = multiply_accumulate(model_for(wgmma, target), operands);
+        REQUIRE(recorded_result(wgmma, state) == d);
       }
     }
   }
@@ -434,18 +437,18 @@ TEST_CASE("the words that a move leaves are its result: registers after ld, Tens
   for (const Instruction& instruction : test::sample_instructions()) {
     const auto* move = std::get_if<TmemMove>(&instruction);
     if (!move) continue;
-    const Case one = test::sample_case(instruction, 4);
-    const Matrix result = result_of(instruction, one.target, one.before);
+    const Case this_case = test::sample_case(instruction, 4);
+    const Matrix result = result_of(instruction, this_case.target, this_case.before);
     CHECK(result.format() == Format::u32);
     if (move->loads()) {
       CHECK(result.rows() == 32);
       CHECK(result.cols() == move->ldst.registers() + (move->kind == MoveKind::ld_red ? 1 : 0));
     } else {
       CHECK(result.rows() == 128 * move->cta_group);
-      CHECK(result.cols() == one.before.columns());
+      CHECK(result.cols() == this_case.before.columns());
     }
-    CHECK_THROWS_AS(gather_operands(instruction, one.target, one.before), Error);
-    CHECK_THROWS_AS(model_for(instruction, one.target), Error);
+    CHECK_THROWS_AS(gather_operands(instruction, this_case.target, this_case.before), Error);
+    CHECK_THROWS_AS(model_for(instruction, this_case.target), Error);
   }
 }
 

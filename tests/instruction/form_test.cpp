@@ -76,7 +76,7 @@ TEST_CASE("no instruction fits two rows, whatever its types") {
   int count = 0;
   for (const Form& form : forms()) {
     std::vector<Instruction> instructions = instructions_of(form);
-    for (const Instruction& one : with_all_types(form)) instructions.push_back(one);
+    for (const Instruction& instruction : with_all_types(form)) instructions.push_back(instruction);
     for (const Instruction& instruction : instructions) {
       INFO(form.name << " " << print(instruction));
       REQUIRE(fits(form, instruction));
@@ -194,7 +194,9 @@ TEST_CASE("the targets of tcgen05.mma, by kind, K and parts, are those of ptxas 
 }
 
 TEST_CASE("a target that lacks a part of a tcgen05.mma is refused with that part") {
-  const auto fix = [](const Tcgen05Mma& one, Target target) { return violations_of(one, target).at(0).fix; };
+  const auto fix = [](const Tcgen05Mma& instruction, Target target) {
+    return violations_of(instruction, target).at(0).fix;
+  };
   CHECK(fix({.kind = MmaKind::mxf4nvf4, .k = 96}, Target::sm_100a) ==
         "tcgen05.mma kind::mxf4nvf4 with K = 96 exists only there");
   CHECK(fix({.kind = MmaKind::f8f6f4, .k = 64}, Target::sm_103a) ==

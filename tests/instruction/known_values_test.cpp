@@ -103,20 +103,20 @@ using Change = std::function<void(Instruction&, RandomStream&)>;
 
 template <typename I, typename Member>
 Change number(Member I::*member) {
-  return [=](Instruction& one, RandomStream& random) {
-    if (I* of_family = std::get_if<I>(&one)) of_family->*member = static_cast<Member>(any_number(random));
+  return [=](Instruction& instruction, RandomStream& random) {
+    if (I* of_family = std::get_if<I>(&instruction)) of_family->*member = static_cast<Member>(any_number(random));
   };
 }
 template <typename I>
 Change flag(bool I::*member) {
-  return [=](Instruction& one, RandomStream&) {
-    if (I* of_family = std::get_if<I>(&one)) of_family->*member ^= true;
+  return [=](Instruction& instruction, RandomStream&) {
+    if (I* of_family = std::get_if<I>(&instruction)) of_family->*member ^= true;
   };
 }
 template <typename I, typename Enum>
 Change value(Enum I::*member) {
-  return [=](Instruction& one, RandomStream& random) {
-    if (I* of_family = std::get_if<I>(&one)) of_family->*member = any_value<Enum>(random);
+  return [=](Instruction& instruction, RandomStream& random) {
+    if (I* of_family = std::get_if<I>(&instruction)) of_family->*member = any_value<Enum>(random);
   };
 }
 
@@ -158,11 +158,11 @@ const std::vector<Change>& changes() {
       number(&MmaSync::byte_id_b),
       number(&MmaSync::thread_id_b),
       number(&MmaSync::sparsity_selector),
-      [](Instruction& one, RandomStream& random) {
-        if (MmaSync* mma = std::get_if<MmaSync>(&one)) mma->kind = any_value<MmaKind>(random);
+      [](Instruction& instruction, RandomStream& random) {
+        if (MmaSync* mma = std::get_if<MmaSync>(&instruction)) mma->kind = any_value<MmaKind>(random);
       },
-      [](Instruction& one, RandomStream& random) {
-        if (MmaSync* mma = std::get_if<MmaSync>(&one)) mma->rounding = any_value<Rounding>(random);
+      [](Instruction& instruction, RandomStream& random) {
+        if (MmaSync* mma = std::get_if<MmaSync>(&instruction)) mma->rounding = any_value<Rounding>(random);
       },
       value(&Tcgen05Mma::kind),
       number(&Tcgen05Mma::cta_group),
@@ -187,8 +187,8 @@ const std::vector<Change>& changes() {
       number(&Tcgen05Mma::scale_a_id),
       number(&Tcgen05Mma::scale_b_id),
       flag(&Tcgen05Mma::ashift),
-      [](Instruction& one, RandomStream& random) {
-        Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&one);
+      [](Instruction& instruction, RandomStream& random) {
+        Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&instruction);
         if (!mma) return;
         const auto buffer = any_value<CollectorBuffer>(random);
         mma->collector = Collector{.buffer = buffer, .operation = any_value<CollectorOperation>(random)};
@@ -198,17 +198,17 @@ const std::vector<Change>& changes() {
       number(&TmemMove::half_split_offset),
       number(&TmemMove::cp_shape),
       value(&TmemMove::source_format),
-      [](Instruction& one, RandomStream& random) {
-        if (TmemMove* move = std::get_if<TmemMove>(&one)) move->ldst.num = any_number(random);
+      [](Instruction& instruction, RandomStream& random) {
+        if (TmemMove* move = std::get_if<TmemMove>(&instruction)) move->ldst.num = any_number(random);
       },
-      [](Instruction& one, RandomStream& random) {
-        if (TmemMove* move = std::get_if<TmemMove>(&one)) move->ldst.split_columns = any_number(random);
+      [](Instruction& instruction, RandomStream& random) {
+        if (TmemMove* move = std::get_if<TmemMove>(&instruction)) move->ldst.split_columns = any_number(random);
       },
-      [](Instruction& one, RandomStream& random) {
-        if (TmemMove* move = std::get_if<TmemMove>(&one)) move->ldst.shape = any_value<LdStShape>(random);
+      [](Instruction& instruction, RandomStream& random) {
+        if (TmemMove* move = std::get_if<TmemMove>(&instruction)) move->ldst.shape = any_value<LdStShape>(random);
       },
-      [](Instruction& one, RandomStream&) {
-        if (TmemMove* move = std::get_if<TmemMove>(&one)) move->ldst.pack_16b ^= true;
+      [](Instruction& instruction, RandomStream&) {
+        if (TmemMove* move = std::get_if<TmemMove>(&instruction)) move->ldst.pack_16b ^= true;
       },
   };
   return all;
@@ -263,9 +263,9 @@ TEST_CASE("operands that no descriptor can name are refused in instructions that
   scale = {.kind = MmaKind::mxf4nvf4}, scale.scale_type = Format::tf32;
   shift.weight_stationary = true, shift.max_shift_code = 4;
   id = {.kind = MmaKind::mxf8f6f4}, id.scale_a_id = 4;
-  for (const Tcgen05Mma& one : {b1, three_ctas, selector, k_of_none, negative_k, long_k, scale, shift, id}) {
-    CHECK(is_refused(one, Target::sm_100a));
-    ask_everything(one, Target::sm_100a);
+  for (const Tcgen05Mma& instruction : {b1, three_ctas, selector, k_of_none, negative_k, long_k, scale, shift, id}) {
+    CHECK(is_refused(instruction, Target::sm_100a));
+    ask_everything(instruction, Target::sm_100a);
   }
   Wgmma in_tmem;
   in_tmem.a_source = OperandSource::tmem;
@@ -285,13 +285,13 @@ TEST_CASE("instructions with any fields changed are refused, or do their work in
   int refused = 0, legal = 0;
   for (const Instruction& base : bases) {
     for (int turn = 0; turn < 80; ++turn) {
-      Instruction one = base;
+      Instruction instruction = base;
       for (uint32_t left = 1 + random.below(12); left > 0; --left) {
-        changes()[random.below(static_cast<uint32_t>(changes().size()))](one, random);
+        changes()[random.below(static_cast<uint32_t>(changes().size()))](instruction, random);
       }
       const Target target = default_target(base);
-      (is_refused(one, target) ? refused : legal) += 1;
-      ask_everything(one, target);
+      (is_refused(instruction, target) ? refused : legal) += 1;
+      ask_everything(instruction, target);
     }
   }
   CHECK(refused > 500);

@@ -28,7 +28,7 @@ Instruction made(Family family, const std::vector<NamedValue>& fields) { return 
 std::vector<FieldValue> other_values(const Instruction& base, const InstructionField& field) {
   const std::vector<NamedValue> fields = named_fields(base);
   const auto is =
-      std::ranges::find(fields, field.name, [](const NamedValue& one) { return std::string_view(one.name); });
+      std::ranges::find(fields, field.name, [](const NamedValue& value) { return std::string_view(value.name); });
   if (const bool* now = std::get_if<bool>(&is->value)) return {!*now};
   if (const int64_t* now = std::get_if<int64_t>(&is->value)) {
     std::vector<FieldValue> others{*now + 1, *now * 2, *now / 2, *now + 8, *now * 3 / 2};
@@ -43,10 +43,11 @@ std::vector<FieldValue> other_values(const Instruction& base, const InstructionF
 }
 
 /// Its text, its immediates and, of tcgen05.mma, its instruction descriptor.
-std::string seen_by_hardware(const Instruction& one) {
-  std::string text = print(statement_of(one));
-  for (const ImmediateInfo& row : immediates_of(one)) text += fmt::format(" {}", immediate_of(one, row.name));
-  if (const Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&one)) text += fmt::format(" {:#x}", idesc_of(*mma));
+std::string seen_by_hardware(const Instruction& instruction) {
+  std::string text = print(statement_of(instruction));
+  for (const ImmediateInfo& row : immediates_of(instruction))
+    text += fmt::format(" {}", immediate_of(instruction, row.name));
+  if (const Tcgen05Mma* mma = std::get_if<Tcgen05Mma>(&instruction)) text += fmt::format(" {:#x}", idesc_of(*mma));
   return text;
 }
 
@@ -54,11 +55,11 @@ std::string seen_by_hardware(const Instruction& one) {
 
 TEST_CASE("every legal instruction is what its named fields make") {
   for (const Family family : families) {
-    for (const Instruction& one : all_instructions(family)) {
-      const std::vector<NamedValue> fields = named_fields(one);
-      INFO(print(one));
-      REQUIRE(instruction_of(family, fields) == one);
-      REQUIRE(with_fields(one, {}) == one);
+    for (const Instruction& instruction : all_instructions(family)) {
+      const std::vector<NamedValue> fields = named_fields(instruction);
+      INFO(print(instruction));
+      REQUIRE(instruction_of(family, fields) == instruction);
+      REQUIRE(with_fields(instruction, {}) == instruction);
     }
   }
 }
@@ -71,10 +72,13 @@ TEST_CASE("every field acts somewhere, and where it does nothing it is refused")
     std::vector<Instruction> bases;
     std::set<std::string> forms;
     std::map<std::string, std::set<std::string>, std::less<>> values;  // over all legal instructions
-    for (const Instruction& one : all_instructions(family)) {
-      if (forms.insert(std::string(find_form(one)->name) + (is_mma(one) && mma_of(one).sparse ? " sparse" : "")).second)
-        bases.push_back(one);
-      for (const NamedValue& field : named_fields(one)) values[field.name].insert(print(field.value));
+    for (const Instruction& instruction : all_instructions(family)) {
+      if (forms
+              .insert(std::string(find_form(instruction)->name) +
+                      (is_mma(instruction) && mma_of(instruction).sparse ? " sparse" : ""))
+              .second)
+        bases.push_back(instruction);
+      for (const NamedValue& field : named_fields(instruction)) values[field.name].insert(print(field.value));
     }
     bases.push_back(instruction_of(family, {}));
     for (const Instruction& base : bases) {

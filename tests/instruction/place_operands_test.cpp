@@ -60,10 +60,10 @@ TEST_CASE("without C the accumulator is filler") {
     const Target target = default_target(instruction);
     const Operands operands = random_operands(instruction, target, Distribution::bits, 3, 0);
     REQUIRE_FALSE(operands.c);
-    const Matrix one = recorded_result(instruction, place_operands(instruction, {}, operands, filler_stream(3, 0))),
+    const Matrix matrix = recorded_result(instruction, place_operands(instruction, {}, operands, filler_stream(3, 0))),
                  other = recorded_result(instruction, place_operands(instruction, {}, operands, filler_stream(3, 1)));
-    CHECK(one != other);
-    CHECK(one != Matrix(Format::f32, one.rows(), one.cols()));
+    CHECK(matrix != other);
+    CHECK(matrix != Matrix(Format::f32, matrix.rows(), matrix.cols()));
   }
 }
 

@@ -35,10 +35,10 @@ uint32_t read(const Instruction& instruction, const State& state, Field register
 
 TEST_CASE("every place of an operand holds the code that gather reads there, in every family") {
   std::vector<Instruction> instructions = test::sample_instructions();
-  for (const Tcgen05Mma& one : test::tcgen05_mmas()) {
-    if (one.n > 64) continue;
-    instructions.emplace_back(one);
-    instructions.push_back(with_a_source(one, OperandSource::tmem));
+  for (const Tcgen05Mma& instruction : test::tcgen05_mmas()) {
+    if (instruction.n > 64) continue;
+    instructions.emplace_back(instruction);
+    instructions.push_back(with_a_source(instruction, OperandSource::tmem));
   }
   instructions.emplace_back(Tcgen05Mma{.n = 16, .a_source = OperandSource::tmem, .ashift = true});
   instructions.emplace_back(Wgmma{.transpose_a = true, .transpose_b = true});
@@ -48,13 +48,13 @@ TEST_CASE("every place of an operand holds the code that gather reads there, in 
     if (!is_mma(instruction) || mma_of(instruction).d == Format::f64) continue;
     const Mma mma = mma_of(instruction);
     const OperandLayout a{.major = mma.a_major}, b{.major = mma.b_major, .padding_bytes = 16};
-    const Case one =
+    const Case this_case =
         random_case(instruction, default_target(instruction), {.a = a, .b = b}, Distribution::bits, 1, seed++);
-    const State& state = one.before;
-    const Operands operands = gather_operands(instruction, one.target, state);
+    const State& state = this_case.before;
+    const Operands operands = gather_operands(instruction, this_case.target, state);
     INFO(print(instruction) << " M " << mma.m << " N " << mma.n);
-    const PlaceMap of_a(instruction, one.target, state, Role::a), of_b(instruction, one.target, state, Role::b),
-        of_d(instruction, one.target, state, Role::d);
+    const PlaceMap of_a(instruction, this_case.target, state, Role::a),
+        of_b(instruction, this_case.target, state, Role::b), of_d(instruction, this_case.target, state, Role::d);
     for (int row = 0; row < mma.m; ++row) {
       for (int col = 0; col < mma.stored_k(); ++col)
         REQUIRE(read(instruction, state, Field::a_regs, of_a.place_of(row, col), info(mma.a).bits) ==
@@ -75,10 +75,10 @@ TEST_CASE("every place of a move's result holds the word that it left") {
   uint64_t seed = 0;
   for (const Instruction& instruction : test::sample_instructions()) {
     if (is_mma(instruction)) continue;
-    const Case one = test::sample_case(instruction, seed++);
-    const PlaceMap map(instruction, one.target, one.before, Role::d);
-    State after = one.before;
-    execute(instruction, one.target, after);
+    const Case this_case = test::sample_case(instruction, seed++);
+    const PlaceMap map(instruction, this_case.target, this_case.before, Role::d);
+    State after = this_case.before;
+    execute(instruction, this_case.target, after);
     const Matrix words = recorded_result(instruction, after);
     for (int row = 0; row < words.rows(); ++row) {
       for (int col = 0; col < words.cols(); ++col)
@@ -89,8 +89,8 @@ TEST_CASE("every place of a move's result holds the word that it left") {
 
 TEST_CASE("the operands in shared memory are those with descriptors") {
   for (const Instruction& instruction : test::sample_instructions()) {
-    const Case one = test::sample_case(instruction, 0);
-    const std::vector<SmemOperand> operands = smem_operands(instruction, one.target, one.before);
+    const Case this_case = test::sample_case(instruction, 0);
+    const std::vector<SmemOperand> operands = smem_operands(instruction, this_case.target, this_case.before);
     size_t expected = 0;
     if (is_mma(instruction)) {
       const Mma mma = mma_of(instruction);
@@ -100,7 +100,7 @@ TEST_CASE("the operands in shared memory are those with descriptors") {
         CHECK(operand.matrix.rows == (is_a ? mma.m : mma.n) / mma.cta_group);
         CHECK(operand.matrix.cols == (is_a ? mma.stored_k() : mma.k));
         CHECK(operand.matrix.element_bits == (is_a ? mma.a_container_bits : mma.b_container_bits));
-        CHECK(encode(operand.matrix.descriptor) == one.before.number(is_a ? Field::a_desc : Field::b_desc));
+        CHECK(encode(operand.matrix.descriptor) == this_case.before.number(is_a ? Field::a_desc : Field::b_desc));
       }
     }
     CHECK(operands.size() == expected);

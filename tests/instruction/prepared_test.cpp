@@ -61,10 +61,10 @@ std::vector<State> states_of(const Instruction& instruction, Target target) {
   RandomStream random(3, 0);
   for (size_t i = 0; i < distributions.size(); ++i) {
     states.push_back(random_case(instruction, target, {}, static_cast<Distribution>(i), 5, i).before);
-    const State one = states.back();
+    const State state = states.back();
     for (const Field field : {Field::a_regs, Field::b_regs, Field::accumulator, Field::scale_a, Field::scale_b}) {
-      if (!one.has(field)) continue;
-      states.push_back(one);
+      if (!state.has(field)) continue;
+      states.push_back(state);
       disturb(states.back(), field, 2, random);
     }
   }

@@ -15,7 +15,8 @@ namespace {
 /// "line: text" of every statement.
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  for (const PtxStatement& one : scan_ptx(text).statements) lines.push_back(fmt::format("{}: {}", one.line, one.text));
+  for (const PtxStatement& statement : scan_ptx(text).statements)
+    lines.push_back(fmt::format("{}: {}", statement.line, statement.text));
   return lines;
 }
 

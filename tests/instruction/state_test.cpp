@@ -166,17 +166,17 @@ TEST_CASE("the image of a CTA is all of shared memory, or its half") {
 }
 
 TEST_CASE("copies of a state are independent: neither sees what is written to the other") {
-  State one;
-  one.set(Field::accumulator, counted(6), {2, 3});
-  one.set(Field::taddr, 7);
-  State other = one;
-  CHECK(other == one);
+  State state;
+  state.set(Field::accumulator, counted(6), {2, 3});
+  state.set(Field::taddr, 7);
+  State other = state;
+  CHECK(other == state);
   other.writable_words(Field::accumulator)[1] = 0;
   other.set(Field::taddr, 8);
-  CHECK(test::words_of(one, Field::accumulator) == counted(6));
-  CHECK(one.number(Field::taddr) == 7);
-  CHECK(other != one);
-  one.overwrite_words(Field::accumulator, {1})[0] = 3;
+  CHECK(test::words_of(state, Field::accumulator) == counted(6));
+  CHECK(state.number(Field::taddr) == 7);
+  CHECK(other != state);
+  state.overwrite_words(Field::accumulator, {1})[0] = 3;
   CHECK(other.words(Field::accumulator).size() == 6);
   CHECK(other.words(Field::accumulator)[2] == 102);
 }

@@ -17,10 +17,10 @@ TEST_CASE("the instructions around matrix instructions: every example reads as i
     CHECK(row.least_operands <= row.most_operands);
     CHECK((row.does.size() > 10 && !row.targets.empty() && !row.source.empty()));
     if (row.example.empty()) continue;
-    const SupportInstruction one = parse_support_instruction(row.example);
-    CHECK(one.info == &row);
-    CHECK(meaning_of(one).find('{') == std::string::npos);
-    CHECK(meaning_of(parse_support_instruction(one.mnemonic)).find('{') == std::string::npos);
+    const SupportInstruction instruction = parse_support_instruction(row.example);
+    CHECK(instruction.info == &row);
+    CHECK(meaning_of(instruction).find('{') == std::string::npos);
+    CHECK(meaning_of(parse_support_instruction(instruction.mnemonic)).find('{') == std::string::npos);
     ++examples;
   }
   CHECK(examples >= 16);
@@ -123,9 +123,9 @@ TEST_CASE("a tcgen05.mma that unpacks B by tables is read, with collectors and s
        {".decompress::lut::b", ".block32.decompress::lut::b", ".collector::b::use.decompress::lut::b.block32",
         ".decompress::lut::b.collector::a::lastuse.collector::b::fill"}) {
     INFO(rest);
-    const SupportInstruction one = parse_support_instruction(kind + rest + operands);
-    CHECK(one.info->targets == TargetSet{Target::sm_107a, Target::sm_107f});
-    CHECK_THAT(meaning_of(one), ContainsSubstring("an index of 3 bits"));
+    const SupportInstruction instruction = parse_support_instruction(kind + rest + operands);
+    CHECK(instruction.info->targets == TargetSet{Target::sm_107a, Target::sm_107f});
+    CHECK_THAT(meaning_of(instruction), ContainsSubstring("an index of 3 bits"));
   }
   CHECK(parse_support_instruction(kind + ".scale_vec::1X.decompress::lut::b" + operands).info->targets ==
         TargetSet{Target::sm_107a});

@@ -139,6 +139,6 @@ TEST_CASE("two equal products that meet in a sum are one, and stay") {
       "mov.b32 %f1, %r1;\nmov.b32 %f2, %r2;\nmul.f32 %f3, %f1, %f2;\nmul.f32 %f4, %f2, %f1;\nadd.f32 %f5, %f3, %f4;\n"
       "st.global.f32 [%rd1], %f5;",
       2));
-  for (const KernelFusion& one : kernel.fusions()) CHECK(one.rule == "same operand");
+  for (const KernelFusion& fusion : kernel.fusions()) CHECK(fusion.rule == "same operand");
   CHECK(kernel.fusions().size() == 2);
 }

@@ -128,7 +128,7 @@ TEST_CASE("a product joins sums of other blocks where a factor is constant") {
   };
   constexpr std::string_view of_parameter = "ld.param.f32 %f9, [scale];\n",
                              branch = "setp.gt.f32 %p1, %f2, %f3;\n@%p1 bra far;\nst.global.f32 [%rd1], %f2;\nfar:\n";
-  for (const Row& one : std::initializer_list<Row>{
+  for (const Row& row : std::initializer_list<Row>{
            {"mul.f32 %f1, %f2, 0f3F7FF972;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
            {"mul.f32 %f1, 0f3F7FF972, %f2;", "", "sub.f32 %f4, %f5, %f1;", "one use", true},
            {"mul.f32 %f1, %f2, %f9;", "", "add.f32 %f4, %f1, %f5;", "one use", true},
@@ -144,14 +144,14 @@ TEST_CASE("a product joins sums of other blocks where a factor is constant") {
            {"mul.f32 %f1, %f2, %f3;", "", "add.f32 %f4, %f1, %f5;", "", false},
            {"mul.f32 %f1, %f2, %f2;", "", "add.f32 %f4, %f1, %f5;", "", false}}) {
     std::string body(of_parameter);
-    body += fmt::format("{}\n{}{}{}\nst.global.f32 [%rd1], %f4;", one.product, one.behind, branch, one.sum);
+    body += fmt::format("{}\n{}{}{}\nst.global.f32 [%rd1], %f4;", row.product, row.behind, branch, row.sum);
     INFO(body);
     std::string text = test::module_of(body);
     text.replace(text.find(".entry k("), 9, ".entry k(.param .f32 scale, ");
     const PtxEntry kernel(text);
     const bool is_told = !kernel.fusions().empty();
-    CHECK((is_told && kernel.fusions().back().is_joined) == one.joins);
-    if (is_told) CHECK(kernel.fusions().back().rule == one.rule);
+    CHECK((is_told && kernel.fusions().back().is_joined) == row.joins);
+    if (is_told) CHECK(kernel.fusions().back().rule == row.rule);
   }
 }
 

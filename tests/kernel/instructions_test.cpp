@@ -86,12 +86,13 @@ TEST_CASE("integer and bit instructions give the words that the PTX ISA says") {
       {"add.u16x2 %r10, %r1, %r2;", {0x00017FFF, 0x00020001}, 0x00038000},
       {"min.s16x2 %r10, %r1, %r2;", {0x0001FFFF, 0xFFFF0001}, 0xFFFFFFFF},
   };
-  for (const Example& one : examples) {
-    INFO(one.ptx);
-    std::vector<uint32_t> words = one.inputs;
+  for (const Example& example : examples) {
+    INFO(example.ptx);
+    std::vector<uint32_t> words = example.inputs;
     words.resize(8);
-    const std::vector<uint32_t> after = run_words(std::string(one.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
-    CHECK(after[7] == one.expected);
+    const std::vector<uint32_t> after =
+        run_words(std::string(example.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
+    CHECK(after[7] == example.expected);
   }
 }
 
@@ -127,12 +128,13 @@ TEST_CASE("floating-point instructions give the words of layer math, and selecti
       {"cvt.rzi.s32.f32 %r10, %r1;", {0xC0600000}, 0xFFFFFFFD},
       {"mov.f32 %r10, 0.5;", {}, 0x3F000000},
   };
-  for (const Example& one : examples) {
-    INFO(one.ptx);
-    std::vector<uint32_t> words = one.inputs;
+  for (const Example& example : examples) {
+    INFO(example.ptx);
+    std::vector<uint32_t> words = example.inputs;
     words.resize(8);
-    const std::vector<uint32_t> after = run_words(std::string(one.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
-    CHECK(after[7] == one.expected);
+    const std::vector<uint32_t> after =
+        run_words(std::string(example.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
+    CHECK(after[7] == example.expected);
   }
 }
 
@@ -169,12 +171,13 @@ TEST_CASE("memory instructions: vectors, sign extension, spaces, generic address
        {1, 2, 3, 4},
        0},
   };
-  for (const Example& one : examples) {
-    INFO(one.ptx);
-    std::vector<uint32_t> words = one.inputs;
+  for (const Example& example : examples) {
+    INFO(example.ptx);
+    std::vector<uint32_t> words = example.inputs;
     words.resize(8);
-    const std::vector<uint32_t> after = run_words(std::string(one.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
-    CHECK(after[7] == one.expected);
+    const std::vector<uint32_t> after =
+        run_words(std::string(example.ptx) + "\nst.global.u32 [%rd1+28], %r10;", words, 4);
+    CHECK(after[7] == example.expected);
   }
   // A copy that was not waited for is not there.
   const PtxEntry early(

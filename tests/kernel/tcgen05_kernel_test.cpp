@@ -81,8 +81,8 @@ struct ProductOperands {
 
   ProductOperands() {
     RandomStream random(31, 0);
-    for (Matrix* one : {&a, &b}) {
-      for (uint32_t& word : one->words()) word = (random.word() & 0x87FF) | (12 + random.word() % 6) << 10;
+    for (Matrix* matrix : {&a, &b}) {
+      for (uint32_t& word : matrix->words()) word = (random.word() & 0x87FF) | (12 + random.word() % 6) << 10;
     }
     for (const uint32_t word : a.words()) words_of_a.push_back(static_cast<uint16_t>(word));
     for (const uint32_t word : b.words()) words_of_b.push_back(static_cast<uint16_t>(word));

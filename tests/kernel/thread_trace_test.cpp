@@ -17,7 +17,7 @@ std::vector<Kept> traced(const PtxEntry& kernel, Launch call, int thread, int st
   ThreadTrace trace{.thread = {thread, 0, 0}};
   trace.step = [&](const ThreadStep& step) {
     steps.push_back({step.line, {}});
-    for (const ThreadRegister& one : step.written) steps.back().registers.emplace_back(one.name, one.bits[0]);
+    for (const ThreadRegister& reg : step.written) steps.back().registers.emplace_back(reg.name, reg.bits[0]);
     return step.line != stop_line;
   };
   call.trace = &trace;
@@ -42,7 +42,7 @@ TEST_CASE("a thread's own way and registers are told, of each width, behind barr
   const Launch call{.block = {64, 1, 1}, .arguments = {test::memory(words)}};
   const auto lines = [](const std::vector<Kept>& steps) {
     std::vector<int> found;
-    for (const Kept& one : steps) found.push_back(one.line);
+    for (const Kept& kept : steps) found.push_back(kept.line);
     return found;
   };
   const std::vector<Kept> low = traced(kernel, call, 5), high = traced(kernel, call, 50);

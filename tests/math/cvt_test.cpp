@@ -142,42 +142,42 @@ uint64_t host_rounded(long double magnitude, bool negative, CvtRounding rounding
 }
 
 /// The lane that the ISA's words give. `random` and `scale` are those of the lane.
-uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int random_width, int scale) {
-  Number x = number_of(one.from, code);
-  if (one.ftz && one.from == f32 && one.to != f16 && x.magnitude < 0x1p-126L) x.magnitude = 0;
-  if (one.scales != 0) {
+uint64_t judged(const CvtInstruction& instruction, uint64_t code, uint32_t random, int random_width, int scale) {
+  Number x = number_of(instruction.from, code);
+  if (instruction.ftz && instruction.from == f32 && instruction.to != f16 && x.magnitude < 0x1p-126L) x.magnitude = 0;
+  if (instruction.scales != 0) {
     if (scale == 0xFF) x.nan = true;
-    x.magnitude = std::ldexp(x.magnitude, one.scales == 1 ? 127 - scale : scale - 127);
+    x.magnitude = std::ldexp(x.magnitude, instruction.scales == 1 ? 127 - scale : scale - 127);
   }
   const long double exact_magnitude = x.magnitude;
-  if (one.rounding >= rni && std::isfinite(x.magnitude)) {
+  if (instruction.rounding >= rni && std::isfinite(x.magnitude)) {
     const long double low = std::floor(x.magnitude);
-    x.magnitude =
-        low + rounds_up(one.rounding, x.negative, std::fmod(low, 2.0L) != 0, low, exact_magnitude, low + 1, 0, 0);
+    x.magnitude = low + rounds_up(instruction.rounding, x.negative, std::fmod(low, 2.0L) != 0, low, exact_magnitude,
+                                  low + 1, 0, 0);
   }
-  const int bits = info(one.to).bits;
+  const int bits = info(instruction.to).bits;
   const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  if (is_integer(one.to)) {
-    const bool wraps = is_integer(one.from) && !one.sat;
+  if (is_integer(instruction.to)) {
+    const bool wraps = is_integer(instruction.from) && !instruction.sat;
     if (wraps) {
       const auto magnitude = static_cast<uint64_t>(x.magnitude);
       return (x.negative ? 0 - magnitude : magnitude) & mask;
     }
-    if (x.nan) return one.from == f64 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
-    const bool has_sign = info(one.to).is_signed;
+    if (x.nan) return instruction.from == f64 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
+    const bool has_sign = info(instruction.to).is_signed;
     const long double most =
         x.negative ? (has_sign ? std::ldexp(1.0L, bits - 1) : 0) : std::ldexp(1.0L, bits - has_sign) - 1;
     const auto magnitude = static_cast<uint64_t>(std::min(x.magnitude, most));
     return (x.negative ? 0 - magnitude : magnitude) & mask;
   }
-  const Shape& shape = shape_of(one.to);
+  const Shape& shape = shape_of(instruction.to);
   const uint64_t sign = uint64_t{x.negative && shape.is_signed} << shape.sign_position();
   const uint64_t ones = (uint64_t{1} << (shape.exponent_bits + shape.mantissa_bits)) - 1;
   if (x.nan) {
-    if (one.sat) return 0;
-    if (one.from == f64 || one.to == f64) {
-      const Shape& source = shape_of(one.from);
-      const bool canonical = one.ftz && one.to == f64;
+    if (instruction.sat) return 0;
+    if (instruction.from == f64 || instruction.to == f64) {
+      const Shape& source = shape_of(instruction.from);
+      const bool canonical = instruction.ftz && instruction.to == f64;
       const uint64_t payload = code << (63 - source.mantissa_bits) << 1;  // from bit 63 down
       const uint64_t quiet = uint64_t{1} << (shape.mantissa_bits - 1);
       const uint64_t fraction = canonical ? 0x7FFFFFull << 29 : payload >> (64 - shape.mantissa_bits);
@@ -186,30 +186,31 @@ uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int r
     }
     return ones << shape.unused_bits;
   }
-  if (one.sat && (x.negative || x.magnitude == 0)) return 0;
-  if (one.relu && x.negative) return 0;
+  if (instruction.sat && (x.negative || x.magnitude == 0)) return 0;
+  if (instruction.relu && x.negative) return 0;
   uint64_t result = 0;
-  if (one.to == f32 || one.to == f64) {
-    result = one.to == f32 ? host_rounded<float, uint32_t>(x.magnitude, x.negative, one.rounding)
-                           : host_rounded<double, uint64_t>(x.magnitude, x.negative, one.rounding);
+  if (instruction.to == f32 || instruction.to == f64) {
+    result = instruction.to == f32 ? host_rounded<float, uint32_t>(x.magnitude, x.negative, instruction.rounding)
+                                   : host_rounded<double, uint64_t>(x.magnitude, x.negative, instruction.rounding);
     // .ftz asks how large the result would be if exponents went on below 2^-126.
-    if (one.ftz && one.to == f32 &&
-        (host_rounded<float, uint32_t>(std::ldexp(x.magnitude, 64), x.negative, one.rounding) & 0x7FFFFFFF) <
+    if (instruction.ftz && instruction.to == f32 &&
+        (host_rounded<float, uint32_t>(std::ldexp(x.magnitude, 64), x.negative, instruction.rounding) & 0x7FFFFFFF) <
             0x20800000) {
       result &= 0x80000000;
     }
-    if (one.sat) return std::min(result, one.to == f32 ? uint64_t{0x3F800000} : uint64_t{0x3FF0000000000000});
+    if (instruction.sat)
+      return std::min(result, instruction.to == f32 ? uint64_t{0x3F800000} : uint64_t{0x3FF0000000000000});
     return result;
   }
-  const std::vector<long double>& list = magnitudes_of(one.to);
+  const std::vector<long double>& list = magnitudes_of(instruction.to);
   const uint64_t largest = list.size() - 1;
-  const uint64_t too_large = one.satfinite || shape.special == Special::none ? largest : largest + 1;
+  const uint64_t too_large = instruction.satfinite || shape.special == Special::none ? largest : largest + 1;
   // One more code beyond the largest finite one, as far from it as the last is.
-  const long double beyond = one.to == ue8m0 ? std::ldexp(1.0L, 128) : 2 * list[largest] - list[largest - 1];
+  const long double beyond = instruction.to == ue8m0 ? std::ldexp(1.0L, 128) : 2 * list[largest] - list[largest - 1];
   if (x.magnitude >= beyond) {
-    const bool stops =
-        std::isfinite(x.magnitude) &&
-        (one.rounding == rz || (one.rounding == rm && sign == 0 && !x.negative) || (one.rounding == rp && sign != 0));
+    const bool stops = std::isfinite(x.magnitude) &&
+                       (instruction.rounding == rz || (instruction.rounding == rm && sign == 0 && !x.negative) ||
+                        (instruction.rounding == rp && sign != 0));
     result = stops ? largest : too_large;
   } else {
     const auto above = std::upper_bound(list.begin(), list.end(), x.magnitude);
@@ -220,13 +221,13 @@ uint64_t judged(const CvtInstruction& one, uint64_t code, uint32_t random, int r
       const long double high = low == largest ? beyond : list[low + 1];
       const bool negative = x.negative && shape.is_signed;
       const bool up =
-          rounds_up(one.rounding, negative, (low & 1) != 0, list[low], x.magnitude, high, random_width, random);
+          rounds_up(instruction.rounding, negative, (low & 1) != 0, list[low], x.magnitude, high, random_width, random);
       result = low + up;
       if (result > largest) result = too_large;
     }
   }
   result = sign | result << shape.unused_bits;
-  if (one.sat) result = std::min(result, static_cast<uint64_t>(shape.bias) << shape.mantissa_bits);
+  if (instruction.sat) result = std::min(result, static_cast<uint64_t>(shape.bias) << shape.mantissa_bits);
   return result;
 }
 
@@ -292,10 +293,11 @@ std::vector<uint64_t> codes_for(CvtType from, CvtType to) {
 }
 
 /// What ptxas makes without a conversion, whose NaN are bits.
-bool keeps_nan(const CvtInstruction& one) {
-  const bool plain = !one.ftz && !one.sat && one.rounding < rni;
-  return (plain && one.to == one.from && (one.to == f32 || one.to == f64)) ||
-         (one.to == f32 && one.from == bf16 && plain) || (one.to == tf32 && one.rounding == rna);
+bool keeps_nan(const CvtInstruction& instruction) {
+  const bool plain = !instruction.ftz && !instruction.sat && instruction.rounding < rni;
+  return (plain && instruction.to == instruction.from && (instruction.to == f32 || instruction.to == f64)) ||
+         (instruction.to == f32 && instruction.from == bf16 && plain) ||
+         (instruction.to == tf32 && instruction.rounding == rna);
 }
 
 uint64_t of(std::string_view ptx, const CvtOperands& operands) { return compute(parse_cvt(ptx), operands); }
@@ -307,11 +309,11 @@ TEST_CASE("every cvt gives the code between two codes that its rounding asks for
   std::map<std::pair<CvtType, CvtType>, std::vector<uint64_t>> lists;
   RandomStream random(30, 0);
   int64_t compared = 0;
-  for (const CvtInstruction& one : cvt_instructions()) {
-    std::vector<uint64_t>& codes = lists[{one.from, one.to}];
-    if (codes.empty()) codes = codes_for(one.from, one.to);
-    const int from_bits = info(one.from).bits, to_bits = info(one.to).bits;
-    const bool packed = one.lanes == 2 && one.from != f32;
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    std::vector<uint64_t>& codes = lists[{instruction.from, instruction.to}];
+    if (codes.empty()) codes = codes_for(instruction.from, instruction.to);
+    const int from_bits = info(instruction.from).bits, to_bits = info(instruction.to).bits;
+    const bool packed = instruction.lanes == 2 && instruction.from != f32;
     int64_t differing = 0;
     std::string first;
     for (size_t i = 0; i < codes.size(); i += every) {
@@ -319,27 +321,28 @@ TEST_CASE("every cvt gives the code between two codes that its rounding asks for
       for (size_t j = 0; j < 4; ++j) lane[j] = codes[(i + j * 977) % codes.size()];
       CvtOperands operands{.a = lane[0], .b = lane[1], .e = lane[2], .f = lane[3], .random_bits = random.word()};
       if (packed) operands = {.a = lane[0] << from_bits | lane[1]};
-      if (one.scales != 0) {
+      if (instruction.scales != 0) {
         // Scales near 1, and sometimes any.
         const auto near = [&](uint32_t word) { return word % 8 == 0 ? word >> 8 & 0xFF : 123 + (word >> 8) % 9; };
         operands.scale = static_cast<uint16_t>(near(random.word()) << 8 | near(random.word()));
       }
-      const uint64_t result = compute(one, operands);
+      const uint64_t result = compute(instruction, operands);
       uint64_t expected = 0;
       bool known = true;
-      for (int j = 0; j < one.lanes; ++j) {
+      for (int j = 0; j < instruction.lanes; ++j) {
         const uint32_t bits = operands.random_bits, upper = bits >> 16, lower = bits & 0xFFFF;
         // Of each destination: the random bits of a, b, e and f. Source: PTX ISA 9.7.9.21.
         const std::array<uint32_t, 4> of_lane =
-            one.to == f16    ? std::array<uint32_t, 4>{upper & 0x1FFF, lower & 0x1FFF}
-            : one.to == bf16 ? std::array<uint32_t, 4>{upper, lower}
-            : one.to == e2m1 ? std::array<uint32_t, 4>{upper >> 8, lower >> 8, upper & 0xFF, lower & 0xFF}
-                             : std::array<uint32_t, 4>{upper, upper, lower, lower};
-        const int width = one.to == f16 ? 13 : one.to == e2m1 ? 8 : 16;
-        const int scale = one.scales == 2 && j == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
+            instruction.to == f16    ? std::array<uint32_t, 4>{upper & 0x1FFF, lower & 0x1FFF}
+            : instruction.to == bf16 ? std::array<uint32_t, 4>{upper, lower}
+            : instruction.to == e2m1 ? std::array<uint32_t, 4>{upper >> 8, lower >> 8, upper & 0xFF, lower & 0xFF}
+                                     : std::array<uint32_t, 4>{upper, upper, lower, lower};
+        const int width = instruction.to == f16 ? 13 : instruction.to == e2m1 ? 8 : 16;
+        const int scale = instruction.scales == 2 && j == 0 ? operands.scale >> 8 : operands.scale & 0xFF;
         const auto k = static_cast<size_t>(j);
-        known &= !(keeps_nan(one) && number_of(one.from, lane[k]).nan);
-        if (known) expected |= judged(one, lane[k], of_lane[k], width, scale) << (to_bits * (one.lanes - 1 - j));
+        known &= !(keeps_nan(instruction) && number_of(instruction.from, lane[k]).nan);
+        if (known)
+          expected |= judged(instruction, lane[k], of_lane[k], width, scale) << (to_bits * (instruction.lanes - 1 - j));
       }
       if (!known) continue;
       ++compared;
@@ -347,7 +350,7 @@ TEST_CASE("every cvt gives the code between two codes that its rounding asks for
         first = fmt::format("{:x} {:x} {:x} {:x} random {:x} scale {:x}: {:x}, not {:x}", lane[0], lane[1], lane[2],
                             lane[3], operands.random_bits, operands.scale, result, expected);
     }
-    INFO(print(one) << ": " << first);
+    INFO(print(instruction) << ": " << first);
     CHECK(differing == 0);
   }
   CHECK(compared > static_cast<int64_t>(40'000'000 / every));
@@ -402,13 +405,13 @@ TEST_CASE("stochastic rounding keeps the carry of the random bits", "[rule:cvt]"
 
 TEST_CASE("every cvt is read back from its name, and others are refused", "[rule:cvt]") {
   std::set<std::string> names;
-  for (const CvtInstruction& one : cvt_instructions()) {
-    INFO(print(one));
-    CHECK(names.insert(print(one)).second);
-    CHECK(parse_cvt(print(one)) == one);
-    CHECK(!targets_of(one).empty());
-    CHECK(source_of(one) != "");
-    CHECK(result_bits(one) <= 64);
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    INFO(print(instruction));
+    CHECK(names.insert(print(instruction)).second);
+    CHECK(parse_cvt(print(instruction)) == instruction);
+    CHECK(!targets_of(instruction).empty());
+    CHECK(source_of(instruction) != "");
+    CHECK(result_bits(instruction) <= 64);
   }
   CHECK(parse_cvt("cvt.rn.satfinite.relu.e4m3x2.f32") == parse_cvt("cvt.rn.relu.satfinite.e4m3x2.f32"));
   CHECK(cvt_statement(parse_cvt("cvt.rs.satfinite.e2m1x4.f32")) ==
@@ -429,15 +432,15 @@ TEST_CASE("every cvt is read back from its name, and others are refused", "[rule
 TEST_CASE("a batch of conversions gives what single ones give", "[rule:cvt]") {
   RandomStream random(30, 1);
   std::vector<CvtOperands> operands(100);
-  for (CvtOperands& one : operands)
-    one = {random.word(), random.word(), random.word(),
-           random.word(), random.word(), static_cast<uint16_t>(random.word())};
+  for (CvtOperands& cvt_operands : operands)
+    cvt_operands = {random.word(), random.word(), random.word(),
+                    random.word(), random.word(), static_cast<uint16_t>(random.word())};
   std::vector<uint64_t> results(operands.size());
-  for (const CvtInstruction& one : cvt_instructions()) {
-    compute(one, operands, results);
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    compute(instruction, operands, results);
     int64_t differing = 0;
-    for (size_t i = 0; i < operands.size(); ++i) differing += results[i] != compute(one, operands[i]);
-    INFO(print(one));
+    for (size_t i = 0; i < operands.size(); ++i) differing += results[i] != compute(instruction, operands[i]);
+    INFO(print(instruction));
     CHECK(differing == 0);
   }
   CHECK_THROWS_AS(compute(cvt_instructions().front(), operands, std::span(results).first(3)), Error);
@@ -473,30 +476,31 @@ TEST_CASE("ptxas and the table of cvt agree on every target that ptxas knows, bo
     }
   }
   std::map<std::string, const CvtInstruction*> legal;
-  for (const CvtInstruction& one : cvt_instructions()) legal.emplace(print(one), &one);
+  for (const CvtInstruction& instruction : cvt_instructions()) legal.emplace(print(instruction), &instruction);
 
   std::string declarations;
   for (const int bits : {8, 16, 32, 64})
     declarations += fmt::format(".reg .b{0} %d{0}, %a{0}, %b{0}, %e{0}, %f{0}, %scale{0}, %random_bits{0};\n", bits);
   // The statement of a form with registers of the widths that it would have, were it one.
-  const auto statement_of = [](const CvtInstruction& one) {
-    const bool packed = one.lanes == 2 && one.from != f32;
-    const int from_bits = packed ? 2 * info(one.from).bits : std::max(info(one.from).bits, 16);
-    const int to_bits = one.lanes == 1 ? std::max(info(one.to).bits, 16) : info(one.to).bits * one.lanes;
+  const auto statement_of = [](const CvtInstruction& instruction) {
+    const bool packed = instruction.lanes == 2 && instruction.from != f32;
+    const int from_bits = packed ? 2 * info(instruction.from).bits : std::max(info(instruction.from).bits, 16);
+    const int to_bits = instruction.lanes == 1 ? std::max(info(instruction.to).bits, 16)
+                                               : info(instruction.to).bits * instruction.lanes;
     if (from_bits > 64 || to_bits > 64) return std::string();
-    std::string text = fmt::format("{} %d{}, ", print(one), to_bits);
-    if (one.lanes == 4) text += fmt::format("{{%a{0}, %b{0}, %e{0}, %f{0}}}", from_bits);
+    std::string text = fmt::format("{} %d{}, ", print(instruction), to_bits);
+    if (instruction.lanes == 4) text += fmt::format("{{%a{0}, %b{0}, %e{0}, %f{0}}}", from_bits);
     else text += fmt::format("%a{}", from_bits);
-    if (one.lanes == 2 && !packed) text += fmt::format(", %b{}", from_bits);
-    if (one.rounding == rs) text += ", %random_bits32";
-    if (one.scales != 0) text += fmt::format(", %scale{}", 8 * one.scales);
+    if (instruction.lanes == 2 && !packed) text += fmt::format(", %b{}", from_bits);
+    if (instruction.rounding == rs) text += ", %random_bits32";
+    if (instruction.scales != 0) text += fmt::format(", %scale{}", 8 * instruction.scales);
     return text + ";";
   };
   std::vector<std::string> names, statements;
-  for (const CvtInstruction& one : all) {
-    const std::string text = statement_of(one);
+  for (const CvtInstruction& instruction : all) {
+    const std::string text = statement_of(instruction);
     if (text.empty()) continue;
-    names.push_back(print(one));
+    names.push_back(print(instruction));
     statements.push_back(text);
   }
   std::vector<Target> wanted;
@@ -553,17 +557,17 @@ TEST_CASE("cvt of NaN, and of results near the smallest normal number, gives an 
       {"cvt.rm.ftz.f16.f32", 0x80217d6f, 0x8001},
       {"cvt.rp.ftz.f16.f32", 0x0040d9d2, 0x0001},
   };
-  for (const Case& one : cases) {
-    INFO(one.name << std::hex << " " << one.a);
-    CHECK(compute(parse_cvt(one.name), {.a = one.a}) == one.result);
+  for (const Case& this_case : cases) {
+    INFO(this_case.name << std::hex << " " << this_case.a);
+    CHECK(compute(parse_cvt(this_case.name), {.a = this_case.a}) == this_case.result);
   }
 }
 
 TEST_CASE("the lanes of a conversion make its result, and lie between the codes that are shown", "[rule:cvt]") {
   RandomStream random(11, 0);
-  for (const CvtInstruction& one : cvt_instructions()) {
-    INFO(print(one));
-    const std::vector<CvtOperand> wanted = operands_of(one);
+  for (const CvtInstruction& instruction : cvt_instructions()) {
+    INFO(print(instruction));
+    const std::vector<CvtOperand> wanted = operands_of(instruction);
     for (int i = 0; i < 20; ++i) {
       std::vector<uint64_t> words;
       for (const CvtOperand& operand : wanted)
@@ -571,22 +575,23 @@ TEST_CASE("the lanes of a conversion make its result, and lie between the codes 
       std::vector<std::span<const uint64_t>> spans;
       for (const uint64_t& word : words) spans.emplace_back(&word, 1);
       uint64_t result = 0, packed = 0;
-      compute(one, std::span(std::as_const(spans)), std::span(&result, 1));
-      const std::vector<CvtLane> lanes = lanes_of(one, words);
-      REQUIRE(std::ssize(lanes) == one.lanes);
+      compute(instruction, std::span(std::as_const(spans)), std::span(&result, 1));
+      const std::vector<CvtLane> lanes = lanes_of(instruction, words);
+      REQUIRE(std::ssize(lanes) == instruction.lanes);
       for (const CvtLane& lane : lanes) {
-        packed = lanes.size() == 1 ? lane.result : packed << info(one.to).bits | lane.result;
-        if (!one.sat && !one.relu) REQUIRE(lane.result == lane.rounded);
-        const bool has_rounding = one.rounding != CvtRounding::none && info(one.to).format.has_value();
+        packed = lanes.size() == 1 ? lane.result : packed << info(instruction.to).bits | lane.result;
+        if (!instruction.sat && !instruction.relu) REQUIRE(lane.result == lane.rounded);
+        const bool has_rounding = instruction.rounding != CvtRounding::none && info(instruction.to).format.has_value();
         // Stochastic rounding may keep a carry beyond the next code of a subnormal number; rna of tf32 is integer code.
-        if (!has_rounding || !lane.is_number || one.rounding == CvtRounding::rs || one.rounding == CvtRounding::rna)
+        if (!has_rounding || !lane.is_number || instruction.rounding == CvtRounding::rs ||
+            instruction.rounding == CvtRounding::rna)
           continue;
         REQUIRE((lane.rounded == lane.below || lane.rounded == lane.above));
         if (lane.is_exact) REQUIRE(lane.below == lane.above);
       }
       REQUIRE(packed == result);
     }
-    CHECK_THROWS_AS(lanes_of(one, {}), Error);
+    CHECK_THROWS_AS(lanes_of(instruction, {}), Error);
   }
 }
 
@@ -604,7 +609,9 @@ TEST_CASE("the conversions that have a short way give what the conversion of for
   const CvtInstruction to_f16 = parse_cvt("cvt.rn.f16.f32"), to_bf16 = parse_cvt("cvt.rn.bf16.f32"),
                        from_f16 = parse_cvt("cvt.f32.f16"), from_s32 = parse_cvt("cvt.rn.f32.s32"),
                        from_u32 = parse_cvt("cvt.rn.f32.u32");
-  const auto of = [](const CvtInstruction& one, uint32_t word) { return compute(one, CvtOperands{.a = word}); };
+  const auto of = [](const CvtInstruction& instruction, uint32_t word) {
+    return compute(instruction, CvtOperands{.a = word});
+  };
   const auto rounded = [](double number) { return std::bit_cast<uint32_t>(static_cast<float>(number)); };
   for (const uint32_t word : words) {
     INFO(fmt::format("{:#x}", word));

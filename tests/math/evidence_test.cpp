@@ -18,10 +18,11 @@ TEST_CASE("ptxas takes a floating-point instruction on the targets that the tabl
   constexpr std::string_view declarations =
       ".reg .b16 %d16, %a16, %b16, %c16; .reg .b32 %d32, %a32, %b32, %c32; .reg .b64 %d64, %a64, %b64, %c64;\n";
   std::vector<std::string> statements;
-  for (const MathInstruction& one : math_instructions()) {
-    const int bits = result_bits(one);
-    std::string text = fmt::format("{} %d{}", print(one), bits);
-    for (const char letter : std::string_view("abc").substr(0, static_cast<size_t>(operand_count(one.operation))))
+  for (const MathInstruction& instruction : math_instructions()) {
+    const int bits = result_bits(instruction);
+    std::string text = fmt::format("{} %d{}", print(instruction), bits);
+    for (const char letter :
+         std::string_view("abc").substr(0, static_cast<size_t>(operand_count(instruction.operation))))
       text += fmt::format(", %{}{}", letter, bits);
     statements.push_back(text + ";");
   }

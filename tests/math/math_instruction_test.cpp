@@ -70,10 +70,10 @@ TEST_CASE("radians become turns by one product toward zero", "[rule:mufu]") {
 
 TEST_CASE("every instruction is read back from its name, and others are refused", "[rule:mufu]") {
   std::set<std::string> names;
-  for (const MathInstruction& one : math_instructions()) {
-    INFO(print(one));
-    CHECK(names.insert(print(one)).second);
-    CHECK(parse_math_instruction(print(one)) == one);
+  for (const MathInstruction& instruction : math_instructions()) {
+    INFO(print(instruction));
+    CHECK(names.insert(print(instruction)).second);
+    CHECK(parse_math_instruction(print(instruction)) == instruction);
   }
   CHECK(parse_math_instruction("add.ftz.f32") == parse_math_instruction("add.rn.ftz.f32"));
   for (const std::string_view name : {"", "ex2", "ex2.approx", "ex2.rn.f32", "tanh.approx.ftz.f32", "ex2.approx.bf16",
@@ -91,9 +91,9 @@ TEST_CASE("batches give what single words give, at every level of the processor"
   } const after;
   RandomStream random(30, 0);
   std::vector<uint32_t> a(4099), b(a.size()), c(a.size()), results(a.size());
-  for (const MathInstruction& one : math_instructions()) {
-    if (one.format == Format::f64) continue;
-    const int operands = operand_count(one.operation);
+  for (const MathInstruction& instruction : math_instructions()) {
+    if (instruction.format == Format::f64) continue;
+    const int operands = operand_count(instruction.operation);
     for (size_t i = 0; i < a.size(); ++i) {
       a[i] = random.word();
       if (i % 3 == 0) a[i] = (a[i] & 0x80FFFFFF) + 0x3E000000;  // near 1
@@ -104,10 +104,11 @@ TEST_CASE("batches give what single words give, at every level of the processor"
     }
     for (const std::string_view target : cpu_targets()) {
       use_cpu_target(target);
-      compute(one, a, operands > 1 ? b : std::vector<uint32_t>(), operands > 2 ? c : std::vector<uint32_t>(), results);
+      compute(instruction, a, operands > 1 ? b : std::vector<uint32_t>(), operands > 2 ? c : std::vector<uint32_t>(),
+              results);
       int64_t differing = 0;
-      for (size_t i = 0; i < a.size(); ++i) differing += results[i] != compute(one, a[i], b[i], c[i]);
-      INFO(print(one) << " on " << target);
+      for (size_t i = 0; i < a.size(); ++i) differing += results[i] != compute(instruction, a[i], b[i], c[i]);
+      INFO(print(instruction) << " on " << target);
       CHECK(differing == 0);
     }
   }
@@ -138,16 +139,17 @@ TEST_CASE("rounded instructions flush, saturate and clamp as PTX says", "[rule:m
 
 TEST_CASE("the steps that are shown of a special function make its result", "[rule:mufu]") {
   RandomStream random(32, 0);
-  for (const MathInstruction& one : math_instructions()) {
-    const bool has_unit = one.accuracy != MathAccuracy::rounded && !one.x2 && one.format != Format::f64;
+  for (const MathInstruction& instruction : math_instructions()) {
+    const bool has_unit =
+        instruction.accuracy != MathAccuracy::rounded && !instruction.x2 && instruction.format != Format::f64;
     int shown = 0;
     for (int i = 0; i < 2000; ++i) {
       const uint32_t a = i % 2 ? random.word() : 0x3C00 + random.word() % 0x4000'0000, b = random.word();
-      const std::optional<MufuSteps> steps = mufu_steps(one, a, b);
-      INFO(print(one) << " of " << std::hex << a << " " << b);
+      const std::optional<MufuSteps> steps = mufu_steps(instruction, a, b);
+      INFO(print(instruction) << " of " << std::hex << a << " " << b);
       if (!steps) continue;
       ++shown;
-      CHECK(steps->result == compute(one, a, b));
+      CHECK(steps->result == compute(instruction, a, b));
       CHECK((steps->behind.empty() ? steps->unit_result : steps->behind.back().result) == steps->result);
       if (!steps->before.empty()) CHECK(steps->before.front().result == steps->argument);
       // The unit's 24 bits are those of the quadratic, but for lg2, to which the exponent is added, and 1 / sqrt(4^n).
@@ -204,24 +206,24 @@ TEST_CASE(".ftz gives zero where the result is below the normal numbers after ro
       {"div.rp.ftz.f32", 0x937ff23e, 0x527ff23f, 0x0, 0x80000000},
       {"div.rp.ftz.f32", 0x7fffef7, 0x46fffef8, 0x0, 0x0},
   };
-  for (const Case& one : cases) {
-    INFO(one.name << std::hex << " " << one.a << " " << one.b << " " << one.c);
-    const MathInstruction instruction = parse_math_instruction(one.name);
-    CHECK(compute(instruction, one.a, one.b, one.c) == one.result);
+  for (const Case& this_case : cases) {
+    INFO(this_case.name << std::hex << " " << this_case.a << " " << this_case.b << " " << this_case.c);
+    const MathInstruction instruction = parse_math_instruction(this_case.name);
+    CHECK(compute(instruction, this_case.a, this_case.b, this_case.c) == this_case.result);
   }
 }
 
 TEST_CASE("the codes on either side of an exact result are those that its roundings give", "[rule:math]") {
   RandomStream random(5, 0);
   int between = 0;
-  for (const MathInstruction& one : math_instructions()) {
-    INFO(print(one));
+  for (const MathInstruction& instruction : math_instructions()) {
+    INFO(print(instruction));
     for (int i = 0; i < 50; ++i) {
       const uint64_t a = random.word(), b = random.word(), c = random.word();
-      const auto neighbours = neighbours_of(one, a, b, c);
-      REQUIRE(neighbours.has_value() == (one.accuracy == MathAccuracy::rounded && !one.x2));
-      if (!neighbours || one.sat || one.relu) continue;
-      const uint64_t result = compute(one, a, b, c);
+      const auto neighbours = neighbours_of(instruction, a, b, c);
+      REQUIRE(neighbours.has_value() == (instruction.accuracy == MathAccuracy::rounded && !instruction.x2));
+      if (!neighbours || instruction.sat || instruction.relu) continue;
+      const uint64_t result = compute(instruction, a, b, c);
       CHECK((result == neighbours->first || result == neighbours->second));
       between += neighbours->first != neighbours->second;
     }
@@ -232,11 +234,11 @@ TEST_CASE("the codes on either side of an exact result are those that its roundi
 TEST_CASE("words of 64 bits give what single words give", "[rule:math]") {
   const std::vector<uint64_t> a{0x3FF0000000000000, 0x4008000012345678, 0x7FF8000000000001, 0}, b(4), fewer(3);
   for (const char* name : {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "ex2.approx.f32"}) {
-    const MathInstruction one = parse_math_instruction(name);
+    const MathInstruction instruction = parse_math_instruction(name);
     std::vector<uint64_t> results(4);
-    compute(one, a, {}, {}, results);
-    for (size_t i = 0; i < a.size(); ++i) CHECK(results[i] == compute(one, a[i]));
-    CHECK_THROWS_AS(compute(one, a, b, {}, results), Error);
-    CHECK_THROWS_AS(compute(one, fewer, {}, {}, results), Error);
+    compute(instruction, a, {}, {}, results);
+    for (size_t i = 0; i < a.size(); ++i) CHECK(results[i] == compute(instruction, a[i]));
+    CHECK_THROWS_AS(compute(instruction, a, b, {}, results), Error);
+    CHECK_THROWS_AS(compute(instruction, fewer, {}, {}, results), Error);
   }
 }

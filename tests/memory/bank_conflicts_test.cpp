@@ -47,8 +47,8 @@ TEST_CASE("wavefronts are what a count word by word says") {
 TEST_CASE("matrices of a tile: a swizzle as wide as its rows has no conflicts") {
   const auto worst = [](const char* text, int bits) {
     int found = 0;
-    for (const MatrixBankUse& one : matrix_bank_use(map_of(parse_cute(text, bits))))
-      found = std::max(found, one.use.wavefronts);
+    for (const MatrixBankUse& use : matrix_bank_use(map_of(parse_cute(text, bits))))
+      found = std::max(found, use.use.wavefronts);
     return found;
   };
   CHECK(worst("(64,64):(64,1)", 16) == 8);

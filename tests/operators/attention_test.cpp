@@ -193,9 +193,9 @@ TEST_CASE("attention of cuDNN is what the steps of one query give in integers, a
 }
 
 TEST_CASE("heads share key heads, and a single query of several heads is split as one head's queries") {
-  const AttentionShape one{.heads = 2, .kv_heads = 1, .queries = 5, .keys = 40, .head_size = 64};
+  const AttentionShape shape{.heads = 2, .kv_heads = 1, .queries = 5, .keys = 40, .head_size = 64};
   const Matrix q = random_matrix(10, 64, 4), k = random_matrix(40, 64, 5), v = random_matrix(40, 64, 6);
-  const Attention shared = attention(attention_plan(one), one, q, k, v);
+  const Attention shared = attention(attention_plan(shape), shape, q, k, v);
   const AttentionShape alone{.queries = 5, .keys = 40, .head_size = 64};
   const Attention second = attention(attention_plan(alone), alone, block_of(q, 5, 5, 0, 64), k, v);
   CHECK(block_of(shared.out, 5, 5, 0, 64) == second.out);
@@ -354,8 +354,8 @@ TEST_CASE("the steps of a memory-efficient attention end with its bits, and outp
   const AttentionPlan plan = attention_plan(shape, {.kernel = AttentionKernel::memory_efficient, .causal = true});
   Matrix q(Format::f32, 70, 40), k(Format::f32, 150, 40), v(Format::f32, 150, 40);
   RandomStream random(9, 0);
-  for (Matrix* const one : {&q, &k, &v}) {
-    for (uint32_t& word : one->words())
+  for (Matrix* const matrix : {&q, &k, &v}) {
+    for (uint32_t& word : matrix->words())
       word = std::bit_cast<uint32_t>((static_cast<float>(random.below(1 << 20)) - 0x1p19F) * 0x1p-18F);
   }
   const Attention result = attention(plan, shape, q, k, v);

@@ -83,22 +83,22 @@ std::vector<uint32_t> results_of(const CFunction& function, const Arguments& arg
 int compare_with_ptx(CCompiler compiler, const std::function<std::string(const CFunction&)>& module_of,
                      const std::function<std::string(const CFunction&)>& entry_of) {
   int compared = 0;
-  for (const CFunction& one : c_functions()) {
-    if (one.compiler != compiler) continue;
+  for (const CFunction& function : c_functions()) {
+    if (function.compiler != compiler) continue;
     if (compared++ % test::amount(5, 1, 1) != 0) continue;
-    test::PtxKernel kernel(module_of(one), entry_of(one), one.operands);
-    const Arguments arguments = arguments_of(one.operands, test::amount<size_t>(5000, 50000, 50000), 30);
-    const std::vector<uint32_t> results = results_of(one, arguments);
+    test::PtxKernel kernel(module_of(function), entry_of(function), function.operands);
+    const Arguments arguments = arguments_of(function.operands, test::amount<size_t>(5000, 50000, 50000), 30);
+    const std::vector<uint32_t> results = results_of(function, arguments);
     int64_t differing = 0;
     std::string first;
     for (size_t i = 0; i < results.size(); ++i) {
-      const uint32_t a = arguments.a[i], b = one.operands > 1 ? arguments.b[i] : 0;
+      const uint32_t a = arguments.a[i], b = function.operands > 1 ? arguments.b[i] : 0;
       const uint32_t expected = math::canonical(kernel.run(a, b));
       if (results[i] == expected) continue;
       if (differing++ == 0)
         first = fmt::format("{:#010x} {:#010x}: {:#010x}, PTX {:#010x}", a, b, results[i], expected);
     }
-    INFO(print(one) << " of " << first);
+    INFO(print(function) << " of " << first);
     CHECK(differing == 0);
   }
   return compared;
@@ -108,11 +108,11 @@ int compare_with_ptx(CCompiler compiler, const std::function<std::string(const C
 
 TEST_CASE("every C function is read back from its name, and others are refused") {
   std::set<std::string> names;
-  for (const CFunction& one : c_functions()) {
-    INFO(print(one));
-    CHECK(names.insert(print(one)).second);
-    CHECK(parse_c_function(print(one)) == one);
-    CHECK_FALSE(one.source.empty());
+  for (const CFunction& function : c_functions()) {
+    INFO(print(function));
+    CHECK(names.insert(print(function)).second);
+    CHECK(parse_c_function(print(function)) == function);
+    CHECK_FALSE(function.source.empty());
   }
   CHECK(parse_c_function("expf").compiler == CCompiler::cuda_13);
   CHECK(parse_c_function("tl.exp").compiler == CCompiler::triton_3_6);
@@ -132,12 +132,13 @@ TEST_CASE("every C function is read back from its name, and others are refused")
 
 TEST_CASE("the steps of a C function make its result, each of results of steps before it") {
   int with_steps = 0;
-  for (const CFunction& one : c_functions()) {
-    const Arguments arguments = arguments_of(one.operands, 300, 7);
+  for (const CFunction& function : c_functions()) {
+    const Arguments arguments = arguments_of(function.operands, 300, 7);
     for (size_t i = 0; i < arguments.a.size(); ++i) {
-      const uint32_t a = arguments.a[i], b = one.operands > 1 ? arguments.b[i] : 0, result = compute(one, a, b);
-      const std::vector<WordStep> steps = steps_of(one, a, b);
-      INFO(fmt::format("{} of {:#010x} {:#010x}", print(one), a, b));
+      const uint32_t a = arguments.a[i], b = function.operands > 1 ? arguments.b[i] : 0,
+                     result = compute(function, a, b);
+      const std::vector<WordStep> steps = steps_of(function, a, b);
+      INFO(fmt::format("{} of {:#010x} {:#010x}", print(function), a, b));
       for (size_t step = 0; step < steps.size(); ++step) {
         REQUIRE_FALSE(steps[step].operands.empty());
         for (const WordStep::Operand& operand : steps[step].operands) {
@@ -181,13 +182,13 @@ TEST_CASE("C functions give what nvcc's PTX of them gives, instruction by instru
     return test::read_text(path);
   };
   const std::string plain = compiled(""), fast = compiled("-use_fast_math -DBITMMA_FAST_MATH");
-  const auto entry = [](const CFunction& one) { return fmt::format("bits_of_{}", one.name); };
+  const auto entry = [](const CFunction& function) { return fmt::format("bits_of_{}", function.name); };
   CHECK(compare_with_ptx(
             CCompiler::cuda_13, [&](const CFunction&) { return plain; }, entry) ==
         static_cast<int>(test::PtxKernel::entries(plain).size()));
   const int of_fast = compare_with_ptx(
       CCompiler::cuda_13_fast_math, [&](const CFunction&) { return fast; },
-      [&](const CFunction& one) { return entry(one) + "_fast"; });
+      [&](const CFunction& function) { return entry(function) + "_fast"; });
   CHECK(of_fast == static_cast<int>(test::PtxKernel::entries(fast).size()));
 }
 
@@ -205,9 +206,9 @@ TEST_CASE("C functions give what Triton's PTX of them gives, instruction by inst
       fmt::format("{} {} {} 2>&1", python, test::source_path("lab/c_functions_triton.py"), folder.path("")));
   const int compared = compare_with_ptx(
       CCompiler::triton_3_6,
-      [&](const CFunction& one) { return test::read_text(folder.path(fmt::format("{}.ptx", one.name))); },
-      [](const CFunction& one) {
-        std::string name = fmt::format("bits_of_{}_triton", one.name);
+      [&](const CFunction& function) { return test::read_text(folder.path(fmt::format("{}.ptx", function.name))); },
+      [](const CFunction& c_function) {
+        std::string name = fmt::format("bits_of_{}_triton", c_function.name);
         std::ranges::replace(name, '.', '_');
         return name;
       });
@@ -286,13 +287,13 @@ TEST_CASE("operations on words of f32 are those of PTX's instructions") {
 }
 
 TEST_CASE("C functions do not depend on the floating-point environment of the host program, nor change it") {
-  for (const CFunction& one : c_functions()) {
-    const Arguments arguments = arguments_of(one.operands, 2000, 34);
-    const std::vector<uint32_t> expected = results_of(one, arguments);
-    INFO(print(one));
+  for (const CFunction& function : c_functions()) {
+    const Arguments arguments = arguments_of(function.operands, 2000, 34);
+    const std::vector<uint32_t> expected = results_of(function, arguments);
+    INFO(print(function));
     std::fesetround(FE_UPWARD);
-    const std::vector<uint32_t> upward = results_of(one, arguments);
-    const uint32_t word = compute(one, arguments.a[7], one.operands > 1 ? arguments.b[7] : 0);
+    const std::vector<uint32_t> upward = results_of(function, arguments);
+    const uint32_t word = compute(function, arguments.a[7], function.operands > 1 ? arguments.b[7] : 0);
     const int rounding = std::fegetround();
     std::fesetround(FE_TONEAREST);
     CHECK(upward == expected);
@@ -301,7 +302,7 @@ TEST_CASE("C functions do not depend on the floating-point environment of the ho
 #if defined(__SSE2__)
     const unsigned before = _mm_getcsr(), flushing = before | 0x8040;  // flush to zero, denormals are zeros
     _mm_setcsr(flushing);
-    const std::vector<uint32_t> flushed = results_of(one, arguments);
+    const std::vector<uint32_t> flushed = results_of(function, arguments);
     const unsigned after = _mm_getcsr();
     _mm_setcsr(before);
     CHECK(flushed == expected);
@@ -314,17 +315,17 @@ TEST_CASE("C functions give the same words at every level of the processor, one 
   struct BestAgain {
     ~BestAgain() { use_cpu_target(cpu_targets().front()); }
   } const after;
-  for (const CFunction& one : c_functions()) {
-    const Arguments arguments = arguments_of(one.operands, 4099, 35);
-    const std::vector<uint32_t> expected = results_of(one, arguments);
+  for (const CFunction& function : c_functions()) {
+    const Arguments arguments = arguments_of(function.operands, 4099, 35);
+    const std::vector<uint32_t> expected = results_of(function, arguments);
     for (const std::string_view target : cpu_targets()) {
       use_cpu_target(target);
       std::vector<uint32_t> in_place = arguments.a;
-      compute(one, in_place, arguments.b, in_place);
-      INFO(print(one) << " on " << target);
+      compute(function, in_place, arguments.b, in_place);
+      INFO(print(function) << " on " << target);
       CHECK(in_place == expected);
       for (size_t i = 0; i < 99; ++i)
-        CHECK(compute(one, arguments.a[i], one.operands > 1 ? arguments.b[i] : 0) == expected[i]);
+        CHECK(compute(function, arguments.a[i], function.operands > 1 ? arguments.b[i] : 0) == expected[i]);
     }
     use_cpu_target(cpu_targets().front());
   }
@@ -412,12 +413,13 @@ TEST_CASE("C functions give the words that were recorded", "[rule:c-functions]")
       {"libdevice.fast_powf@triton_3_6", "879f78a1e2b22475"},
   };
   CHECK(recorded.size() == c_functions().size());
-  for (const CFunction& one : c_functions()) {
+  for (const CFunction& function : c_functions()) {
     std::string bytes;
-    for (const uint32_t word : results_of(one, arguments_of(one.operands, 100000, 36))) {
+    for (const uint32_t word : results_of(function, arguments_of(function.operands, 100000, 36))) {
       for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 255);
     }
-    INFO(print(one));
-    CHECK(sha256(bytes).substr(0, 16) == (recorded.contains(print(one)) ? recorded.at(print(one)) : "not recorded"));
+    INFO(print(function));
+    CHECK(sha256(bytes).substr(0, 16) ==
+          (recorded.contains(print(function)) ? recorded.at(print(function)) : "not recorded"));
   }
 }

@@ -30,9 +30,11 @@ std::set<std::string> functions_of(const std::string& file, std::string_view end
 /// Calls `body(name, function, targets)` for every function of words.
 template <typename Body>
 void for_each_function(const Body& body) {
-  for (const MathInstruction& one : math_instructions()) body(print(one), one, targets_of(one));
-  for (const CvtInstruction& one : cvt_instructions()) body(print(one), one, targets_of(one));
-  for (const CFunction& one : c_functions()) body(print(one), one, TargetSet::from(Target::sm_70));
+  for (const MathInstruction& instruction : math_instructions())
+    body(print(instruction), instruction, targets_of(instruction));
+  for (const CvtInstruction& instruction : cvt_instructions())
+    body(print(instruction), instruction, targets_of(instruction));
+  for (const CFunction& function : c_functions()) body(print(function), function, TargetSet::from(Target::sm_70));
 }
 
 }  // namespace

@@ -102,8 +102,8 @@ TEST_CASE("functions of elements are C's functions as nvcc compiles them, and re
   CHECK(elementwise("silu", x)(0, 1) == 0x7FFF);
   CHECK(elementwise("relu", x)(0, 1) == 0xFC01);
   CHECK(elementwise("add", x, &x)(0, 0) == 0x4200);
-  for (const ElementwiseFunction& one : elementwise_functions())
-    CHECK_NOTHROW(elementwise(one.name, x, one.operands == 2 ? &x : nullptr));
+  for (const ElementwiseFunction& function : elementwise_functions())
+    CHECK_NOTHROW(elementwise(function.name, x, function.operands == 2 ? &x : nullptr));
 }
 
 TEST_CASE("row operators refuse other types, shapes and names") {
@@ -268,8 +268,8 @@ TEST_CASE("the steps of reductions are those that lead to their bits") {
 TEST_CASE("the steps of a function of elements end with its bits") {
   Matrix x(Format::bf16, 1, 300), y(Format::bf16, 1, 300);
   RandomStream random(15, 0);
-  for (Matrix* const one : {&x, &y}) {
-    for (uint32_t& code : one->words()) code = static_cast<uint32_t>(random.below(1 << 16));
+  for (Matrix* const matrix : {&x, &y}) {
+    for (uint32_t& code : matrix->words()) code = static_cast<uint32_t>(random.below(1 << 16));
   }
   for (const ElementwiseFunction& function : elementwise_functions()) {
     const Matrix* const other = function.operands == 2 ? &y : nullptr;

@@ -207,13 +207,13 @@ GemmInputs operands_named(const std::string& types, int k) {
 std::string print_types(const CataloguePlan& row) {
   std::string text;
   for (size_t i = 0; i < row.types.size(); ++i) {
-    const PlanTypes& one = row.types[i];
-    const bool is_new = i == 0 || row.types[i - 1].operands != one.operands,
-               is_last_of_evidence = i + 1 == row.types.size() || row.types[i + 1].operands != one.operands ||
-                                     row.types[i + 1].evidence != one.evidence;
-    if (is_new) text += fmt::format("{}{}", i == 0 ? "" : "; ", one.operands);
-    if (!one.d.empty()) text += fmt::format("{} {}", is_new ? ":" : ",", one.d);
-    if (is_last_of_evidence) text += one.evidence.empty() ? " (model choice)" : fmt::format(" ({})", one.evidence);
+    const PlanTypes& types = row.types[i];
+    const bool is_new = i == 0 || row.types[i - 1].operands != types.operands,
+               is_last_of_evidence = i + 1 == row.types.size() || row.types[i + 1].operands != types.operands ||
+                                     row.types[i + 1].evidence != types.evidence;
+    if (is_new) text += fmt::format("{}{}", i == 0 ? "" : "; ", types.operands);
+    if (!types.d.empty()) text += fmt::format("{} {}", is_new ? ":" : ",", types.d);
+    if (is_last_of_evidence) text += types.evidence.empty() ? " (model choice)" : fmt::format(" ({})", types.evidence);
   }
   return text;
 }
@@ -225,8 +225,8 @@ TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence 
     try {
       plans_named(row.name, inputs, {}, {.target = target, .split_count = row.open_count ? 2 : 0});
     } catch (const Error& error) {
-      const Violation& one = error.violations().front();
-      return one.code == ViolationCode::contradiction && one.field == field && !one.legal.empty();
+      const Violation& violation = error.violations().front();
+      return violation.code == ViolationCode::contradiction && violation.field == field && !violation.legal.empty();
     }
     return false;
   };
@@ -241,19 +241,19 @@ TEST_CASE("a plan by name takes the types and GPUs of its row, and its evidence 
     };
     bool takes_any = false, has_strongest = false;
     std::vector<std::string> pairs;
-    for (const PlanTypes& one : row.types) {
-      if (one.operands == "any") takes_any = true;
-      if (one.evidence == row.evidence || row.evidence.starts_with(one.evidence)) has_strongest = true;
-      if (one.operands.find(" x ") == std::string::npos) continue;
-      pairs.push_back(one.operands);
-      const GemmInputs inputs = operands_named(one.operands, k);
-      INFO(one.operands << " " << one.d);
-      if (one.d.empty() || one.d == "any") {
+    for (const PlanTypes& types : row.types) {
+      if (types.operands == "any") takes_any = true;
+      if (types.evidence == row.evidence || row.evidence.starts_with(types.evidence)) has_strongest = true;
+      if (types.operands.find(" x ") == std::string::npos) continue;
+      pairs.push_back(types.operands);
+      const GemmInputs inputs = operands_named(types.operands, k);
+      INFO(types.operands << " " << types.d);
+      if (types.d.empty() || types.d == "any") {
         const std::string evidence = how(inputs, Format::bf16, row.target);
-        CHECK(((one.d.empty() && evidence.starts_with("model choice")) || evidence == one.evidence));
+        CHECK(((types.d.empty() && evidence.starts_with("model choice")) || evidence == types.evidence));
       } else {
-        CHECK(how(inputs, format_or_fail(one.d), row.target) == one.evidence);
-        if (one.d == "f32") CHECK(how(inputs, Format::e5m2, row.target).starts_with("model choice: D e5m2"));
+        CHECK(how(inputs, format_or_fail(types.d), row.target) == types.evidence);
+        if (types.d == "f32") CHECK(how(inputs, Format::e5m2, row.target).starts_with("model choice: D e5m2"));
       }
     }
     CHECK(has_strongest);
@@ -349,10 +349,10 @@ TEST_CASE("what the catalogue calls measured, a recorded call of that GPU has wi
   std::string unseen, unsaid;
   std::map<std::string, int> said;
   for (const CataloguePlan& row : catalogue()) {
-    for (const PlanTypes& one : row.types) {
+    for (const PlanTypes& types : row.types) {
       for (const char* gpu : {"H100", "H200"}) {
-        if (!one.evidence.starts_with("measured: ") || one.evidence.find(gpu) == std::string::npos) continue;
-        const std::string claim = fmt::format("{}: {} into {}, {}", row.name, one.operands, one.d, gpu);
+        if (!types.evidence.starts_with("measured: ") || types.evidence.find(gpu) == std::string::npos) continue;
+        const std::string claim = fmt::format("{}: {} into {}, {}", row.name, types.operands, types.d, gpu);
         said[claim] = 1;
         if (!seen.contains(claim)) unseen += claim + "\n";
       }
@@ -442,7 +442,7 @@ TEST_CASE("the names of all recorded kernels tell their types, and refuse data a
     try {
       call();
     } catch (const Error& error) {
-      for (const Violation& one : error.violations()) found.emplace_back(one.code, one.field);
+      for (const Violation& violation : error.violations()) found.emplace_back(violation.code, violation.field);
     }
     return found;
   };

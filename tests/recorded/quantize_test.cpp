@@ -224,18 +224,19 @@ TEST_CASE("quantize gives the same for any number of threads, and tiles are wher
     const Matrix given = from_floats(recipe.inputs.contains(Format::f32) ? Format::f32 : Format::bf16, 192, 256,
                                      to_floats(block_of(x, 0, 192, 0, 256)));
     CAPTURE(recipe.name);
-    const Quantized one = quantize(recipe, given);
-    CHECK(quantize(recipe, given, TorchDevice::cuda, 3) == one);
+    const Quantized quantized = quantize(recipe, given);
+    CHECK(quantize(recipe, given, TorchDevice::cuda, 3) == quantized);
     if (recipe.scale_format == Format::f32) {
-      CHECK_THROWS_AS(tiled_scales(one), Error);
+      CHECK_THROWS_AS(tiled_scales(quantized), Error);
       continue;
     }
-    const std::vector<uint8_t> tiles = tiled_scales(one);
-    const ScaleImage image{.rows = 192, .blocks = one.scales.cols()};
+    const std::vector<uint8_t> tiles = tiled_scales(quantized);
+    const ScaleImage image{.rows = 192, .blocks = quantized.scales.cols()};
     REQUIRE(static_cast<int64_t>(tiles.size()) == image.bytes());
     for (int row = 0; row < 192; ++row) {
-      for (int block = 0; block < one.scales.cols(); ++block) {
-        REQUIRE(tiles[static_cast<size_t>(image.offset_of(row, block))] == one.scales(row / one.block_rows, block));
+      for (int block = 0; block < quantized.scales.cols(); ++block) {
+        REQUIRE(tiles[static_cast<size_t>(image.offset_of(row, block))] ==
+                quantized.scales(row / quantized.block_rows, block));
       }
     }
   }

@@ -66,8 +66,8 @@ std::vector<Tcgen05Mma> tcgen05_mmas() {
         for (const int m : {32, 64, 128, 256}) {
           std::vector<Tcgen05Mma> of_m;
           for (int n = 8; n <= 256; n += 8) {
-            const Tcgen05Mma one = tcgen05_mma(types, m, n, cta_group, weight_stationary, sparse);
-            if (violations_of(one, default_target(one)).empty()) of_m.push_back(one);
+            const Tcgen05Mma instruction = tcgen05_mma(types, m, n, cta_group, weight_stationary, sparse);
+            if (violations_of(instruction, default_target(instruction)).empty()) of_m.push_back(instruction);
           }
           if (of_m.empty()) continue;
           all.push_back(of_m.front());

@@ -50,7 +50,7 @@ const std::vector<Mutant>& mutants() {
 const std::vector<Mutant>& warp_mutants() {
   static const std::vector<Mutant> table = [] {
     std::vector<Mutant> all = mutants();
-    std::erase_if(all, [](const Mutant& one) { return one.name == "two chained halves"; });
+    std::erase_if(all, [](const Mutant& mutant) { return mutant.name == "two chained halves"; });
     const auto sums = [](const AccumulatorModel& m) { return m.arithmetic == Arithmetic::fused_sum; };
     const auto add = [&](std::string name, std::function<void(AccumulatorModel&)> change) {
       all.push_back({std::move(name), std::move(change)});

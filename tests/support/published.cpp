@@ -101,19 +101,19 @@ PublishedGroup b200_group(const std::vector<std::string>& cells) {
   const bool fp4 = kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4, scaled = fp4 || kind == MmaKind::mxf8f6f4;
   const bool sparse = cells[3].starts_with("sp ");
   if (sparse) modifiers.erase(modifiers.begin());
-  Tcgen05Mma one{.kind = kind,
-                 .d = format_named(types.at(2)).value(),
-                 .a = format_named(types.at(0)).value(),
-                 .b = format_named(types.at(1)).value(),
-                 .sparse = sparse};
-  one.enable_input_d = !sparse;  // the sparse instructions did not read C
-  one.saturate = cells[3] == "sat";
-  const int shift = one.a == Format::bf16 ? 16 : 0;  // the list has the f32 words they are cut from
+  Tcgen05Mma instruction{.kind = kind,
+                         .d = format_named(types.at(2)).value(),
+                         .a = format_named(types.at(0)).value(),
+                         .b = format_named(types.at(1)).value(),
+                         .sparse = sparse};
+  instruction.enable_input_d = !sparse;  // the sparse instructions did not read C
+  instruction.saturate = cells[3] == "sat";
+  const int shift = instruction.a == Format::bf16 ? 16 : 0;  // the list has the f32 words they are cut from
   PublishedGroup group{.name = cells[0], .target = Target::sm_100a, .d = hex_words(cells[9])};
-  group.operands = {.a = row_of(one.a, hex_words(cells[4]), shift),
-                    .b = transposed(row_of(one.b, hex_words(cells[5]), shift)),
-                    .saturate = one.saturate};
-  one.k = group.operands.b.rows();
+  group.operands = {.a = row_of(instruction.a, hex_words(cells[4]), shift),
+                    .b = transposed(row_of(instruction.b, hex_words(cells[5]), shift)),
+                    .saturate = instruction.saturate};
+  instruction.k = group.operands.b.rows();
   if (sparse) {
     // Every nibble of the metadata is 0x4: the first two columns, or the first two pairs, of a chunk.
     group.operands.selected_k =
@@ -127,11 +127,11 @@ PublishedGroup b200_group(const std::vector<std::string>& cells) {
     std::vector<uint32_t> scale_a = hex_words(cells[7]), scale_b = hex_words(cells[8]);
     scale_a.resize(count), scale_b.resize(count);
     group.operands.scales = BlockScales{.a = row_of(type, scale_a), .b = transposed(row_of(type, scale_b))};
-    one.scale_vec = count == 1 ? ScaleVec::x1 : count == 2 ? ScaleVec::x2 : ScaleVec::x4;
-    one.scale_type = type;
+    instruction.scale_vec = count == 1 ? ScaleVec::x1 : count == 2 ? ScaleVec::x2 : ScaleVec::x4;
+    instruction.scale_type = type;
   }
-  group.instruction = one;
-  group.model = model_for(one, group.target);
+  group.instruction = instruction;
+  group.model = model_for(instruction, group.target);
   return group;
 }
 

@@ -36,8 +36,8 @@ FoundRule found_rule(const Instruction& instruction, Target target, const Device
   RuleSearch search(instruction, target, 1, threads);
   while (!search.settled()) {
     std::vector<RuleObservation> answers;
-    for (const RuleCase& one : search.next_cases(cases)) {
-      Operands operands = operands_of(instruction, target, one);
+    for (const RuleCase& rule_case : search.next_cases(cases)) {
+      Operands operands = operands_of(instruction, target, rule_case);
       Matrix d = device(operands);
       answers.push_back({std::move(operands), std::move(d)});
     }
@@ -59,8 +59,8 @@ std::vector<std::pair<Instruction, Target>> one_of_every_row() {
     if (!instruction.sparse && instruction.n <= 16) all.push_back(instruction);
   }
   // Of mma.sync the largest K.
-  std::ranges::stable_sort(all, std::greater{}, [](const Instruction& one) {
-    const Mma mma = mma_of(one);
+  std::ranges::stable_sort(all, std::greater{}, [](const Instruction& instruction) {
+    const Mma mma = mma_of(instruction);
     return mma.family == Family::mma_sync ? mma.k : 0;
   });
   for (const Instruction& instruction : all) {
@@ -104,12 +104,12 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
     const std::vector<std::optional<int>> floors = floors_of(blank.output);
     RandomStream random(5, 0);
     for (uint64_t index = 0; index < 40; ++index) {
-      const RuleCase one{.distribution = index % 2 == 0
-                                             ? std::nullopt
-                                             : std::optional(distributions[index / 2 % distributions.size()].id),
-                         .seed = 2,
-                         .case_index = index};
-      const Operands operands = operands_of(instruction, target, one);
+      const RuleCase rule_case{.distribution = index % 2 == 0
+                                                   ? std::nullopt
+                                                   : std::optional(distributions[index / 2 % distributions.size()].id),
+                               .seed = 2,
+                               .case_index = index};
+      const Operands operands = operands_of(instruction, target, rule_case);
       const Matrix unknown(blank.output, operands.a.rows(), operands.b.cols());
       const AnsweredCase answered(blank, operands, unknown);
       for (int i = 0; i < 4;) {
@@ -119,7 +119,7 @@ TEST_CASE("a prediction of one output is what the model multiplies, for any hypo
         model->floor_exponent = floors[random.below(static_cast<uint32_t>(floors.size()))];
         model->overrides.zero_keeps_sign = random.one_in(2);
         model->overrides.c_nan_payload_passed = random.one_in(2);
-        INFO(text << ", " << print(one) << ": " << print_rule(*model));
+        INFO(text << ", " << print(rule_case) << ": " << print_rule(*model));
         const Matrix d = multiply_accumulate_unchecked(*model, operands);
         Matrix predicted = unknown;
         for (int row = 0; row < d.rows(); ++row) {
@@ -322,14 +322,14 @@ TEST_CASE("where no rule gives every bit the nearest one is named, with the outp
 TEST_CASE("the search is the same with any number of threads, and any number of cases at a time") {
   const Instruction instruction = parse_instruction("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16");
   const AccumulatorModel& row = model_for(instruction, Target::sm_80);
-  const FoundRule one = found_rule(instruction, Target::sm_80, device_of(row), 1),
+  const FoundRule rule = found_rule(instruction, Target::sm_80, device_of(row), 1),
                   four = found_rule(instruction, Target::sm_80, device_of(row), 4),
                   few = found_rule(instruction, Target::sm_80, device_of(row), 2, 5);
-  CHECK(one.facts == four.facts);
-  CHECK(one.survivors == four.survivors);
-  CHECK(one.outputs == four.outputs);
-  CHECK(few.facts == one.facts);
-  CHECK(few.rule == one.rule);
+  CHECK(rule.facts == four.facts);
+  CHECK(rule.survivors == four.survivors);
+  CHECK(rule.outputs == four.outputs);
+  CHECK(few.facts == rule.facts);
+  CHECK(few.rule == rule.rule);
 }
 
 TEST_CASE("a case of a search is the same operands again, and probes hold legal ones") {
@@ -337,10 +337,10 @@ TEST_CASE("a case of a search is the same operands again, and probes hold legal 
     if (!is_mma(instruction)) continue;
     const Target target = default_target(instruction);
     for (uint64_t index = 0; index < 10; ++index) {
-      const RuleCase one{.seed = 3, .case_index = index};
-      INFO(print(instruction) << ", " << print(one));
-      const Operands operands = operands_of(instruction, target, one);
-      CHECK(operands == operands_of(instruction, target, one));
+      const RuleCase rule_case{.seed = 3, .case_index = index};
+      INFO(print(instruction) << ", " << print(rule_case));
+      const Operands operands = operands_of(instruction, target, rule_case);
+      CHECK(operands == operands_of(instruction, target, rule_case));
       CHECK_NOTHROW(multiply_accumulate(model_for(instruction, target), operands));
       const RuleCase other{.seed = 3, .case_index = index + 10};
       CHECK(operands.a != operands_of(instruction, target, other).a);

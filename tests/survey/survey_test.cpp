@@ -77,9 +77,11 @@ TEST_CASE("a survey asks about every rule, question and move that a target has, 
     std::set<std::string> moves, moves_asked;
     for (const Form& form : forms()) {
       if (!form.targets.contains(target)) continue;
-      for (const Instruction& one : instructions_of(form)) {
-        if (violations_of(one, target).empty() && is_mma(one)) rows.insert(&model_for(one, target));
-        if (!is_mma(one) && violations_of(one, target).empty()) moves.insert("bits: " + print(one));
+      for (const Instruction& instruction : instructions_of(form)) {
+        if (violations_of(instruction, target).empty() && is_mma(instruction))
+          rows.insert(&model_for(instruction, target));
+        if (!is_mma(instruction) && violations_of(instruction, target).empty())
+          moves.insert("bits: " + print(instruction));
       }
     }
     CHECK(asked == rows);
@@ -98,8 +100,8 @@ TEST_CASE("every choice about places has a question, and every question can tell
       SurveyUnit unit = unit_named(target, "question: " + std::string(question.name));
       if (question.choice) {
         RandomStream random(1, 2);
-        const survey::Asked one = question.ask(question, target, random);
-        const std::vector<Choice> shown = choices_of(one.instruction, target, one.before);
+        const survey::Asked asked = question.ask(question, target, random);
+        const std::vector<Choice> shown = choices_of(asked.instruction, target, asked.before);
         INFO(question.name << " on " << print(target) << " is about: " << print(*question.choice));
         CHECK(std::ranges::find(shown, *question.choice) != shown.end());
       }
@@ -135,10 +137,10 @@ TEST_CASE("every choice about places has a question, and every question can tell
   for (const Target target : surveyed_targets) {
     for (const Form& form : forms()) {
       if (!form.targets.contains(target)) continue;
-      for (const Instruction& one : instructions_of(form)) {
-        if (!violations_of(one, target).empty()) continue;
-        for (const Choice choice : choices_of(one, target)) {
-          INFO(print(one) << ": " << print(choice));
+      for (const Instruction& instruction : instructions_of(form)) {
+        if (!violations_of(instruction, target).empty()) continue;
+        for (const Choice choice : choices_of(instruction, target)) {
+          INFO(print(instruction) << ": " << print(choice));
           CHECK((is_arithmetic(choice) || choices.contains(choice) || choice == Choice::f64_nan_words));
         }
       }
@@ -597,11 +599,11 @@ TEST_CASE("a record that contradicts itself is refused") {
     return record;
   }();
   const auto refused = [&](const SurveyRecord& of, const std::function<void(SurveyRecord&)>& change) {
-    SurveyReport one = report;
-    one.records.push_back(of);
-    REQUIRE(refusal_of(to_file(one)).empty());
-    change(one.records[0]);
-    return refusal_of(to_file(one));
+    SurveyReport survey_report = report;
+    survey_report.records.push_back(of);
+    REQUIRE(refusal_of(to_file(survey_report)).empty());
+    change(survey_report.records[0]);
+    return refusal_of(to_file(survey_report));
   };
   // Fields of one record.
   CHECK_THAT(refused(honest, [](auto& record) { record.message = "an illegal instruction"; }),
@@ -637,9 +639,9 @@ TEST_CASE("a record that contradicts itself is refused") {
   const CampaignUnit random = campaign_unit_of(unit.instruction, unit.target, 0, honest.random_unit, 2000);
   const Matrix d = result_of(unit.instruction, unit.target, random.cases[2].state);
   const auto found = [&](const std::function<void(SurveyRecord&)>& change, const AccumulatorModel* row = nullptr) {
-    SurveyReport one = report;
-    change(one.records.emplace_back(honest));
-    return finding_of(one, unit, false, row);
+    SurveyReport survey_report = report;
+    change(survey_report.records.emplace_back(honest));
+    return finding_of(survey_report, unit, false, row);
   };
   const auto check_unreadable = [&](std::string_view why, const std::function<void(SurveyRecord&)>& change) {
     const SurveyFinding finding = found(change);
@@ -794,8 +796,8 @@ TEST_CASE("what a survey confirms becomes rows of the file of confirmed facts") 
   const Confirmed all = confirmed_by(report, findings);
   CHECK(all.choices.size() == 2);
   // A sparse product whose random cases differ keeps the choice back that shows in it, and its row.
-  auto sparse = std::ranges::find_if(findings, [](const SurveyFinding& one) {
-    return one.ask == SurveyAsk::bits && one.unit.find("tcgen05.mma.sp") != std::string::npos;
+  auto sparse = std::ranges::find_if(findings, [](const SurveyFinding& finding) {
+    return finding.ask == SurveyAsk::bits && finding.unit.find("tcgen05.mma.sp") != std::string::npos;
   });
   REQUIRE(sparse != findings.end());
   sparse->verdict = SurveyVerdict::unknown;

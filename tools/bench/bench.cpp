@@ -30,18 +30,18 @@ using namespace bitmma;
 
 constexpr std::string_view avx2 = "x86-64-v3";  // of cpu_targets()
 
-void count(benchmark::State& state, const cli::BenchCase& one) {
-  state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
+void count(benchmark::State& state, const cli::BenchCase& bench_case) {
+  state.counters["terms/s"] = benchmark::Counter(bench_case.terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void simulate_case(benchmark::State& state, const cli::BenchCase& one) {
-  cli::BenchMachine machine(one);
+void simulate_case(benchmark::State& state, const cli::BenchCase& bench_case) {
+  cli::BenchMachine machine(bench_case);
   for (auto _ : state) machine.simulate();
-  count(state, one);
+  count(state, bench_case);
 }
 
-void execute_prepared(benchmark::State& state, const cli::BenchCase& one) {
-  cli::BenchMachine machine(one);
+void execute_prepared(benchmark::State& state, const cli::BenchCase& bench_case) {
+  cli::BenchMachine machine(bench_case);
   for (auto _ : state) machine.execute_prepared();
 }
 
@@ -55,11 +55,12 @@ class CpuTarget {
   std::string_view usual_;
 };
 
-void multiply_matrices(benchmark::State& state, const cli::BenchProduct& one, int threads, std::string_view target) {
+void multiply_matrices(benchmark::State& state, const cli::BenchProduct& product, int threads,
+                       std::string_view target) {
   const CpuTarget loops(target);
-  const GemmInputs inputs = one.inputs();
-  for (auto _ : state) benchmark::DoNotOptimize(gemm(one.plan, inputs, threads));
-  state.counters["terms/s"] = benchmark::Counter(one.terms(), benchmark::Counter::kIsIterationInvariantRate);
+  const GemmInputs inputs = product.inputs();
+  for (auto _ : state) benchmark::DoNotOptimize(gemm(product.plan, inputs, threads));
+  state.counters["terms/s"] = benchmark::Counter(product.terms(), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <BuiltFor processor>
@@ -72,11 +73,11 @@ void yardstick_of_matrices(benchmark::State& state) {
 }
 
 template <typename Product>
-void yardstick(benchmark::State& state, const cli::BenchCase& one) {
-  const Mma mma = mma_of(one.instruction);
+void yardstick(benchmark::State& state, const cli::BenchCase& bench_case) {
+  const Mma mma = mma_of(bench_case.instruction);
   Product product(mma.m, mma.n, mma.stored_k());
   for (auto _ : state) product.run();
-  count(state, one);
+  count(state, bench_case);
 }
 
 /// A word function, with the functions of C and of a vector library that compute nearly the same.
@@ -191,34 +192,36 @@ class Table : public benchmark::ConsoleReporter {
     fmt::print(
         "\n| case | prepared us | us | gather us | multiply us | Eigen us | prepared, of Eigen | 1e9 terms/s "
         "|\n|---|---|---|---|---|---|---|---|\n");
-    for (const cli::BenchCase& one : cli::bench_cases()) {
-      const double whole = seconds(one, "simulate"),
-                   prepared = seconds(one, "prepared") / cli::BenchMachine(one).prepared_products(),
-                   eigen = seconds(one, "eigen");
+    for (const cli::BenchCase& bench_case : cli::bench_cases()) {
+      const double whole = seconds(bench_case, "simulate"),
+                   prepared = seconds(bench_case, "prepared") / cli::BenchMachine(bench_case).prepared_products(),
+                   eigen = seconds(bench_case, "eigen");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", one.name, prepared * 1e6,
-                 whole * 1e6, seconds(one, "gather") * 1e6, seconds(one, "multiply") * 1e6, eigen * 1e6,
-                 prepared / eigen, one.terms() / prepared / 1e9);
+      fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.2f} |\n", bench_case.name,
+                 prepared * 1e6, whole * 1e6, seconds(bench_case, "gather") * 1e6,
+                 seconds(bench_case, "multiply") * 1e6, eigen * 1e6, prepared / eigen,
+                 bench_case.terms() / prepared / 1e9);
     }
     fmt::print(
         "\n| product | ms | 1e9 terms/s | Eigen ms | of Eigen | both with AVX2 | of linear "
         "|\n|---|---|---|---|---|---|---|\n");
-    for (const cli::BenchProduct& one : cli::bench_products()) {
-      const double whole = seconds(one, cpu_target()), eigen = seconds(one, "eigen"), all = seconds(one, "all_threads");
+    for (const cli::BenchProduct& product : cli::bench_products()) {
+      const double whole = seconds(product, cpu_target()), eigen = seconds(product, "eigen"),
+                   all = seconds(product, "all_threads");
       if (whole == 0) continue;
-      fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n", one.name, whole * 1e3,
-                 one.terms() / whole / 1e9, eigen * 1e3, whole / eigen, seconds(one, avx2) / seconds(one, "eigen_avx2"),
-                 whole / all / hardware_threads());
+      fmt::print("| {} | {:.1f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} |\n", product.name, whole * 1e3,
+                 product.terms() / whole / 1e9, eigen * 1e3, whole / eigen,
+                 seconds(product, avx2) / seconds(product, "eigen_avx2"), whole / all / hardware_threads());
     }
     fmt::print("\n| function | with | 1e6 values/s | of C's | of libmvec's |\n|---|---|---|---|---|\n");
-    for (const WordBench& one : word_benches) {
+    for (const WordBench& bench : word_benches) {
       const auto rate = [&](std::string_view part) {
-        const auto found = seconds_.find(fmt::format("{}/{}", one.instruction, part));
+        const auto found = seconds_.find(fmt::format("{}/{}", bench.instruction, part));
         return found == seconds_.end() ? 0.0 : static_cast<double>(words_of_a_batch) / found->second / 1e6;
       };
       for (const std::string_view target : cpu_targets()) {
         if (rate(target) == 0) continue;
-        fmt::print("| {} | {} | {:.0f} | {:.2f} | {:.2f} |\n", one.instruction, target, rate(target),
+        fmt::print("| {} | {} | {:.0f} | {:.2f} | {:.2f} |\n", bench.instruction, target, rate(target),
                    rate(target) / rate("C"), rate(target) / rate("libmvec"));
       }
     }
@@ -238,53 +241,55 @@ int main(int argc, char** argv) {
   char** const end = std::remove(argv + 1, argv + argc, std::string_view("--table"));
   const bool wants_table = end != argv + argc;
   argc = static_cast<int>(end - argv);
-  for (const cli::BenchCase& one : cli::bench_cases()) {
+  for (const cli::BenchCase& bench_case : cli::bench_cases()) {
     const auto add = [&](std::string_view part, auto function) {
-      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", bench_case.name, part).c_str(), function)
           ->Unit(benchmark::kMicrosecond)
           ->UseRealTime();
     };
-    add("simulate", [one](benchmark::State& state) { simulate_case(state, one); });
-    add("prepared", [one](benchmark::State& state) { execute_prepared(state, one); });
-    add("gather", [one](benchmark::State& state) {
-      const cli::BenchMachine machine(one);
+    add("simulate", [bench_case](benchmark::State& state) { simulate_case(state, bench_case); });
+    add("prepared", [bench_case](benchmark::State& state) { execute_prepared(state, bench_case); });
+    add("gather", [bench_case](benchmark::State& state) {
+      const cli::BenchMachine machine(bench_case);
       for (auto _ : state) machine.gather();
     });
-    add("multiply", [one](benchmark::State& state) {
-      const cli::BenchMachine machine(one);
+    add("multiply", [bench_case](benchmark::State& state) {
+      const cli::BenchMachine machine(bench_case);
       for (auto _ : state) machine.multiply();
     });
-    add("eigen", [one](benchmark::State& state) { yardstick<EigenProduct<BuiltFor::native>>(state, one); });
-    if (mma_of(one.instruction).d == Format::s32)
-      add("plain_integer", [one](benchmark::State& state) { yardstick<PlainIntegerProduct>(state, one); });
+    add("eigen",
+        [bench_case](benchmark::State& state) { yardstick<EigenProduct<BuiltFor::native>>(state, bench_case); });
+    if (mma_of(bench_case.instruction).d == Format::s32)
+      add("plain_integer",
+          [bench_case](benchmark::State& state) { yardstick<PlainIntegerProduct>(state, bench_case); });
   }
-  for (const cli::BenchProduct& one : cli::bench_products()) {
+  for (const cli::BenchProduct& product : cli::bench_products()) {
     const auto add = [&](std::string_view part, auto function) {
-      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.name, part).c_str(), function)
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", product.name, part).c_str(), function)
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
     };
     for (const std::string_view target : cpu_targets())
-      add(target, [=](benchmark::State& state) { multiply_matrices(state, one, 1, target); });
+      add(target, [=](benchmark::State& state) { multiply_matrices(state, product, 1, target); });
     add("eigen", yardstick_of_matrices<BuiltFor::native>);
     if (std::ranges::find(cpu_targets(), avx2) != cpu_targets().end())
       add("eigen_avx2", yardstick_of_matrices<BuiltFor::avx2>);
     add("all_threads",
-        [one](benchmark::State& state) { multiply_matrices(state, one, hardware_threads(), cpu_target()); });
+        [product](benchmark::State& state) { multiply_matrices(state, product, hardware_threads(), cpu_target()); });
   }
-  for (const WordBench& one : word_benches) {
+  for (const WordBench& bench : word_benches) {
     const auto add = [&](std::string_view part, auto function) {
-      benchmark::RegisterBenchmark(fmt::format("{}/{}", one.instruction, part).c_str(), function)
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", bench.instruction, part).c_str(), function)
           ->Unit(benchmark::kMicrosecond);
     };
     for (const std::string_view target : cpu_targets())
-      add(target, [=](benchmark::State& state) { compute_words(state, one.instruction, target); });
-    add("C", [one](benchmark::State& state) { yardstick_of_words(state, one.of_c); });
-    add("libmvec", [one](benchmark::State& state) { yardstick_of_words(state, one.of_vectors); });
+      add(target, [=](benchmark::State& state) { compute_words(state, bench.instruction, target); });
+    add("C", [bench](benchmark::State& state) { yardstick_of_words(state, bench.of_c); });
+    add("libmvec", [bench](benchmark::State& state) { yardstick_of_words(state, bench.of_vectors); });
   }
-  for (const std::string_view one : kernel_benches) {
-    benchmark::RegisterBenchmark(fmt::format("kernel {}", one.substr(0, one.find(' '))).c_str(),
-                                 [=](benchmark::State& state) { run_instructions(state, one); })
+  for (const std::string_view bench : kernel_benches) {
+    benchmark::RegisterBenchmark(fmt::format("kernel {}", bench.substr(0, bench.find(' '))).c_str(),
+                                 [=](benchmark::State& state) { run_instructions(state, bench); })
         ->Unit(benchmark::kMillisecond);
   }
   benchmark::RegisterBenchmark("verify a file of m64n256k16 f16", verify_file)

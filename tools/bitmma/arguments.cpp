@@ -134,10 +134,10 @@ bool is_file_name(std::string_view word) { return word.find_first_of("./") != st
 
 /// The replacement for `word` after `command`; empty if there is none.
 std::string other_word_for(const CLI::App& command, const std::string& word) {
-  const auto row = std::ranges::find_if(other_words, [&](const OtherWord& one) {
-    const bool is_here =
-        one.above.empty() ? flag_named(command, std::string(one.command)) != nullptr : one.above == command.get_name();
-    return is_here && (one.word == any_file ? is_file_name(word) : one.word == word);
+  const auto row = std::ranges::find_if(other_words, [&](const OtherWord& other_word) {
+    const bool is_here = other_word.above.empty() ? flag_named(command, std::string(other_word.command)) != nullptr
+                                                  : other_word.above == command.get_name();
+    return is_here && (other_word.word == any_file ? is_file_name(word) : other_word.word == word);
   });
   if (row == other_words.end()) return "";
   return fmt::format(fmt::runtime(row->command), shortened(word));

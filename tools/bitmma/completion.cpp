@@ -95,8 +95,8 @@ std::string zsh_completion(const CLI::App& program) {
       }
     }
     std::string below;
-    for (const CLI::App* one : shown_below(command)) {
-      below += fmt::format(" '{}:{}'", one->get_name(), quoted(one->get_description()));
+    for (const CLI::App* app : shown_below(command)) {
+      below += fmt::format(" '{}:{}'", app->get_name(), quoted(app->get_description()));
     }
     cases +=
         fmt::format("    '{}')\n      commands=({})\n      flags=(\n{}      ) ;;\n", path_below(command), below, lines);

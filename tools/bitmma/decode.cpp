@@ -167,7 +167,7 @@ void run_decode(Context& context, const DecodeFlags& flags) {
       Report statements = of_kernels ? std::move(*of_kernels) : describe_ptx(text, target);
       auto& elements = std::get<Report::List>(statements.value);
       elements.front().lines.insert(elements.front().lines.begin(), statements.lines.begin(), statements.lines.end());
-      for (Report& one : elements) all.append(std::move(one));
+      for (Report& row : elements) all.append(std::move(row));
     }
   }
   if (words.size() == 2 && flags.texts.size() == 2) {

@@ -50,7 +50,7 @@ Request request_of(const WholeTile& right, const WholeTile& recorded) {
   require_same_cases(recorded.file.path, print(right.instruction), static_cast<int64_t>(right.cases.size()),
                      print(recorded.instruction), static_cast<int64_t>(recorded.cases.size()));
   require_recorded(recorded);
-  for (const Case& one : recorded.cases) request.wrong.push_back(*one.logical.d);
+  for (const Case& this_case : recorded.cases) request.wrong.push_back(*this_case.logical.d);
   request.inputs = different_inputs(right, recorded);
   return request;
 }
@@ -82,9 +82,9 @@ Request request_of(const VectorFile& vectors, const VectorFile& other) {
   require_same_cases(other.file.path, vectors.name(), vectors.cases, other.name(), other.cases);
   if (vectors.file.path != other.file.path) request.inputs = different_inputs(vectors, other);
   for (int64_t index = 0; index < vectors.cases; ++index) {
-    Case one = case_at(vectors, index);
-    if (one.has_state()) one.logical = {};  // the state takes precedence
-    request.cases.push_back(std::move(one));
+    Case this_case = case_at(vectors, index);
+    if (this_case.has_state()) this_case.logical = {};  // the state takes precedence
+    request.cases.push_back(std::move(this_case));
     const Case recorded = case_at(other, index);
     request.wrong.push_back(d_at_place_of(request.cases.back(), recorded, index, request.outside));
     // A logical d beside a state is a separate result.
@@ -163,14 +163,14 @@ void list_faults(Context& context, const DiagnoseFlags& flags, std::span<const C
   Report list = Report::list();
   for (size_t i = 0; i < faults.size(); ++i) {
     const Fault& fault = faults[i];
-    Report one = describe(fault);
-    one.add_text(
+    Report row = describe(fault);
+    row.add_text(
         fmt::format("{:<{}}{}", fault.id + " ", id_columns, wrapped(fault.what, columns - id_columns, id_columns)));
     if (i + 1 == faults.size() || faults[i + 1].fix != fault.fix) {
-      one.add_text(fmt::format("{:{}}look at: {}", "", id_columns,
+      row.add_text(fmt::format("{:{}}look at: {}", "", id_columns,
                                wrapped(fault.fix, columns - id_columns - 9, id_columns + 9)));
     }
-    list.append(std::move(one));
+    list.append(std::move(row));
   }
   show(context, list, flags.json);
 }

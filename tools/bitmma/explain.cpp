@@ -42,10 +42,11 @@ void run_explain(Context& context, const ExplainFlags& flags) {
   require_consistent(vectors);
   require_mma(vectors.instruction, "it moves bits and does no arithmetic; bitmma layout ldst shows where they go");
   require_case(vectors.cases, flags.index);
-  const Case one = case_at(vectors, flags.index);
-  const Explanation e = naming_flag("row, col", "--row, --col", [&] { return explain(one, flags.row, flags.col); });
+  const Case this_case = case_at(vectors, flags.index);
+  const Explanation e =
+      naming_flag("row, col", "--row, --col", [&] { return explain(this_case, flags.row, flags.col); });
   vectors.require_unchanged();
-  show(context, describe(e, one.target), flags.json);
+  show(context, describe(e, this_case.target), flags.json);
   context.exit_code = !e.recorded_d || *e.recorded_d == e.d ? exit_same : exit_differs;
 }
 

@@ -195,7 +195,7 @@ void FieldFlags::add(Command& command, const std::vector<Family>& families,
     for (const InstructionField& row : instruction_fields(family)) {
       if (!is_wanted(row)) continue;
       const auto same = std::ranges::find_if(
-          flags_, [&](const One& one) { return one.row.name == row.name || one.row.name == row.also; });
+          flags_, [&](const One& flag) { return flag.row.name == row.name || flag.row.name == row.also; });
       if (same == flags_.end()) {
         flags_.push_back({.row = row, .fields = {row.name}, .families = std::string(print(family))});
         continue;
@@ -204,21 +204,22 @@ void FieldFlags::add(Command& command, const std::vector<Family>& families,
       same->families += fmt::format(", {}", print(family));
     }
   }
-  for (One& one : flags_) {
-    const InstructionField& row = one.row;
-    one.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
-    const std::string names = row.also.empty() ? one.flag : one.flag + "," + dashed(row.also);
+  for (One& flag : flags_) {
+    const InstructionField& row = flag.row;
+    flag.flag = dashed(row.immediate.name.empty() ? row.name : row.immediate.name);
+    const std::string names = row.also.empty() ? flag.flag : flag.flag + "," + dashed(row.also);
     const bool is_switch = std::holds_alternative<bool>(row.default_value) && row.immediate.name.empty();
     const std::string meaning =
-        fmt::format("{}{}{}", families.size() > 1 ? one.families + ": " : "", row.meaning,
+        fmt::format("{}{}{}", families.size() > 1 ? flag.families + ": " : "", row.meaning,
                     is_switch || row.immediate.legal.empty() ? "" : fmt::format(" ({})", row.immediate.legal));
-    one.option =
-        is_switch ? command.add_flag(names, one.is_set, meaning) : command.add_option(names, one.text, meaning);
+    flag.option =
+        is_switch ? command.add_flag(names, flag.is_set, meaning) : command.add_option(names, flag.text, meaning);
   }
 }
 
 bool FieldFlags::is_given(std::string_view field) const {
-  return std::ranges::any_of(flags_, [&](const One& one) { return one.row.name == field && one.option->count() > 0; });
+  return std::ranges::any_of(flags_,
+                             [&](const One& flag) { return flag.row.name == field && flag.option->count() > 0; });
 }
 
 Instruction FieldFlags::apply(const Instruction& instruction) const {
@@ -226,27 +227,27 @@ Instruction FieldFlags::apply(const Instruction& instruction) const {
   std::vector<NamedValue> values;
   std::vector<FlagOfField> names;
   std::vector<Violation> wrong;
-  for (const One& one : flags_) {
-    if (one.option->count() == 0) continue;
+  for (const One& flag : flags_) {
+    if (flag.option->count() == 0) continue;
     const auto has_field = [&](std::string_view name) {
       const auto row = std::ranges::find(known, name, &InstructionField::name);
       return row != known.end() && row->is_apart();
     };
-    const auto field = std::ranges::find_if(one.fields, has_field);
-    const bool is_switch = one.option->get_items_expected_max() == 0;
-    if (field == one.fields.end()) {
+    const auto field = std::ranges::find_if(flag.fields, has_field);
+    const bool is_switch = flag.option->get_items_expected_max() == 0;
+    if (field == flag.fields.end()) {
       wrong.push_back(
           {.code = ViolationCode::no_effect,
-           .field = one.flag,
-           .seen = is_switch ? "given" : shortened(one.text.get()),
-           .expected = one.row.in_descriptor ? "absent: it is a field of an instruction descriptor" : "absent",
+           .field = flag.flag,
+           .seen = is_switch ? "given" : shortened(flag.text.get()),
+           .expected = flag.row.in_descriptor ? "absent: it is a field of an instruction descriptor" : "absent",
            .fix = print(instruction) + " has none"});
       continue;
     }
-    names.emplace_back(*field, one.flag);
+    names.emplace_back(*field, flag.flag);
     try {
       values.push_back(
-          {std::string(*field), is_switch ? FieldValue(one.is_set.get()) : value_of(one.row, one.flag, one.text)});
+          {std::string(*field), is_switch ? FieldValue(flag.is_set.get()) : value_of(flag.row, flag.flag, flag.text)});
     } catch (const Error& error) {
       wrong.insert(wrong.end(), error.violations().begin(), error.violations().end());
     }
@@ -377,10 +378,10 @@ TensorFile read_arrays(const std::vector<std::string>& files) {
   TensorFile all = read_tensor_file(files.front());
   require_array_name(all);
   for (size_t i = 1; i < files.size(); ++i) {
-    const TensorFile one = read_tensor_file(files[i]);
-    require_array_name(one);
-    if (one.tensors.empty()) continue;
-    const Tensor& array = one.tensors.front();
+    const TensorFile file = read_tensor_file(files[i]);
+    require_array_name(file);
+    if (file.tensors.empty()) continue;
+    const Tensor& array = file.tensors.front();
     if (all.find(array.name)) {
       throw Error({.field = "files",
                    .seen = fmt::format("two arrays called {}", array.name),

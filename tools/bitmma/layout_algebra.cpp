@@ -114,8 +114,8 @@ void add_algebra_layout(Command& layout, Context& context) {
   CLI::Option* const csv = algebra->add_flag("--csv", flags->csv, "print index and offset of the result as CSV");
   algebra->add_flag("--json", flags->json, "print the result as JSON")->excludes(csv);
   std::string operations;
-  for (const LayoutOperation& one : layout_operations())
-    operations += fmt::format("  {:<17} {}\n", one.name, one.meaning);
+  for (const LayoutOperation& operation : layout_operations())
+    operations += fmt::format("  {:<17} {}\n", operation.name, operation.meaning);
   algebra->footer("Operations. A is the layout; B is a layout, a shape, or a tile <B, B> with one for each mode:\n" +
                   operations +
                   "Results are those of CuTe 4.7 for static integers.\n"

@@ -41,9 +41,9 @@ MapFlags with_element(const FragmentFlags& flags, const Map& map) {
   question[map.axis("thread")] = asked.value_of("--thread");
   question[*axis] = static_cast<int64_t>(*index);
   const std::vector<MapEntry> entries = map.elements_at(question);
-  for (AskFlag& one : asked.asks) {
-    if (!entries.empty() && (one.axis == "register" || one.axis == "bit"))
-      one.value = entries.front()[map.axis(one.axis)];
+  for (AskFlag& flag : asked.asks) {
+    if (!entries.empty() && (flag.axis == "register" || flag.axis == "bit"))
+      flag.value = entries.front()[map.axis(flag.axis)];
   }
   return asked;
 }

@@ -50,8 +50,8 @@ LdMatrix parse_ldmatrix(std::string_view text) {
   for (std::string_view left = text.substr(name_end); !left.empty();) {
     const std::string_view word = left.substr(1, left.find('.', 1) - 1);
     left.remove_prefix(word.size() + 1);
-    const auto row = std::ranges::find_if(ldmatrix_qualifiers, [&](const LdMatrixQualifier& one) {
-      return !word.empty() && std::ranges::find(one.words, word) != one.words.end();
+    const auto row = std::ranges::find_if(ldmatrix_qualifiers, [&](const LdMatrixQualifier& qualifier) {
+      return !word.empty() && std::ranges::find(qualifier.words, word) != qualifier.words.end();
     });
     if (row == ldmatrix_qualifiers.end()) {
       violations.push_back({.field = "qualifier",

@@ -75,14 +75,14 @@ std::optional<int64_t> MapFlags::value_of(std::string_view flag) const {
 }
 
 bool MapFlags::asked(bool is_place) const {
-  return std::ranges::any_of(asks, [&](const AskFlag& one) { return one.value && one.is_place == is_place; });
+  return std::ranges::any_of(asks, [&](const AskFlag& flag) { return flag.value && flag.is_place == is_place; });
 }
 
 std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& answer) const {
   if (!asked(true) && !asked(false)) return std::nullopt;
   std::vector<std::string> of_element, of_place;
-  for (const AskFlag& one : asks) {
-    (one.is_place ? of_place : of_element).push_back(one.flag);
+  for (const AskFlag& flag : asks) {
+    (flag.is_place ? of_place : of_element).push_back(flag.flag);
   }
   const bool is_place = asked(true);
   if (!any_combination && is_place && asked(false)) {
@@ -92,10 +92,10 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
                  .expected = "one question: either where an element is, or which elements are at a place"});
   }
   std::vector<std::string> required, missing;
-  for (const AskFlag& one : asks) {
-    if (one.is_place != is_place || !one.is_required || any_combination) continue;
-    required.push_back(one.flag);
-    if (!one.value) missing.push_back(one.flag);
+  for (const AskFlag& flag : asks) {
+    if (flag.is_place != is_place || !flag.is_required || any_combination) continue;
+    required.push_back(flag.flag);
+    if (!flag.value) missing.push_back(flag.flag);
   }
   if (!missing.empty()) {
     throw Error({.code = ViolationCode::missing_argument,
@@ -108,14 +108,14 @@ std::optional<MapQuestion> MapFlags::question(const Map& map, const MapAnswer& a
   std::vector<Violation> outside;
   const std::vector<size_t> own = map.element_axes();
   size_t next = 0;  // among the element's axes
-  for (const AskFlag& one : asks) {
-    const size_t axis = one.is_place ? map.axis(one.axis) : own[next++];
-    if (one.is_place != is_place && !any_combination) continue;
-    const std::optional<int64_t> value = one.value ? one.value.get() : one.fallback;
+  for (const AskFlag& flag : asks) {
+    const size_t axis = flag.is_place ? map.axis(flag.axis) : own[next++];
+    if (flag.is_place != is_place && !any_combination) continue;
+    const std::optional<int64_t> value = flag.value ? flag.value.get() : flag.fallback;
     const int64_t extent = map.axes[axis].extent;
     question[axis] = value;
     if (!value || (*value >= 0 && (extent == 0 || *value < extent))) continue;
-    outside.push_back({.field = one.flag,
+    outside.push_back({.field = flag.flag,
                        .seen = std::to_string(*value),
                        .expected = extent == 0 ? "0 or more" : fmt::format("0..{}", extent - 1),
                        .fix = answer.fix});
@@ -130,8 +130,8 @@ void MapFlags::show(Context& context, const Map& map, const MapAnswer& answer) c
   if (asked_for) found = map.elements_at(*asked_for);
   if (asked_for && found.empty()) {
     std::vector<std::string> place;
-    for (const AskFlag& one : asks) {
-      if (one.value) place.push_back(fmt::format("{} {}", one.flag.substr(2), *one.value));
+    for (const AskFlag& flag : asks) {
+      if (flag.value) place.push_back(fmt::format("{} {}", flag.flag.substr(2), *flag.value));
     }
     return answer_nothing(context, json, list_of(place, "and") + answer.where);
   }

@@ -147,12 +147,12 @@ void show_conflicts(Context& context, const SmemFlags& flags, const Map& map) {
   if (flags.conflicts != "ldmatrix" && flags.conflicts != "stmatrix")
     throw Error({.field = "--conflicts", .seen = flags.conflicts, .legal = {"ldmatrix", "stmatrix"}});
   const std::vector<MatrixBankUse> uses = matrix_bank_use(map);
-  const auto worst = std::ranges::max_element(uses, {}, [](const MatrixBankUse& one) { return one.use.wavefronts; });
+  const auto worst = std::ranges::max_element(uses, {}, [](const MatrixBankUse& use) { return use.use.wavefronts; });
   int64_t wavefronts = 0;
   Report matrices = Report::list();
-  for (const MatrixBankUse& one : uses) {
-    wavefronts += one.use.wavefronts;
-    matrices.append({{"row", one.row}, {"col", one.col}, {"wavefronts", one.use.wavefronts}});
+  for (const MatrixBankUse& use : uses) {
+    wavefronts += use.use.wavefronts;
+    matrices.append({{"row", use.row}, {"col", use.col}, {"wavefronts", use.use.wavefronts}});
   }
   const auto count = static_cast<int64_t>(uses.size());
   context.exit_code = wavefronts == count ? exit_same : exit_differs;

@@ -29,25 +29,25 @@ Tcgen05Mma require_instruction(const PlanFlags& flags) {
                  .expected = "tcgen05.mma",
                  .fix = "no other instruction keeps operands in Tensor Memory"});
   }
-  Tcgen05Mma one = *named;
-  one.m = flags.m, one.n = flags.n;
-  if (!flags.a.empty()) one.a = one.b = require_format("--a", flags.a);
+  Tcgen05Mma instruction = *named;
+  instruction.m = flags.m, instruction.n = flags.n;
+  if (!flags.a.empty()) instruction.a = instruction.b = require_format("--a", flags.a);
   if (flags.k) {
-    one.k = *flags.k;
-    naming_flag("k", "--k", [&] { return require_k_code(one.kind, one.sparse, one.k); });
+    instruction.k = *flags.k;
+    naming_flag("k", "--k", [&] { return require_k_code(instruction.kind, instruction.sparse, instruction.k); });
   }
-  if (flags.a_in_tmem) one.a_source = OperandSource::tmem;
-  require_legal(Instruction(one), default_target(one));
-  return one;
+  if (flags.a_in_tmem) instruction.a_source = OperandSource::tmem;
+  require_legal(Instruction(instruction), default_target(instruction));
+  return instruction;
 }
 
 void run_plan(Context& context, const PlanFlags& flags) {
-  const Tcgen05Mma one = require_instruction(flags);
-  TmemNeeds needs = tmem_needs_of(one);
+  const Tcgen05Mma instruction = require_instruction(flags);
+  TmemNeeds needs = tmem_needs_of(instruction);
   needs.accumulators = flags.accumulators;
   needs.exclusive = flags.exclusive;
   if (grows_along_k(needs)) needs.k_blocks = flags.k_blocks;
-  const TmemPlanReport plan = naming_flag("ctas", "--ctas", [&] { return describe(one, needs, flags.ctas); });
+  const TmemPlanReport plan = naming_flag("ctas", "--ctas", [&] { return describe(instruction, needs, flags.ctas); });
   context.exit_code = plan.fits ? exit_same : exit_differs;
   if (!flags.json && flags.svg.asked()) return flags.svg.write(context, plan.picture);
   show(context, plan.report, flags.json);

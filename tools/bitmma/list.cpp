@@ -54,8 +54,9 @@ std::vector<ListedForm> listed_forms(const std::optional<Target>& asked) {
       if (!form.targets.contains(target.id) || (asked && target.id != *asked)) continue;
       const FormOn& here = on[static_cast<size_t>(target.id)];
       const AccumulatorModel* model = is_mma(example) ? &model_for(example, target.id) : nullptr;
-      auto row = std::find_if(listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
-                              [&](const ListedForm& one) { return one.model == model && one.on == here; });
+      auto row = std::find_if(
+          listed.begin() + static_cast<std::ptrdiff_t>(first), listed.end(),
+          [&](const ListedForm& listed_form) { return listed_form.model == model && listed_form.on == here; });
       if (row == listed.end())
         row = listed.insert(listed.end(),
                             {.form = &form, .model = model, .example = example, .on = here, .evidence = evidence});
@@ -78,8 +79,9 @@ std::string evidence_on(const ListedForm& row, Target target) {
   if (row.evidence.empty()) return print_evidence(*row.example, target);
   const std::vector<FormEvidence>& levels = row.evidence.at(target);
   std::string text = print(levels.back().level, target);
-  for (const FormEvidence& one : levels) {
-    if (!one.of.empty()) text += fmt::format("; {} for {}", print(one.level, target), fmt::join(one.of, ", "));
+  for (const FormEvidence& evidence : levels) {
+    if (!evidence.of.empty())
+      text += fmt::format("; {} for {}", print(evidence.level, target), fmt::join(evidence.of, ", "));
   }
   return text;
 }
@@ -88,16 +90,16 @@ std::string evidence_on(const ListedForm& row, Target target) {
 std::string least_evidence_on(const ListedForm& row, Target target) {
   if (row.evidence.empty()) return print_evidence(*row.example, target);
   std::vector<FormEvidence> levels = row.evidence.at(target);
-  if (levels.back().is_plain) std::erase_if(levels, [](const FormEvidence& one) { return !one.is_plain; });
+  if (levels.back().is_plain) std::erase_if(levels, [](const FormEvidence& evidence) { return !evidence.is_plain; });
   return print(std::ranges::max(levels, {}, &FormEvidence::level).level, target);
 }
 
 Report describe_evidence(const ListedForm& row, Target target) {
   Report list = Report::list();
-  for (const FormEvidence& one : row.evidence.at(target)) {
-    list.append({{"level", print(one.level, target)},
-                 {"meaning", info(one.level).meaning},
-                 {"of", one.of.empty() ? Report("all others") : Report(one.of)}});
+  for (const FormEvidence& evidence : row.evidence.at(target)) {
+    list.append({{"level", print(evidence.level, target)},
+                 {"meaning", info(evidence.level).meaning},
+                 {"of", evidence.of.empty() ? Report("all others") : Report(evidence.of)}});
   }
   return list;
 }
@@ -258,7 +260,7 @@ const std::array<Sureness, 4> surenesses{{
 std::set<Evidence> levels_on(const ListedForm& row, Target target) {
   std::set<Evidence> levels;
   if (row.model) {
-    for (const FormEvidence& one : row.evidence.at(target)) levels.insert(one.level);
+    for (const FormEvidence& evidence : row.evidence.at(target)) levels.insert(evidence.level);
   } else {
     const bool decides = std::ranges::any_of(choices_of(*row.example, target), is_arithmetic);
     levels.insert(decides ? Evidence::model_choice : Evidence::published_model);
@@ -305,10 +307,10 @@ std::vector<std::vector<std::string>> matrix_of(const std::vector<ListedForm>& l
     for (const std::string& family : instructions) {
       const auto found = of_family.find(family);
       std::string& cell = line.emplace_back();
-      for (const Sureness& one : surenesses) {
+      for (const Sureness& sureness : surenesses) {
         if (found != of_family.end() &&
-            std::ranges::any_of(one.levels, [&](Evidence level) { return found->second.contains(level); }))
-          cell += one.symbol;
+            std::ranges::any_of(sureness.levels, [&](Evidence level) { return found->second.contains(level); }))
+          cell += sureness.symbol;
       }
     }
   }
@@ -317,7 +319,7 @@ std::vector<std::vector<std::string>> matrix_of(const std::vector<ListedForm>& l
 
 std::string meaning_of_symbols() {
   std::vector<std::string> parts;
-  for (const Sureness& one : surenesses) parts.push_back(fmt::format("{} {}", one.symbol, one.meaning));
+  for (const Sureness& sureness : surenesses) parts.push_back(fmt::format("{} {}", sureness.symbol, sureness.meaning));
   return fmt::format("{}; empty: the GPU has no such instruction. Several symbols: it depends on the types.\n",
                      fmt::join(parts, "; "));
 }

@@ -83,9 +83,9 @@ void run_lint(Context& context, const SimulateFlags& flags, const std::vector<st
     const std::string cases_of_file = counted(vectors.cases, "case");
     for (const auto& [finding, cases] : findings) {
       context.exit_code = exit_differs;
-      Report one{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
-      one.update(std::move(Report(std::vector{finding})[0]));
-      list.append(std::move(one));
+      Report row{{"file", path}, {"target", print(vectors.target)}, {"cases", cases}};
+      row.update(std::move(Report(std::vector{finding})[0]));
+      list.append(std::move(row));
       list.add_text(fmt::format("{}: suspicious: {} ({} of {})", printable(path), print(finding), cases, cases_of_file),
                     Tone::warning);
     }
@@ -106,9 +106,9 @@ std::optional<WholeTile> tile_of(const SimulateFlags& flags, const TensorFile& f
   if (has_state || !flags.after.empty()) return std::nullopt;
   std::optional<WholeTile> tile = whole_tile(file, defaults);
   if (!tile) return std::nullopt;
-  const Mma one = mma_of(tile->instruction);
+  const Mma mma = mma_of(tile->instruction);
   const LogicalMatrices& whole = tile->cases.front().logical;
-  return whole.a->rows() == one.m && whole.b->cols() == one.n ? std::nullopt : std::move(tile);
+  return whole.a->rows() == mma.m && whole.b->cols() == mma.n ? std::nullopt : std::move(tile);
 }
 
 /// `target` applies if the file does not name one.
@@ -137,39 +137,40 @@ Simulated simulated(const SimulateFlags& flags, TensorFile file, std::optional<T
 }
 
 /// Compares the recorded D with the computed one; nothing if none is recorded.
-std::optional<Comparison> recorded_comparison(Context& context, const SimulateFlags& flags, const Simulated& one) {
+std::optional<Comparison> recorded_comparison(Context& context, const SimulateFlags& flags,
+                                              const Simulated& simulated) {
   std::optional<Comparison> recorded;
-  if (one.loop) {
-    recorded = one.loop->recorded;  // this program computed the D of its steps
-  } else if (one.file.has_recorded_d()) {
-    ProgressLine progress(context, one.file.path(), one.file.cases());
-    recorded = verify(one.file, flags.threads, progress.from(0));
+  if (simulated.loop) {
+    recorded = simulated.loop->recorded;  // this program computed the D of its steps
+  } else if (simulated.file.has_recorded_d()) {
+    ProgressLine progress(context, simulated.file.path(), simulated.file.cases());
+    recorded = verify(simulated.file, flags.threads, progress.from(0));
   }
   if (recorded && recorded->mismatches > 0) context.exit_code = exit_differs;
   return recorded;
 }
 
 /// One case with its D: that of --case, or the last step of a K loop.
-Report describe_case(Context& context, const SimulateFlags& flags, const Simulated& one) {
-  const WholeTile* const tile = one.file.tile();
-  const int64_t steps = tile ? 0 : unrolled_steps(*one.file.vectors()),
+Report describe_case(Context& context, const SimulateFlags& flags, const Simulated& simulated) {
+  const WholeTile* const tile = simulated.file.tile();
+  const int64_t steps = tile ? 0 : unrolled_steps(*simulated.file.vectors()),
                 index = flags.show_case.value_or(steps > 0 ? steps - 1 : 0);
-  require_case(one.file.cases(), index);
+  require_case(simulated.file.cases(), index);
   Report report = tile ? describe(*tile, index, shown_d(flags), flags.threads)
-                       : describe(*one.file.vectors(), index, shown_d(flags));
-  if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, one))
-    report.update(describe_recorded(*recorded, one.source, one.loop ? ", of the whole K" : ""));
-  if (!tile && !flags.json) print_warnings(context, warnings_of(case_at(*one.file.vectors(), index)));
+                       : describe(*simulated.file.vectors(), index, shown_d(flags));
+  if (const std::optional<Comparison> recorded = recorded_comparison(context, flags, simulated))
+    report.update(describe_recorded(*recorded, simulated.source, simulated.loop ? ", of the whole K" : ""));
+  if (!tile && !flags.json) print_warnings(context, warnings_of(case_at(*simulated.file.vectors(), index)));
   return report;
 }
 
 /// Prints on stderr how a recorded D compares, if no report is shown. True if it is equal, or if there is none.
-bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simulated& one) {
-  const std::optional<Comparison> recorded = recorded_comparison(context, flags, one);
+bool is_recorded_d_same(Context& context, const SimulateFlags& flags, const Simulated& simulated) {
+  const std::optional<Comparison> recorded = recorded_comparison(context, flags, simulated);
   if (!recorded || recorded->mismatches == 0) return true;
-  context.terminal.err << fmt::format("{}: {} of {} {} from the recorded D ({}): {}\n", printable(one.file.path()),
-                                      recorded->mismatches, counted(recorded->outputs, "output"),
-                                      differ(recorded->mismatches), one.source, print(*recorded->first));
+  context.terminal.err << fmt::format(
+      "{}: {} of {} {} from the recorded D ({}): {}\n", printable(simulated.file.path()), recorded->mismatches,
+      counted(recorded->outputs, "output"), differ(recorded->mismatches), simulated.source, print(*recorded->first));
   return false;
 }
 
@@ -203,7 +204,7 @@ uint64_t bytes_of_a_case(const VectorFile& vectors) {
 
 /// Writes `one`, which is `own` or the same operands on another GPU, with D beside the inputs. If this would replace a
 /// recorded D that differs, it writes only a line on stderr.
-void write_result(Context& context, const SimulateFlags& flags, const Simulated& own, const Simulated& one,
+void write_result(Context& context, const SimulateFlags& flags, const Simulated& own, const Simulated& simulated,
                   const std::string& output) {
   if (!*flags.replace_d) require_no_loss(output);
   if (!is_recorded_d_same(context, flags, own) && !*flags.replace_d) {
@@ -211,7 +212,7 @@ void write_result(Context& context, const SimulateFlags& flags, const Simulated&
                                         printable(output));
     return;
   }
-  const RecordedFile& file = one.file;
+  const RecordedFile& file = simulated.file;
   if (const VectorFile* const vectors = file.vectors()) {
     print_warnings(context, warnings_of(case_at(*vectors, 0)));
     announce_output(context, output, vectors->cases, flags.threads, [&] { return bytes_of_a_case(*vectors); });
@@ -242,8 +243,8 @@ void write_for_bench(Context& context, const SimulateFlags& flags, const Simulat
 }
 
 /// Throws Error for flags of layouts, and for --format, where they have no effect.
-void require_used(const SimulateFlags& flags, const Simulated& one, const std::string& path, bool is_written) {
-  const VectorFile* const vectors = one.file.vectors();
+void require_used(const SimulateFlags& flags, const Simulated& simulated, const std::string& path, bool is_written) {
+  const VectorFile* const vectors = simulated.file.vectors();
   if (!vectors) {
     flags.layouts.require_used(
         "only cases of one instruction have images and operands; for a whole tile only D is "
@@ -257,7 +258,7 @@ void require_used(const SimulateFlags& flags, const Simulated& one, const std::s
                  .fix = "save the matrices of each instruction as a case"});
   }
   if (flags.bench.is_given()) flags.layouts.require_used("--format writes operands, not images", false, false);
-  else if (one.loop) flags.layouts.require_used_by(vectors->instruction);
+  else if (simulated.loop) flags.layouts.require_used_by(vectors->instruction);
   else if (vectors->has_state)
     flags.layouts.require_used(printable(path) + " has its own images, descriptors or registers", false, false);
   else if (!is_written) flags.layouts.require_used("without -o FILE no image is made", false, false);

@@ -119,11 +119,11 @@ void write_bench_header(std::ostream& out, BenchFormat format, const Instruction
 
 void write_bench(std::ostream& out, BenchFormat format, const VectorFile& vectors, int64_t first_case) {
   for (int64_t index = 0; index < vectors.cases; ++index) {
-    const Case one = case_at(vectors, index);
-    const Mma mma = mma_of(one.instruction);
+    const Case this_case = case_at(vectors, index);
+    const Mma mma = mma_of(this_case.instruction);
     const std::vector<Part> parts = parts_of(mma);
-    const LogicalMatrices logical = logical_of(one.instruction, operands_of(one));
-    const Matrix d = one.has_recorded_d() ? recorded_d(one) : computed_d(one);
+    const LogicalMatrices logical = logical_of(this_case.instruction, operands_of(this_case));
+    const Matrix d = this_case.has_recorded_d() ? recorded_d(this_case) : computed_d(this_case);
     std::string text;
     if (format == BenchFormat::hex) text = fmt::format("// case {}\n", first_case + index);
     for (int row = 0; row < mma.m; ++row) {

@@ -86,9 +86,9 @@ int verify_instructions(const VerifyFlags& flags, VerifiedFiles& files, Progress
   int failed_files = 0, verified_files = 0;
   for (auto& [path, held] : files.instructions) {
     const RecordedFile file = std::exchange(held, {});  // freed after use
-    Comparison one;
+    Comparison comparison;
     try {
-      one = verify(file, flags.threads, progress.from(total.cases));
+      comparison = verify(file, flags.threads, progress.from(total.cases));
     } catch (const Error& error) {  // reading the whole file shows whether it contradicts itself
       std::ranges::copy(error.violations(), std::back_inserter(files.unreadable));
       continue;
@@ -97,15 +97,16 @@ int verify_instructions(const VerifyFlags& flags, VerifiedFiles& files, Progress
     const Instruction& instruction = file.instruction();
     Group& group = groups[{instruction_group(instruction), print(file.target())}];
     ++group.files;
-    group.comparison += one;
+    group.comparison += comparison;
     group.arithmetic = print_arithmetic(instruction, file.target());
-    total += one;
-    if (flags.json) results.append(describe_file(file, one));
-    if (one.mismatches == 0) continue;
-    failures.push_back(fmt::format("{}: {} of {} {} in {} of {}, first {}", printable(path), one.mismatches,
-                                   counted(one.outputs, "output"), differ(one.mismatches), one.cases_with_mismatches,
-                                   counted(one.cases, "case"), print(*one.first)));
-    if (++failed_files <= most_drawn) failures.push_back(print(describe(one, instruction)));
+    total += comparison;
+    if (flags.json) results.append(describe_file(file, comparison));
+    if (comparison.mismatches == 0) continue;
+    failures.push_back(fmt::format("{}: {} of {} {} in {} of {}, first {}", printable(path), comparison.mismatches,
+                                   counted(comparison.outputs, "output"), differ(comparison.mismatches),
+                                   comparison.cases_with_mismatches, counted(comparison.cases, "case"),
+                                   print(*comparison.first)));
+    if (++failed_files <= most_drawn) failures.push_back(print(describe(comparison, instruction)));
   }
   if (verified_files == 0 && flags.launches.count() == 0) throw Error(std::move(files.unreadable));
   std::vector<std::vector<std::string>> table{

@@ -153,7 +153,7 @@ struct [[nodiscard]] Explanation {
 
 /// Explains output (row, col) of a case. Throws Error if the row or column does not exist, or if the instruction only
 /// moves data or cannot run. `model` replaces the target's row of arithmetic, for what-if questions.
-Explanation explain(const Case& one, int row, int col, const AccumulatorModel* model = nullptr);
+Explanation explain(const Case& this_case, int row, int col, const AccumulatorModel* model = nullptr);
 
 /// Explains output (row, col) of case `index` of a whole tile: one explanation for each instruction along K. Throws
 /// Error if the case, row or column does not exist.

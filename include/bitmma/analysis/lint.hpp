@@ -13,7 +13,7 @@ namespace bitmma {
 /// both operands read, strides without effect, NaN and infinity among the operands, scales that are NaN or all
 /// subnormal. Advice is a warning; anything that prevents the instruction from running, such as a read past the image,
 /// is an error. Suspicious inputs are reported, not thrown.
-std::vector<Violation> lint(const Case& one);
+std::vector<Violation> lint(const Case& this_case);
 
 /// A finding of a file, and the number of cases that have it.
 struct [[nodiscard]] LintFinding {

@@ -60,7 +60,7 @@ struct [[nodiscard]] Report {
   Report(List list);
   /// A list of {"field", "seen", "legal", "fix", "source", "severity"}.
   Report(const std::vector<Violation>& violations);
-  explicit Report(Value one);
+  explicit Report(Value value);
   template <std::signed_integral T>
   Report(T number) : Report(Value(int64_t{number})) {}
   template <std::unsigned_integral T>

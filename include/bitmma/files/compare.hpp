@@ -50,7 +50,7 @@ Comparison compare_cases(std::span<const Case> cases, std::span<const Matrix> ac
 
 /// Compares all of Tensor Memory except D, cell by cell; empty if the instruction does not write there. `one` gives the
 /// place of D. Throws Error if the sizes of Tensor Memory differ.
-Comparison compare_outside_d(const Case& one, int64_t case_index, const State& expected, const State& actual);
+Comparison compare_outside_d(const Case& this_case, int64_t case_index, const State& expected, const State& actual);
 
 /// Throws Error if the file records no D.
 void require_recorded(const VectorFile& vectors);

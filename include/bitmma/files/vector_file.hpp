@@ -115,7 +115,7 @@ class VectorBuilder {
 
   /// Adds the next case: the state before, the written fields of the state after, and the logical matrices, as far as
   /// present.
-  void add(const Case& one);
+  void add(const Case& this_case);
   /// The file so far, with `metadata` in addition to the keys that describe the instruction.
   TensorFile finish(std::vector<std::pair<std::string, std::string>> metadata) &&;
 
@@ -137,7 +137,7 @@ class VectorBuilder {
 };
 
 /// One case as a file.
-TensorFile single_case_file(const Case& one, std::vector<std::pair<std::string, std::string>> metadata);
+TensorFile single_case_file(const Case& this_case, std::vector<std::pair<std::string, std::string>> metadata);
 
 /// `vectors` with the tensors of `results` in place of those with the same names, and with `source` as their origin.
 /// The provenance of an earlier D is removed; everything else is kept.

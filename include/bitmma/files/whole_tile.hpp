@@ -36,7 +36,7 @@ std::optional<WholeTile> whole_tile(const TensorFile& file, const VectorFileDefa
 
 /// A case whose matrices span several instructions, without a file; nothing for other cases. Throws Error if the
 /// extents are not multiples of the instruction's.
-std::optional<WholeTile> whole_tile(const Case& one);
+std::optional<WholeTile> whole_tile(const Case& this_case);
 
 /// The instruction that computes D at (row, col) in step `step`, with its parts of the matrices. A step after the first
 /// starts from `before`, the block's D after the previous step. Throws Error if the case, row or column does not exist.

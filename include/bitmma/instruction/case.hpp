@@ -31,19 +31,19 @@ struct [[nodiscard]] Case {
 };
 
 /// The operands of a case: from its state or, if it has none, from its logical matrices.
-Operands operands_of(const Case& one);
+Operands operands_of(const Case& this_case);
 /// The same from logical matrices. Throws Error if a sparse A has too many non-zero codes.
 Operands operands_of(const Instruction& instruction, const LogicalMatrices& logical);
 /// Plain matrices from operands: zeros where a sparse A stores nothing.
 LogicalMatrices logical_of(const Instruction& instruction, const Operands& operands);
 
 /// D of a case as the target computes it; for a move the words that it writes.
-Matrix computed_d(const Case& one, const AccumulatorModel* model = nullptr);
+Matrix computed_d(const Case& this_case, const AccumulatorModel* model = nullptr);
 /// The recorded D of a case. Throws Error if none is recorded.
-Matrix recorded_d(const Case& one);
+Matrix recorded_d(const Case& this_case);
 
 /// Suspicious points of a case, such as logical matrices that differ from the state; empty without a
 /// state.
-std::vector<Violation> warnings_of(const Case& one);
+std::vector<Violation> warnings_of(const Case& this_case);
 
 }  // namespace bitmma

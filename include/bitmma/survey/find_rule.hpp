@@ -34,17 +34,17 @@ struct RuleCase {
 };
 
 /// "ties, seed 3, case 2", "probe, seed 3, case 17".
-std::string print(const RuleCase& one);
+std::string print(const RuleCase& rule_case);
 
 /// The operands of the case, including C. Throws Error if the instruction moves data.
-Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one);
+Operands operands_of(const Instruction& instruction, Target target, const RuleCase& rule_case);
 
 /// `rows` rows of a case with all of its columns as a separate case, different rows in each case: for callers that
 /// keep only a part of D. At most the rows of A; 0 means all.
 struct RuleRows {
   int first = 0, count = 0;
 };
-RuleRows rows_of(const Instruction& instruction, const RuleCase& one, int rows);
+RuleRows rows_of(const Instruction& instruction, const RuleCase& rule_case, int rows);
 
 /// Operands and the D that a device computed, M x N.
 struct RuleObservation {

@@ -178,9 +178,9 @@ void add_steps(Rows& rows, const Subject& s) {
           return true;
         });
   }
-  const Mma one = mma_of(s.instruction());
+  const Mma mma = mma_of(s.instruction());
   for (const Role x : {Role::a, Role::b}) {
-    const int lines = x == Role::a ? one.m : one.n, all = x == Role::a ? s.mma().m : s.mma().n;
+    const int lines = x == Role::a ? mma.m : mma.n, all = x == Role::a ? s.mma().m : s.mma().n;
     if (lines >= all) continue;
     add(rows, fmt::format("{}.same_block", letter(x)), stage_of(x),
         fmt::format("{}: every instruction reads the first {} {}", upper(x), lines, x == Role::a ? "rows" : "columns"),

@@ -232,9 +232,9 @@ std::vector<Operands> Subject::blocks_of_k(int count) const {
     }
     // Blocks of K start at whole 16-byte units, so that each block has its own descriptor.
     for (int block = 0; block < count; ++block) {
-      SmemMatrix one = *own;
-      one.descriptor.start_address_bytes = SmemMap(wide).linear_of(0, block * own->cols);
-      std::optional<Matrix> read = this->read(operand, one);
+      SmemMatrix matrix = *own;
+      matrix.descriptor.start_address_bytes = SmemMap(wide).linear_of(0, block * own->cols);
+      std::optional<Matrix> read = this->read(operand, matrix);
       if (!read) return {};
       Operands& operands = blocks[static_cast<size_t>(block)];
       (is_a ? operands.a : operands.b) = std::move(*read);

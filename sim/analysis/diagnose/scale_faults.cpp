@@ -140,7 +140,9 @@ std::optional<Instruction> with_scale_id(const Subject& s, Role x, int id) {
   if (!form || !form->kind) return std::nullopt;
   const auto fields = instruction_descriptor_fields(*form->kind);
   const auto field = std::ranges::find(fields, x == Role::a ? "scale_a_id" : "scale_b_id",
-                                       [](const InstructionDescriptorField& one) { return one.bits.name; });
+                                       [](const InstructionDescriptorField& instruction_descriptor_field) {
+                                         return instruction_descriptor_field.bits.name;
+                                       });
   if (field == fields.end()) return std::nullopt;
   const auto before = static_cast<uint64_t>(immediate_of(s.instruction(), "idesc"));
   const uint64_t after = insert(before, field->bits, static_cast<uint64_t>(id));

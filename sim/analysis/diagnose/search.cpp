@@ -220,18 +220,18 @@ Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, 
   std::vector<Violation> violations;
   std::vector<int64_t> wrong;
   for (int64_t i = 0; i < diagnosis.cases; ++i) {
-    const Matrix& one = actual[static_cast<size_t>(i)];
+    const Matrix& matrix = actual[static_cast<size_t>(i)];
     const Subject subject(cases, i);
     const Mma& mma = subject.mma();
-    if (one.rows() != mma.m || one.cols() != mma.n || one.format() != mma.d) {
+    if (matrix.rows() != mma.m || matrix.cols() != mma.n || matrix.format() != mma.d) {
       violations.push_back({.field = fmt::format("D of case {}", i),
-                            .seen = shape_of(one),
+                            .seen = shape_of(matrix),
                             .expected = fmt::format("{} x {} {}", mma.m, mma.n, info(mma.d).name)});
       continue;
     }
     const Matrix truth = evaluate(subject, true_parts(subject));
     Tally tally;
-    tally.add(truth, one, truth);
+    tally.add(truth, matrix, truth);
     diagnosis.outputs += tally.outputs, diagnosis.wrong += tally.wrong;
     if (tally.wrong > 0) wrong.push_back(i);
   }

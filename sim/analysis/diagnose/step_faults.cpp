@@ -19,15 +19,15 @@ using Blocks = std::vector<std::vector<Case>>;
 Blocks blocks_of(const Subject& s, Role x) {
   const Placement placement;
   const Instruction instruction = with_majors(s.instruction(), placement.a, placement.b);
-  const Mma one = mma_of(instruction);
+  const Mma mma = mma_of(instruction);
   const bool is_a = x == Role::a;
-  const int count = is_a ? s.mma().m / one.m : s.mma().n / one.n, steps = s.mma().k / s.step_k();
+  const int count = is_a ? s.mma().m / mma.m : s.mma().n / mma.n, steps = s.mma().k / s.step_k();
   Blocks blocks;
   for (int block = 0; block < count; ++block) {
     std::vector<Case> cases;
     for (int step = 0; step < steps; ++step) {
       Operands operands = part_of_k(s.truth(), step * s.step_k(), s.step_k());
-      operands = block_of(operands, is_a ? block * one.m : 0, one.m, is_a ? 0 : block * one.n, one.n);
+      operands = block_of(operands, is_a ? block * mma.m : 0, mma.m, is_a ? 0 : block * mma.n, mma.n);
       cases.push_back({.instruction = instruction,
                        .target = s.one().target,
                        .before = place_operands(instruction, placement, operands, RandomStream(0, 0))});

@@ -126,8 +126,8 @@ BITMMA_INLINE void decode_rows_of_a(const ChainDecoding& given) {
         negative[static_cast<size_t>(term / 64)] |= uint64_t{sign_bits<bytes>(numbers.sign)} << term % 64;
       }
       for (; step < end; ++step) {
-        const ChainStep& one = job.steps[step];
-        Layout::put_signs(job, row, one, bits_at(negative.data(), one.at - first.at, one.terms));
+        const ChainStep& chain_step = job.steps[step];
+        Layout::put_signs(job, row, chain_step, bits_at(negative.data(), chain_step.at - first.at, chain_step.terms));
       }
     }
     job.special[row] |= sign_bits<bytes>(numbers.special);

@@ -636,9 +636,9 @@ struct FmaSteps {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
         const I16 both = reinterpret_cast<I16>(most[r / 2]);
-        const I16 one = (r % 2 == 0 ? both << 8 : reinterpret_cast<I16>(reinterpret_cast<U32>(both) & 0xFF00FF00u)) >>
+        const I16 i16 = (r % 2 == 0 ? both << 8 : reinterpret_cast<I16>(reinterpret_cast<U32>(both) & 0xFF00FF00u)) >>
                         (8 - Layout::exponent_in_word);
-        const I16 word = one + reinterpret_cast<I16>(I32{} + twice(Layout::bias * Exponents::unit));
+        const I16 word = i16 + reinterpret_cast<I16>(I32{} + twice(Layout::bias * Exponents::unit));
         largest[r] = word < none ? lowest : word;
         if (floor > none_word) raise_to<I16>(largest[r], lowest);
       }

@@ -98,8 +98,8 @@ BITMMA_INLINE void round_sum(const OutputConstants& format, const Sum<bytes>& su
     constexpr int normal_drop = 23 - mantissa_bits;
     limit_to(below, 25 - normal_drop);
     const U32 drop = reinterpret_cast<U32>(below + normal_drop);
-    const U32 one = (U32{} + 1) << drop;
-    code = reinterpret_cast<I32>((sticky + (one >> 1) - 1 + ((sticky >> drop) & 1)) >> drop);
+    const U32 u32 = (U32{} + 1) << drop;
+    code = reinterpret_cast<I32>((sticky + (u32 >> 1) - 1 + ((sticky >> drop) & 1)) >> drop);
   } else {
     code = reinterpret_cast<I32>(magnitude >> (31 - mantissa_bits));
     shift_right<bytes>(code, below);

@@ -49,10 +49,10 @@ KernelParameter output_of(const Request& request, std::string name) {
   KernelParameter output{.name = std::move(name)};
   for (const FieldRule& rule : request.fields) {
     if (rule.access == Access::read) continue;
-    KernelParameter one = parameter_of(request, {}, rule);
-    one.slots.front().offset_bytes = output.bytes_per_case;
-    output.slots.push_back(one.slots.front());
-    output.bytes_per_case += one.bytes_per_case;
+    KernelParameter parameter = parameter_of(request, {}, rule);
+    parameter.slots.front().offset_bytes = output.bytes_per_case;
+    output.slots.push_back(parameter.slots.front());
+    output.bytes_per_case += parameter.bytes_per_case;
   }
   return output;
 }

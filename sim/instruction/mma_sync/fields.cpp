@@ -14,7 +14,7 @@ constexpr auto optional_kind_names_of(std::index_sequence<i...>) {
 }
 constexpr auto kinds_or_none = optional_kind_names_of(std::make_index_sequence<mma_kinds.size()>());
 
-bool has_scales(const MmaSync& one) { return one.has_scales(); }
+bool has_scales(const MmaSync& instruction) { return instruction.has_scales(); }
 
 constexpr auto fields_of_mma_sync = std::to_array<NamedField<MmaSync>>({
     word<&MmaSync::kind, kinds_or_none>("kind", ".kind of 8-, 6- and 4-bit types, with or without block scales"),
@@ -50,7 +50,7 @@ constexpr auto fields_of_mma_sync = std::to_array<NamedField<MmaSync>>({
         .as_immediate(two_bits("thread_id_b"), has_scales),
     number<&MmaSync::sparsity_selector>("sparsity_selector", "the threads that hold the metadata of a sparse A")
         .as_immediate(two_bits("sparsity_selector", "0 without .sp"),
-                      [](const MmaSync& one) { return one.sparse && !one.has_scales(); }),
+                      [](const MmaSync& instruction) { return instruction.sparse && !instruction.has_scales(); }),
 });
 
 }  // namespace

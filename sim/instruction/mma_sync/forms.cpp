@@ -114,7 +114,7 @@ std::vector<const Form*> nearest_rows(const MmaSync& instruction) {
   for (const Form& form : forms()) {
     if (form.family != Family::mma_sync) continue;
     int weight = 0;
-    for (const Property& one : properties) weight += one.fits(form, instruction) ? one.weight : 0;
+    for (const Property& property : properties) weight += property.fits(form, instruction) ? property.weight : 0;
     if (weight < most) continue;
     if (weight > most) nearest.clear();
     most = weight;
@@ -124,7 +124,7 @@ std::vector<const Form*> nearest_rows(const MmaSync& instruction) {
 }
 
 bool fits(const Form& form, const MmaSync& instruction) {
-  return std::ranges::all_of(properties, [&](const Property& one) { return one.fits(form, instruction); });
+  return std::ranges::all_of(properties, [&](const Property& property) { return property.fits(form, instruction); });
 }
 
 /// Refuses every property in which the instruction differs from the nearest row, with the values of such rows.
@@ -246,10 +246,11 @@ std::vector<MmaSync> with_qualifiers(const Form& form, const MmaSync& plain) {
             if ((saturate && !form.saturate) || ((a_col || b_row) && !form.any_layout) || (rounding && !form.rounds) ||
                 (!ordered && (!plain.sparse || form.ordered_only)))
               continue;
-            MmaSync one = plain;
-            one.saturate = saturate, one.a_col = a_col, one.b_row = b_row, one.rounding = rounding;
-            one.ordered_metadata = one.sparse && ordered;
-            all.push_back(one);
+            MmaSync instruction = plain;
+            instruction.saturate = saturate, instruction.a_col = a_col, instruction.b_row = b_row,
+            instruction.rounding = rounding;
+            instruction.ordered_metadata = instruction.sparse && ordered;
+            all.push_back(instruction);
           }
         }
       }
@@ -281,7 +282,7 @@ std::vector<Instruction> instances_of_mma_sync(const Form& form) {
                               .bit_operation = form.bit_operation,
                               .scale_vec = scales.scale_vec,
                               .scale_type = has_ue4m3 ? Format::ue4m3 : Format::ue8m0};
-          for (const MmaSync& one : with_qualifiers(form, plain)) all.push_back(one);
+          for (const MmaSync& instruction : with_qualifiers(form, plain)) all.push_back(instruction);
         }
       }
     }
@@ -290,9 +291,10 @@ std::vector<Instruction> instances_of_mma_sync(const Form& form) {
 }
 
 Instruction vary(const MmaSync& mnemonic, Target, int64_t, RandomStream& random) {
-  MmaSync one = mnemonic;
-  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(find(one)->selectors)));
-  return one;
+  MmaSync instruction = mnemonic;
+  if (instruction.sparse)
+    instruction.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(find(instruction)->selectors)));
+  return instruction;
 }
 
 }  // namespace bitmma::family

@@ -19,21 +19,21 @@ constexpr auto kinds = kind_names_of(std::make_index_sequence<mma_kinds.size()>(
 constexpr NamedField<Tcgen05Mma> collector{
     .name = "collector",
     .meaning = ".collector of A, or of B with .ws: a buffer and its operation",
-    .get = [](const Tcgen05Mma& one) -> FieldValue {
-      if (!one.collector) return std::string();
+    .get = [](const Tcgen05Mma& instruction) -> FieldValue {
+      if (!instruction.collector) return std::string();
       constexpr std::array<std::string_view, 5> buffers{"a", "b0", "b1", "b2", "b3"};
-      return fmt::format("{}::{}", buffers[static_cast<size_t>(one.collector->buffer)],
-                         collector_operations[1 + static_cast<size_t>(one.collector->operation)]);
+      return fmt::format("{}::{}", buffers[static_cast<size_t>(instruction.collector->buffer)],
+                         collector_operations[1 + static_cast<size_t>(instruction.collector->operation)]);
     },
     .set =
-        [](Tcgen05Mma& one, const FieldValue& value) {
+        [](Tcgen05Mma& instruction, const FieldValue& value) {
           const std::vector<std::string> words = collector.words();
           const auto place = std::ranges::find(words, std::get<std::string>(value)) - words.begin();
           constexpr auto each = static_cast<std::ptrdiff_t>(collector_operations.size() - 1);
-          if (place == 0) one.collector = std::nullopt;
+          if (place == 0) instruction.collector = std::nullopt;
           else
-            one.collector = Collector{.buffer = static_cast<CollectorBuffer>((place - 1) / each),
-                                      .operation = static_cast<CollectorOperation>((place - 1) % each)};
+            instruction.collector = Collector{.buffer = static_cast<CollectorBuffer>((place - 1) / each),
+                                              .operation = static_cast<CollectorOperation>((place - 1) % each)};
         },
     .words =
         [] {
@@ -45,7 +45,7 @@ constexpr NamedField<Tcgen05Mma> collector{
           return words;
         }};
 
-bool has_block_scales(const Tcgen05Mma& one) { return info(one.kind).has_block_scales; }
+bool has_block_scales(const Tcgen05Mma& instruction) { return info(instruction.kind).has_block_scales; }
 
 constexpr auto fields_of_tcgen05 = std::to_array<NamedField<Tcgen05Mma>>({
     word<&Tcgen05Mma::kind, kinds>("kind", "the legal types of A and B, and whether there are block scales"),
@@ -69,7 +69,9 @@ constexpr auto fields_of_tcgen05 = std::to_array<NamedField<Tcgen05Mma>>({
                        .type = ElementType::u8,
                        .required = true}),
     number<&Tcgen05Mma::scale_input_d>("scale_input_d", "kind::f16 and tf32: adds to D * 2^-s, s = 0..15")
-        .used_by([](const Tcgen05Mma& one) { return info(one.kind).has_scale_input_d && !one.weight_stationary; })
+        .used_by([](const Tcgen05Mma& instruction) {
+          return info(instruction.kind).has_scale_input_d && !instruction.weight_stationary;
+        })
         .as_immediate(
             {.name = "scale_input_d", .last = 255, .legal = "0..15", .by_case = true, .type = ElementType::u8}),
     flag<&Tcgen05Mma::negate_a>("negate_a", "the negate bit of A").described(),
@@ -77,11 +79,11 @@ constexpr auto fields_of_tcgen05 = std::to_array<NamedField<Tcgen05Mma>>({
     flag<&Tcgen05Mma::transpose_a>("transpose_a", "A in shared memory is M-major").described(),
     flag<&Tcgen05Mma::transpose_b>("transpose_b", "B is N-major").described(),
     number<&Tcgen05Mma::sparsity_selector>("sparsity_selector", "the metadata columns that a sparse A uses")
-        .used_by([](const Tcgen05Mma& one) { return one.sparse; })
+        .used_by([](const Tcgen05Mma& instruction) { return instruction.sparse; })
         .described(),
     number<&Tcgen05Mma::max_shift_code>("max_shift",
                                         ".ws: code of the largest shift of B; 0, 1, 2, 3 mean 0, 8, 16, 32 columns")
-        .used_by([](const Tcgen05Mma& one) { return one.weight_stationary; })
+        .used_by([](const Tcgen05Mma& instruction) { return instruction.weight_stationary; })
         .described(),
     word<&Tcgen05Mma::scale_vec, scale_vecs>("scale_vec", "the size of a vector of block scales"),
     format<&Tcgen05Mma::scale_type>("scale_type", "type of block scales: ue8m0, ue4m3 or ue5m3")
@@ -100,16 +102,18 @@ constexpr auto fields_of_tcgen05 = std::to_array<NamedField<Tcgen05Mma>>({
     collector,
     word<&Tcgen05Mma::collector_b, collector_operations>("collector_b", "sm_107: .collector::b of B, without .ws"),
     number<&Tcgen05Mma::sparsity_version>("sparsity_version", "sparse fp4: 1 is legal on sm_107a, 0 elsewhere")
-        .where([](const Tcgen05Mma& one) { return one.sparse && info(one.kind).is_fp4; })
+        .where([](const Tcgen05Mma& instruction) { return instruction.sparse && info(instruction.kind).is_fp4; })
         .described(),
 });
 
 constexpr std::array idesc{NamedField<Tcgen05Mma>{
     .name = "idesc",
     .meaning = "the instruction descriptor",
-    .get = [](const Tcgen05Mma& one) -> FieldValue { return int64_t{idesc_of(one)}; },
-    .set = [](Tcgen05Mma& one,
-              const FieldValue& value) { one = with_idesc(one, static_cast<uint32_t>(std::get<int64_t>(value))); },
+    .get = [](const Tcgen05Mma& instruction) -> FieldValue { return int64_t{idesc_of(instruction)}; },
+    .set =
+        [](Tcgen05Mma& instruction, const FieldValue& value) {
+          instruction = with_idesc(instruction, static_cast<uint32_t>(std::get<int64_t>(value)));
+        },
     .immediate = {.name = "idesc",
                   .last = 0xFFFFFFFF,
                   .legal = "an instruction descriptor",

@@ -461,24 +461,24 @@ std::vector<Instruction> instances_of_tcgen05(const Form& form) {
       for (const std::optional<Collector>& collector : collectors) {
         for (const std::optional<CollectorOperation>& collector_b : of_b) {
           if (collector_b && modern.empty()) break;
-          Tcgen05Mma one{.kind = *form.kind,
-                         .cta_group = two ? 2 : 1,
-                         .weight_stationary = (bits & 1) != 0,
-                         .d = form.d,
-                         .a = input,
-                         .b = input,
-                         .sparse = sparse,
-                         .k = sparse ? form.k_sparse : form.k_dense,
-                         .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
-                         .scale_vec = size,
-                         .ashift = ashift,
-                         .collector = collector,
-                         .collector_b = collector_b};
+          Tcgen05Mma instruction{.kind = *form.kind,
+                                 .cta_group = two ? 2 : 1,
+                                 .weight_stationary = (bits & 1) != 0,
+                                 .d = form.d,
+                                 .a = input,
+                                 .b = input,
+                                 .sparse = sparse,
+                                 .k = sparse ? form.k_sparse : form.k_dense,
+                                 .a_source = ashift ? OperandSource::tmem : OperandSource::smem,
+                                 .scale_vec = size,
+                                 .ashift = ashift,
+                                 .collector = collector,
+                                 .collector_b = collector_b};
           // If only sm_107a has the collector or K, its metadata version applies.
-          one.sparsity_version = has_versions && targets_of(Instruction(one)).empty() ? 1 : 0;
+          instruction.sparsity_version = has_versions && targets_of(Instruction(instruction)).empty() ? 1 : 0;
           // A combination that is illegal without a collector of B is illegal with one.
-          if (!violations(one, form.targets.first()).empty()) break;
-          all.push_back(one);
+          if (!violations(instruction, form.targets.first()).empty()) break;
+          all.push_back(instruction);
         }
       }
     }
@@ -505,11 +505,11 @@ std::vector<LegalShape> shapes_of(const Form& form, const Tcgen05Mma& instructio
 
 /// One random instruction, legal or not.
 Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& random) {
-  Tcgen05Mma one = mnemonic;
-  one.a = one_of(rows_of(form.a), random).id;
-  one.b = one_of(rows_of(form.b), random).id;
-  if (!one.ashift) one.a_source = random.one_in(2) ? OperandSource::smem : OperandSource::tmem;
-  const LegalShape shape = one_of(shapes_of(form, one), random);
+  Tcgen05Mma instruction = mnemonic;
+  instruction.a = one_of(rows_of(form.a), random).id;
+  instruction.b = one_of(rows_of(form.b), random).id;
+  if (!instruction.ashift) instruction.a_source = random.one_in(2) ? OperandSource::smem : OperandSource::tmem;
+  const LegalShape shape = one_of(shapes_of(form, instruction), random);
   std::vector<int> all_m, all_n;
   for (const int m : shape.m) {
     if (m != 0) all_m.push_back(m);
@@ -517,29 +517,31 @@ Tcgen05Mma drawn(const Tcgen05Mma& mnemonic, const Form& form, RandomStream& ran
   for (int n = shape.n.first; n <= shape.n.last; n += shape.n.step) {
     if (shape.n.contains(n)) all_n.push_back(n);
   }
-  one.m = one_of(all_m, random);
-  one.n = one_of(all_n, random);
+  instruction.m = one_of(all_m, random);
+  instruction.n = one_of(all_n, random);
   if (form.transpose) {
-    one.transpose_a = one.a_source == OperandSource::smem && random.one_in(3);
-    one.transpose_b = random.one_in(3);
+    instruction.transpose_a = instruction.a_source == OperandSource::smem && random.one_in(3);
+    instruction.transpose_b = random.one_in(3);
   }
   if (form.negate) {
-    one.negate_a = random.one_in(3);
-    one.negate_b = random.one_in(3);
+    instruction.negate_a = random.one_in(3);
+    instruction.negate_b = random.one_in(3);
   }
-  if (form.saturate) one.saturate = random.one_in(2);
-  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
+  if (form.saturate) instruction.saturate = random.one_in(2);
+  if (instruction.sparse)
+    instruction.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
   for (const LegalScales& row : form.scales) {
-    if (row.scale_vec != one.scale_vec) continue;
-    one.scale_type = one_of(rows_of(row.types), random).id;
+    if (row.scale_vec != instruction.scale_vec) continue;
+    instruction.scale_type = one_of(rows_of(row.types), random).id;
     const auto steps = static_cast<uint32_t>(row.last_id / row.id_step + 1);
-    one.scale_a_id = row.id_step * static_cast<int>(random.below(steps));
-    one.scale_b_id = row.id_step * static_cast<int>(random.below(steps));
+    instruction.scale_a_id = row.id_step * static_cast<int>(random.below(steps));
+    instruction.scale_b_id = row.id_step * static_cast<int>(random.below(steps));
   }
   const bool may_scale_d = info(*form.kind).has_scale_input_d;
-  if (may_scale_d && !one.weight_stationary && random.one_in(4)) one.scale_input_d = random.between(1, 15);
-  one.enable_input_d = !random.one_in(8);
-  return one;
+  if (may_scale_d && !instruction.weight_stationary && random.one_in(4))
+    instruction.scale_input_d = random.between(1, 15);
+  instruction.enable_input_d = !random.one_in(8);
+  return instruction;
 }
 
 }  // namespace
@@ -548,8 +550,8 @@ Instruction vary(const Tcgen05Mma& mnemonic, Target target, int64_t, RandomStrea
   const Form& form = *find(mnemonic);
   constexpr int draws = 64;  // some shapes reject some types: a few draws find a legal combination
   for (int i = 0; i < draws; ++i) {
-    const Tcgen05Mma one = drawn(mnemonic, form, random);
-    if (violations_of(one, target).empty()) return one;
+    const Tcgen05Mma instruction = drawn(mnemonic, form, random);
+    if (violations_of(instruction, target).empty()) return instruction;
   }
   return mnemonic;
 }

@@ -121,7 +121,8 @@ class Reader {
   Instruction finished() { return grammar_.finish ? grammar_.finish(instruction_, violations_) : instruction_; }
 
   static const Spelling* find_unwritten(const Part& part) {
-    const auto row = std::ranges::find_if(part.spellings, [](const Spelling& one) { return one.word.empty(); });
+    const auto row =
+        std::ranges::find_if(part.spellings, [](const Spelling& spelling) { return spelling.word.empty(); });
     return row == part.spellings.end() ? nullptr : &*row;
   }
 

@@ -15,19 +15,19 @@ static_assert(static_cast<int>(MoveKind::ld_red) + 1 == moves.size());
 constexpr NamedField<TmemMove> shape{
     .name = "shape",
     .meaning = "ld, ld.red and st: the block that a warp moves; cp: the block that is copied, with .multicast",
-    .get = [](const TmemMove& one) -> FieldValue {
-      if (one.kind == MoveKind::shift) return std::string();
-      if (one.kind != MoveKind::cp) return std::string(ldst_shapes[static_cast<size_t>(one.ldst.shape)].name);
-      return fmt::format("{}{}", one.shape().name, one.shape().multicast);
+    .get = [](const TmemMove& move) -> FieldValue {
+      if (move.kind == MoveKind::shift) return std::string();
+      if (move.kind != MoveKind::cp) return std::string(ldst_shapes[static_cast<size_t>(move.ldst.shape)].name);
+      return fmt::format("{}{}", move.shape().name, move.shape().multicast);
     },
     .set =
-        [](TmemMove& one, const FieldValue& value) {
+        [](TmemMove& move, const FieldValue& value) {
           const auto& text = std::get<std::string>(value);
           const auto of_ldst = std::ranges::find(ldst_shapes, text, &LdStInfo::name);
           const auto of_cp = std::ranges::find(
               cp_shapes, text, [](const CpShape& row) { return fmt::format("{}{}", row.name, row.multicast); });
-          if (of_ldst != ldst_shapes.end()) one.ldst.shape = of_ldst->id;
-          if (of_cp != cp_shapes.end()) one.cp_shape = static_cast<int>(of_cp - cp_shapes.begin());
+          if (of_ldst != ldst_shapes.end()) move.ldst.shape = of_ldst->id;
+          if (of_cp != cp_shapes.end()) move.cp_shape = static_cast<int>(of_cp - cp_shapes.begin());
         },
     .words =
         [] {
@@ -37,28 +37,28 @@ constexpr NamedField<TmemMove> shape{
           return words;
         }};
 
-bool has_registers(const TmemMove& one) { return one.has_registers(); }
-bool is_split(const TmemMove& one) { return one.has_registers() && one.ldst.shape == LdStShape::s16x32bx2; }
-bool reduces(const TmemMove& one) { return one.kind == MoveKind::ld_red; }
-bool copies(const TmemMove& one) { return one.kind == MoveKind::cp; }
+bool has_registers(const TmemMove& move) { return move.has_registers(); }
+bool is_split(const TmemMove& move) { return move.has_registers() && move.ldst.shape == LdStShape::s16x32bx2; }
+bool reduces(const TmemMove& move) { return move.kind == MoveKind::ld_red; }
+bool copies(const TmemMove& move) { return move.kind == MoveKind::cp; }
 
 constexpr auto fields_of_tmem_move = std::to_array<NamedField<TmemMove>>({
     word<&TmemMove::kind, moves>("kind", "the instruction: tcgen05.ld, .st, .cp, .shift or .ld.red"),
     number<&TmemMove::cta_group>("cta_group", "cp and shift: CTAs that work together, 1 or 2")
-        .where([](const TmemMove& one) { return !one.has_registers(); }),
+        .where([](const TmemMove& move) { return !move.has_registers(); }),
     shape,
     {.name = "num",
      .meaning = "ld and st: repetitions, .x1 to .x128",
-     .get = [](const TmemMove& one) -> FieldValue { return int64_t{one.ldst.num}; },
+     .get = [](const TmemMove& move) -> FieldValue { return int64_t{move.ldst.num}; },
      .set =
-         [](TmemMove& one, const FieldValue& value) {
-           one.ldst.num = static_cast<int>(std::clamp<int64_t>(std::get<int64_t>(value), 0, 1 << 20));
+         [](TmemMove& move, const FieldValue& value) {
+           move.ldst.num = static_cast<int>(std::clamp<int64_t>(std::get<int64_t>(value), 0, 1 << 20));
          },
      .applies = has_registers},
     {.name = "pack_16b",
      .meaning = "ld .pack::16b, st .unpack::16b: two 16-bit cells in each register",
-     .get = [](const TmemMove& one) -> FieldValue { return one.ldst.pack_16b; },
-     .set = [](TmemMove& one, const FieldValue& value) { one.ldst.pack_16b = std::get<bool>(value); },
+     .get = [](const TmemMove& move) -> FieldValue { return move.ldst.pack_16b; },
+     .set = [](TmemMove& move, const FieldValue& value) { move.ldst.pack_16b = std::get<bool>(value); },
      .applies = has_registers},
     number<&TmemMove::half_split_offset>(
         "half_split_offset",
@@ -69,12 +69,12 @@ constexpr auto fields_of_tmem_move = std::to_array<NamedField<TmemMove>>({
         .where(copies),
     {.name = "reduction",
      .meaning = "ld.red: whether redval is the minimum or maximum of the loaded values",
-     .get = [](const TmemMove& one) -> FieldValue {
-       return std::string(one.reduction.operation == ReduceOperation::min ? "min" : "max");
+     .get = [](const TmemMove& move) -> FieldValue {
+       return std::string(move.reduction.operation == ReduceOperation::min ? "min" : "max");
      },
      .set =
-         [](TmemMove& one, const FieldValue& value) {
-           one.reduction.operation =
+         [](TmemMove& move, const FieldValue& value) {
+           move.reduction.operation =
                std::get<std::string>(value) == "min" ? ReduceOperation::min : ReduceOperation::max;
          },
      .words =
@@ -84,19 +84,19 @@ constexpr auto fields_of_tmem_move = std::to_array<NamedField<TmemMove>>({
      .applies = reduces},
     {.name = "absolute",
      .meaning = "ld.red of f32: .abs, compares absolute values",
-     .get = [](const TmemMove& one) -> FieldValue { return one.reduction.absolute; },
-     .set = [](TmemMove& one, const FieldValue& value) { one.reduction.absolute = std::get<bool>(value); },
+     .get = [](const TmemMove& move) -> FieldValue { return move.reduction.absolute; },
+     .set = [](TmemMove& move, const FieldValue& value) { move.reduction.absolute = std::get<bool>(value); },
      .applies = reduces},
     {.name = "propagate_nan",
      .meaning = "ld.red of f32: .NaN, returns NaN if a value is NaN",
-     .get = [](const TmemMove& one) -> FieldValue { return one.reduction.propagate_nan; },
-     .set = [](TmemMove& one, const FieldValue& value) { one.reduction.propagate_nan = std::get<bool>(value); },
+     .get = [](const TmemMove& move) -> FieldValue { return move.reduction.propagate_nan; },
+     .set = [](TmemMove& move, const FieldValue& value) { move.reduction.propagate_nan = std::get<bool>(value); },
      .applies = reduces},
     {.name = "type",
      .meaning = "ld.red: type of the values, f32, u32 or s32",
-     .get = [](const TmemMove& one) -> FieldValue { return std::string(info(one.reduction.type).name); },
-     .set = [](TmemMove& one,
-               const FieldValue& value) { one.reduction.type = *format_named(std::get<std::string>(value)); },
+     .get = [](const TmemMove& move) -> FieldValue { return std::string(info(move.reduction.type).name); },
+     .set = [](TmemMove& move,
+               const FieldValue& value) { move.reduction.type = *format_named(std::get<std::string>(value)); },
      .words = [] { return row_names(formats); },
      .is_format = true,
      .applies = reduces},

@@ -7,8 +7,8 @@ namespace bitmma::family {
 namespace {
 
 /// True if the types allow the immediate: `form.negate`, `form.transpose`.
-bool may_negate(const Wgmma& one) {
-  const Form* form = find_form(one);
+bool may_negate(const Wgmma& wgmma) {
+  const Form* form = find_form(wgmma);
   return !form || form->negate;
 }
 
@@ -34,7 +34,7 @@ constexpr auto fields_of_wgmma = std::to_array<NamedField<Wgmma>>({
     flag<&Wgmma::enable_input_d>("enable_input_d", "whether C is added; PTX calls it scale-d")
         .as_immediate(bit("scale_d", 1)),
     number<&Wgmma::sparsity_selector>("sparsity_selector", "the threads that hold the metadata of a sparse A")
-        .as_immediate(two_bits("sparsity_selector", "0 without .sp"), [](const Wgmma& one) { return one.sparse; }),
+        .as_immediate(two_bits("sparsity_selector", "0 without .sp"), [](const Wgmma& wgmma) { return wgmma.sparse; }),
 });
 
 }  // namespace

@@ -132,19 +132,19 @@ std::vector<Instruction> instances_of_wgmma(const Form& form) {
 
 Instruction vary(const Wgmma& mnemonic, Target, int64_t round, RandomStream& random) {
   const Form& form = *find(mnemonic);
-  Wgmma one = mnemonic;
-  one.a_source = round % 2 == 0 ? OperandSource::smem : OperandSource::registers;
+  Wgmma wgmma = mnemonic;
+  wgmma.a_source = round % 2 == 0 ? OperandSource::smem : OperandSource::registers;
   if (form.transpose) {
-    one.transpose_b = round / 2 % 2 != 0;
-    if (one.a_source == OperandSource::smem) one.transpose_a = round / 4 % 2 != 0;
+    wgmma.transpose_b = round / 2 % 2 != 0;
+    if (wgmma.a_source == OperandSource::smem) wgmma.transpose_a = round / 4 % 2 != 0;
   }
   if (form.negate) {
-    one.negate_a = random.one_in(3);
-    one.negate_b = random.one_in(3);
+    wgmma.negate_a = random.one_in(3);
+    wgmma.negate_b = random.one_in(3);
   }
-  one.enable_input_d = !random.one_in(8);
-  if (one.sparse) one.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
-  return one;
+  wgmma.enable_input_d = !random.one_in(8);
+  if (wgmma.sparse) wgmma.sparsity_selector = static_cast<int>(random.below(static_cast<uint32_t>(form.selectors)));
+  return wgmma;
 }
 
 }  // namespace bitmma::family

@@ -54,10 +54,10 @@ bool gives(const AccumulatorModel& model, const AnsweredOutput& output) {
 }
 
 /// Mantissa bits of D where C is zero: adding C last changes nothing there.
-int bits_needed(const AnsweredCase& one) {
-  const Matrix& d = one.d();
+int bits_needed(const AnsweredCase& answered_case) {
+  const Matrix& d = answered_case.d();
   const FormatInfo& format = info(d.format());
-  const std::optional<Matrix>& c = one.operands().c;
+  const std::optional<Matrix>& c = answered_case.operands().c;
   int most = 0;
   for (size_t i = 0; i < d.size(); ++i) {
     const uint32_t code = d.words()[i];
@@ -120,7 +120,7 @@ class RuleSearch::Search {
   uint64_t all_floors() const { return (uint64_t{1} << floors_.size()) - 1; }
 
   void plan_first_cases();
-  void require_valid(const RuleObservation& one) const;
+  void require_valid(const RuleObservation& observation) const;
   Matrix product(const OtherRule& rule, const Operands& operands) const;
   Matrix product(const AccumulatorModel& model, const Operands& operands) const {
     return product(OtherRule{.model = model}, operands);
@@ -136,7 +136,7 @@ class RuleSearch::Search {
   std::vector<Survivor> survivors(size_t most) const;
   bool any_left() const { return !candidates_.empty() || !others_.empty(); }
   std::vector<AccumulatorModel> compared() const;
-  int separation(const RuleCase& one, std::span<const AccumulatorModel> models) const;
+  int separation(const RuleCase& rule_case, std::span<const AccumulatorModel> models) const;
   std::vector<RuleCase> drawn_cases(uint64_t first) const;
   std::vector<int> separations(std::span<const RuleCase> cases) const;
   void draw_cases();
@@ -187,8 +187,8 @@ std::vector<RuleCase> RuleSearch::Search::next_cases(int count) {
   return next;
 }
 
-void RuleSearch::Search::require_valid(const RuleObservation& one) const {
-  const Matrix &a = one.operands.a, &b = one.operands.b, &d = one.d;
+void RuleSearch::Search::require_valid(const RuleObservation& observation) const {
+  const Matrix &a = observation.operands.a, &b = observation.operands.b, &d = observation.d;
   const auto refuse = [](const char* field, const Matrix& seen, int rows, int cols, Format format) {
     throw Error({.field = field,
                  .seen = fmt::format("{} x {} of {}", seen.rows(), seen.cols(), info(seen.format()).name),
@@ -200,21 +200,22 @@ void RuleSearch::Search::require_valid(const RuleObservation& one) const {
     refuse("A", a, mma_.m, mma_.stored_k(), mma_.a);
   if (b.cols() < 1 || b.rows() != mma_.k || b.format() != mma_.b) refuse("B", b, mma_.k, mma_.n, mma_.b);
   if (d.rows() != a.rows() || d.cols() != b.cols() || d.format() != mma_.d) refuse("D", d, a.rows(), b.cols(), mma_.d);
-  if (const auto& c = one.operands.c; c && (c->rows() != d.rows() || c->cols() != d.cols() || c->format() != mma_.c))
+  if (const auto& c = observation.operands.c;
+      c && (c->rows() != d.rows() || c->cols() != d.cols() || c->format() != mma_.c))
     refuse("C", *c, d.rows(), d.cols(), mma_.c);
-  if (one.operands.scales.has_value() != (mma_.scale_count > 0)) {
+  if (observation.operands.scales.has_value() != (mma_.scale_count > 0)) {
     throw Error({.field = "scales",
-                 .seen = one.operands.scales ? "present" : "(missing)",
+                 .seen = observation.operands.scales ? "present" : "(missing)",
                  .expected = mma_.scale_count > 0 ? "those of A and B" : "none"});
   }
-  if (const auto& scales = one.operands.scales) {
+  if (const auto& scales = observation.operands.scales) {
     const Matrix &of_a = scales->a, &of_b = scales->b;
     if (of_a.rows() != a.rows() || of_a.cols() != mma_.scale_count || of_a.format() != mma_.scale_type)
       refuse("scales of A", of_a, a.rows(), mma_.scale_count, mma_.scale_type);
     if (of_b.rows() != mma_.scale_count || of_b.cols() != b.cols() || of_b.format() != mma_.scale_type)
       refuse("scales of B", of_b, mma_.scale_count, b.cols(), mma_.scale_type);
   }
-  const auto& selected = one.operands.selected_k;
+  const auto& selected = observation.operands.selected_k;
   const bool has_places = mma_.sparse || mma_.products > 1;
   if (selected.size() != (has_places ? a.size() : 0) ||
       std::ranges::any_of(selected, [&](uint16_t k) { return k >= b.rows(); })) {
@@ -236,10 +237,10 @@ Matrix RuleSearch::Search::product(const OtherRule& rule, const Operands& operan
 }
 
 void RuleSearch::Search::observe(std::span<const RuleObservation> observations) {
-  for (const RuleObservation& one : observations) require_valid(one);
+  for (const RuleObservation& observation : observations) require_valid(observation);
   const size_t first = cases_.size();
-  for (const RuleObservation& one : observations)
-    cases_.push_back(std::make_unique<AnsweredCase>(blank_, one.operands, one.d));
+  for (const RuleObservation& observation : observations)
+    cases_.push_back(std::make_unique<AnsweredCase>(blank_, observation.operands, observation.d));
   std::erase_if(others_, [&](const OtherRule& rule) {
     for (size_t i = first; i < cases_.size(); ++i) {
       if (product(rule, cases_[i]->operands()) == cases_[i]->d()) continue;
@@ -454,9 +455,9 @@ std::vector<AccumulatorModel> RuleSearch::Search::compared() const {
 }
 
 /// The number of different answers of the models at the output where they differ most.
-int RuleSearch::Search::separation(const RuleCase& one, std::span<const AccumulatorModel> models) const {
-  const RuleRows rows = rows_of(instruction_, one, observed_rows_);
-  const Operands operands = block_of(operands_of(instruction_, target_, one), rows.first, rows.count, 0, mma_.n);
+int RuleSearch::Search::separation(const RuleCase& rule_case, std::span<const AccumulatorModel> models) const {
+  const RuleRows rows = rows_of(instruction_, rule_case, observed_rows_);
+  const Operands operands = block_of(operands_of(instruction_, target_, rule_case), rows.first, rows.count, 0, mma_.n);
   if (!is_fused() || models.empty() || models.front().arithmetic != Arithmetic::fused_sum) {
     int differing = 1;
     if (others_.empty()) return differing;
@@ -467,7 +468,7 @@ int RuleSearch::Search::separation(const RuleCase& one, std::span<const Accumula
   const Matrix unknown(mma_.d, operands.a.rows(), operands.b.cols());
   const AnsweredCase answered(blank_, operands, unknown);
   int most = 1;
-  for (const auto& [row, col] : picked_outputs(unknown, outputs_per_case, one.case_index)) {
+  for (const auto& [row, col] : picked_outputs(unknown, outputs_per_case, rule_case.case_index)) {
     const AnsweredOutput output(answered, blank_, row, col);
     std::set<uint32_t> codes;
     for (const AccumulatorModel& model : models) {
@@ -484,10 +485,10 @@ std::vector<RuleCase> RuleSearch::Search::drawn_cases(uint64_t first) const {
   const int draws = observed_rows_ > 0 && observed_rows_ < mma_.m ? 5 * drawn_cases_of_round : drawn_cases_of_round;
   for (int i = 0; i < draws; ++i) {
     const uint64_t index = first + static_cast<uint64_t>(i);
-    RuleCase one{.seed = seed_, .case_index = index};
-    if (i % 3 == 1) one.case_index = index * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
-    if (i % 3 == 2) one.distribution = distributions[index / 3 % distributions.size()].id;
-    drawn.push_back(one);
+    RuleCase rule_case{.seed = seed_, .case_index = index};
+    if (i % 3 == 1) rule_case.case_index = index * probe_kinds + (i % 2 == 0 ? ties_probe : floor_probe);
+    if (i % 3 == 2) rule_case.distribution = distributions[index / 3 % distributions.size()].id;
+    drawn.push_back(rule_case);
   }
   return drawn;
 }
@@ -595,10 +596,11 @@ std::vector<std::string> RuleSearch::Search::contradictions() const {
 /// The number of outputs of all cases that the model misses.
 int64_t RuleSearch::Search::misses_of(const AccumulatorModel& model) const {
   int64_t misses = 0;
-  for (const auto& one : cases_) {
-    const Matrix expected = product(model, one->operands());
+  for (const auto& this_case : cases_) {
+    const Matrix expected = product(model, this_case->operands());
     for (int row = 0; row < expected.rows(); ++row) {
-      for (int col = 0; col < expected.cols(); ++col) misses += expected.code(row, col) != one->d().code(row, col);
+      for (int col = 0; col < expected.cols(); ++col)
+        misses += expected.code(row, col) != this_case->d().code(row, col);
     }
   }
   return misses;
@@ -635,7 +637,7 @@ AccumulatorModel RuleSearch::Search::with_best_floor(AccumulatorModel model) con
 FoundRule RuleSearch::Search::result() {
   if (!is_sieved_ && is_fused() && !cases_.empty()) sieve_all();
   FoundRule found{.terms = mma_.stored_k()};
-  for (const auto& one : cases_) found.outputs += static_cast<int64_t>(one->d().size());
+  for (const auto& this_case : cases_) found.outputs += static_cast<int64_t>(this_case->d().size());
   for (Survivor& survivor : survivors(FoundRule::max_survivors)) {
     // If the row itself gives every bit, return it: it has a name and a source.
     const bool is_row = survivor.distance == 0;
@@ -663,23 +665,24 @@ FoundRule RuleSearch::Search::result() {
   return found;
 }
 
-std::string print(const RuleCase& one) {
+std::string print(const RuleCase& rule_case) {
   std::string_view name = "probe";
   for (const DistributionInfo& row : distributions) {
-    if (one.distribution == row.id) name = row.name;
+    if (rule_case.distribution == row.id) name = row.name;
   }
-  return fmt::format("{}, seed {}, case {}", name, one.seed, one.case_index);
+  return fmt::format("{}, seed {}, case {}", name, rule_case.seed, rule_case.case_index);
 }
 
-Operands operands_of(const Instruction& instruction, Target target, const RuleCase& one) {
-  if (one.distribution) return random_operands(instruction, target, *one.distribution, one.seed, one.case_index);
-  return probe_operands(instruction, target, one.seed, one.case_index);
+Operands operands_of(const Instruction& instruction, Target target, const RuleCase& rule_case) {
+  if (rule_case.distribution)
+    return random_operands(instruction, target, *rule_case.distribution, rule_case.seed, rule_case.case_index);
+  return probe_operands(instruction, target, rule_case.seed, rule_case.case_index);
 }
 
-RuleRows rows_of(const Instruction& instruction, const RuleCase& one, int rows) {
+RuleRows rows_of(const Instruction& instruction, const RuleCase& rule_case, int rows) {
   const int all = mma_of(instruction).m;
   if (rows <= 0 || rows >= all) return {.first = 0, .count = all};
-  return {.first = rows * static_cast<int>(one.case_index % static_cast<uint64_t>(all / rows)), .count = rows};
+  return {.first = rows * static_cast<int>(rule_case.case_index % static_cast<uint64_t>(all / rows)), .count = rows};
 }
 
 RuleSearch::RuleSearch(const Instruction& instruction, Target target, uint64_t seed, int threads, int rows)

@@ -44,7 +44,7 @@ struct Prediction {
 /// One output of a fused sum. It points into its case.
 class AnsweredOutput {
  public:
-  AnsweredOutput(const AnsweredCase& one, const AccumulatorModel& blank, int row, int col);
+  AnsweredOutput(const AnsweredCase& answered_case, const AccumulatorModel& blank, int row, int col);
 
   uint32_t d() const { return d_; }
   /// True if an operand is NaN or infinite.

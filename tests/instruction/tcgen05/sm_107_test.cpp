@@ -23,10 +23,10 @@ TEST_CASE("ti16 is the exact sum of products of signs and magnitudes, modulo 2^3
   for (const bool sparse : {false, true}) {
     for (const auto& [negate_a, negate_b] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
       for (const Distribution distribution : {Distribution::bits, Distribution::wide}) {
-        const Tcgen05Mma one{
+        const Tcgen05Mma instruction{
             .kind = MmaKind::ti16, .m = 64, .n = 16, .sparse = sparse, .negate_a = negate_a, .negate_b = negate_b};
-        const Operands operands = random_operands(one, rubin, distribution, 7, sparse);
-        const Matrix d = multiply_accumulate(model_for(one, rubin), operands);
+        const Operands operands = random_operands(instruction, rubin, distribution, 7, sparse);
+        const Matrix d = multiply_accumulate(model_for(instruction, rubin), operands);
         for (int row = 0; row < d.rows(); ++row) {
           for (int col = 0; col < d.cols(); ++col) {
             int64_t sum = 0;
@@ -44,10 +44,10 @@ TEST_CASE("ti16 is the exact sum of products of signs and magnitudes, modulo 2^3
 }
 
 TEST_CASE("a code of ti16 with one of its four zero bits set is refused by name") {
-  const Tcgen05Mma one{.kind = MmaKind::ti16, .m = 64, .n = 8};
-  Operands operands = random_operands(one, rubin, Distribution::bits, 1, 0);
+  const Tcgen05Mma instruction{.kind = MmaKind::ti16, .m = 64, .n = 8};
+  Operands operands = random_operands(instruction, rubin, Distribution::bits, 1, 0);
   operands.b(3, 4) = 0x0800;
-  const std::string message = test::message_of([&] { multiply_accumulate(model_for(one, rubin), operands); });
+  const std::string message = test::message_of([&] { multiply_accumulate(model_for(instruction, rubin), operands); });
   CHECK_THAT(message, ContainsSubstring("s1z4m11 of B = 0x0800") && ContainsSubstring("0x7800"));
 }
 
@@ -64,13 +64,13 @@ TEST_CASE("every code of ue5m3 has the value that CUDA 13.5 gives it, and 0xFF a
 }
 
 TEST_CASE("twice the K of mxf8f6f4 has two scales, each of half of K") {
-  const Tcgen05Mma one{.kind = MmaKind::mxf8f6f4, .n = 8, .k = 64};
-  Operands operands = random_operands(one, rubin, Distribution::bits, 1, 0);
+  const Tcgen05Mma instruction{.kind = MmaKind::mxf8f6f4, .n = 8, .k = 64};
+  Operands operands = random_operands(instruction, rubin, Distribution::bits, 1, 0);
   constexpr uint32_t unit = 0x38;  // 1 in e4m3
   operands.a.fill(unit), operands.b.fill(unit), operands.c->fill(0);
   operands.scales->a.fill(127), operands.scales->b.fill(127);
   operands.scales->a(5, 1) = 129, operands.scales->b(0, 3) = 124;
-  const Matrix d = multiply_accumulate(model_for(one, rubin), operands);
+  const Matrix d = multiply_accumulate(model_for(instruction, rubin), operands);
   CHECK(print_value(Format::f32, d(0, 0)) == "64");
   CHECK(print_value(Format::f32, d(5, 0)) == "160");  // 32 + 32 * 4
   CHECK(print_value(Format::f32, d(0, 3)) == "36");   // 32 / 8 + 32
@@ -80,7 +80,7 @@ TEST_CASE("twice the K of mxf8f6f4 has two scales, each of half of K") {
 TEST_CASE("what is laid out for an instruction of sm_107 is read back, and computes what the operands do") {
   using enum Format;
   constexpr auto block16 = ScaleVec::block16, block32 = ScaleVec::block32;
-  for (const Tcgen05Mma& one : {
+  for (const Tcgen05Mma& instruction : {
            Tcgen05Mma{.kind = MmaKind::ti16, .n = 16},
            Tcgen05Mma{.kind = MmaKind::ti16, .cta_group = 2, .n = 32, .sparse = true, .a_source = OperandSource::tmem},
            Tcgen05Mma{.kind = MmaKind::ti16, .weight_stationary = true, .m = 32, .n = 64, .sparse = true},
@@ -100,25 +100,26 @@ TEST_CASE("what is laid out for an instruction of sm_107 is read back, and compu
            .scale_type = ue5m3,
            .sparsity_version = 1},
        }) {
-    INFO(print(one) << " K = " << one.k);
-    REQUIRE(violations_of(one, rubin).empty());
-    REQUIRE(with_idesc(one, idesc_of(one)) == one);
-    const Case drawn = random_case(one, rubin, {}, Distribution::normal, 3, 1);
-    const Operands operands = random_operands(one, rubin, Distribution::normal, 3, 1),
-                   read = gather_operands(one, rubin, drawn.before);
+    INFO(print(instruction) << " K = " << instruction.k);
+    REQUIRE(violations_of(instruction, rubin).empty());
+    REQUIRE(with_idesc(instruction, idesc_of(instruction)) == instruction);
+    const Case drawn = random_case(instruction, rubin, {}, Distribution::normal, 3, 1);
+    const Operands operands = random_operands(instruction, rubin, Distribution::normal, 3, 1),
+                   read = gather_operands(instruction, rubin, drawn.before);
     CHECK(read.a == operands.a);
     CHECK(read.b == operands.b);
     CHECK(read.scales == operands.scales);
     CHECK(read.selected_k == operands.selected_k);
-    CHECK(result_of(one, rubin, drawn.before) == multiply_accumulate(model_for(one, rubin), operands));
-    CHECK(evidence_of(one, rubin) == Evidence::model_choice);
+    CHECK(result_of(instruction, rubin, drawn.before) == multiply_accumulate(model_for(instruction, rubin), operands));
+    CHECK(evidence_of(instruction, rubin) == Evidence::model_choice);
   }
 }
 
 TEST_CASE("addresses behind 256 KiB, which descriptors of sm_107 can say, are refused on it") {
-  const Tcgen05Mma one{.n = 16};
-  Case drawn = random_case(one, rubin, {}, Distribution::normal, 3, 1);
+  const Tcgen05Mma instruction{.n = 16};
+  Case drawn = random_case(instruction, rubin, {}, Distribution::normal, 3, 1);
   drawn.before.set(Field::a_desc, drawn.before.number(Field::a_desc) | uint64_t{1} << 14);
-  CHECK_THAT(test::message_of([&] { result_of(one, rubin, drawn.before); }), ContainsSubstring("below 0x40000"));
-  CHECK(test::message_of([&] { result_of(one, Target::sm_100a, drawn.before); }) == "fine");
+  CHECK_THAT(test::message_of([&] { result_of(instruction, rubin, drawn.before); }),
+             ContainsSubstring("below 0x40000"));
+  CHECK(test::message_of([&] { result_of(instruction, Target::sm_100a, drawn.before); }) == "fine");
 }

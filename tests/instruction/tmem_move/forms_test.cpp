@@ -72,10 +72,10 @@ TEST_CASE("ld.red is refused by field, and on targets before sm_103a", "[rule:ld
 }
 
 TEST_CASE("ld.red reads its qualifiers in any order and refuses what it does not have", "[rule:ld-red]") {
-  const Instruction one = TmemMove{
+  const Instruction instruction = TmemMove{
       .kind = MoveKind::ld_red, .ldst = {.num = 8}, .reduction = {.operation = ReduceOperation::max, .absolute = true}};
-  CHECK(print(one) == "tcgen05.ld.red.sync.aligned.32x32b.x8.max.abs.f32");
-  CHECK(parse_instruction("tcgen05.ld.red.sync.aligned.32x32b.x8.f32.max.abs") == one);
+  CHECK(print(instruction) == "tcgen05.ld.red.sync.aligned.32x32b.x8.max.abs.f32");
+  CHECK(parse_instruction("tcgen05.ld.red.sync.aligned.32x32b.x8.f32.max.abs") == instruction);
   CHECK(print(statement_of(TmemMove{.kind = MoveKind::ld_red,
                                     .ldst = {.shape = LdStShape::s16x32bx2, .num = 2},
                                     .reduction = {.type = Format::u32}})) ==

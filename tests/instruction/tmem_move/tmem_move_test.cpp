@@ -288,17 +288,17 @@ TEST_CASE("the second piece of 16x32bx2 goes where the offset says, and never to
 namespace {
 
 /// redval of one thread, in floating point of the machine and without a line of the library.
-uint32_t redval_of(const LoadReduction& one, const std::vector<uint32_t>& words) {
-  const bool least = one.operation == ReduceOperation::min;
-  if (one.type == Format::u32) return least ? *std::ranges::min_element(words) : *std::ranges::max_element(words);
-  if (one.type == Format::s32) {
+uint32_t redval_of(const LoadReduction& reduction, const std::vector<uint32_t>& words) {
+  const bool least = reduction.operation == ReduceOperation::min;
+  if (reduction.type == Format::u32) return least ? *std::ranges::min_element(words) : *std::ranges::max_element(words);
+  if (reduction.type == Format::s32) {
     const auto less = [](uint32_t a, uint32_t b) { return static_cast<int32_t>(a) < static_cast<int32_t>(b); };
     return least ? *std::ranges::min_element(words, less) : *std::ranges::max_element(words, less);
   }
   uint32_t best = 0x7FFFFFFF;
   for (const uint32_t word : words) {
-    const float raw = std::bit_cast<float>(word), value = one.absolute ? std::fabs(raw) : raw;
-    if (std::isnan(value) && one.propagate_nan) return 0x7FFFFFFF;
+    const float raw = std::bit_cast<float>(word), value = reduction.absolute ? std::fabs(raw) : raw;
+    if (std::isnan(value) && reduction.propagate_nan) return 0x7FFFFFFF;
     if (std::isnan(value)) continue;
     const auto is_better = [&](float than) {
       if (value == than) return value == 0 && std::signbit(value) == least && std::signbit(than) != least;

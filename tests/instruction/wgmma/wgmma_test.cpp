@@ -69,17 +69,17 @@ TEST_CASE("registers after a wgmma are D as result_of has it, for every type, wi
       for (const Major major : {Major::k, Major::mn}) {
         if (major == Major::mn && !form.transpose) continue;
         const OperandLayout layout{.major = major}, a_layout{.major = source == OperandSource::smem ? major : Major::k};
-        Wgmma one = std::get<Wgmma>(with_majors(with_a_source(plain, source), a_layout, layout));
-        if (form.negate) one.negate_a = index % 2 != 0, one.negate_b = index % 3 == 0;
-        one.enable_input_d = index % 5 != 0;
+        Wgmma wgmma = std::get<Wgmma>(with_majors(with_a_source(plain, source), a_layout, layout));
+        if (form.negate) wgmma.negate_a = index % 2 != 0, wgmma.negate_b = index % 3 == 0;
+        wgmma.enable_input_d = index % 5 != 0;
         const Distribution distribution = distributions[static_cast<size_t>(index) % distributions.size()].id;
-        State state = place_operands(one, {.a = a_layout, .b = layout},
-                                     random_operands(one, hopper, distribution, 9, static_cast<uint64_t>(index)),
+        State state = place_operands(wgmma, {.a = a_layout, .b = layout},
+                                     random_operands(wgmma, hopper, distribution, 9, static_cast<uint64_t>(index)),
                                      filler_stream(9, static_cast<uint64_t>(index)));
-        const Matrix d = result_of(one, hopper, state);
-        execute(one, hopper, state);
-        INFO(print(one));
-        REQUIRE(gather(state.words(Field::accumulator), wgmma_d_fragment(one.d, one.n), one.d, "d_regs") == d);
+        const Matrix d = result_of(wgmma, hopper, state);
+        execute(wgmma, hopper, state);
+        INFO(print(wgmma));
+        REQUIRE(gather(state.words(Field::accumulator), wgmma_d_fragment(wgmma.d, wgmma.n), wgmma.d, "d_regs") == d);
         ++index;
       }
     }

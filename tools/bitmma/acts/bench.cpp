@@ -45,13 +45,13 @@ double time_of(double seconds, const Body& body) {
 }
 
 /// Cases per second of `threads` threads together, each with its own machine.
-double rate_of(const BenchCase& one, int threads, double seconds) {
+double rate_of(const BenchCase& bench_case, int threads, double seconds) {
   std::vector<double> rates(static_cast<size_t>(threads));
   {
     std::vector<std::jthread> pool;
     for (double& rate : rates) {
       pool.emplace_back([&] {
-        BenchMachine machine(one);
+        BenchMachine machine(bench_case);
         machine.simulate();
         const Clock::time_point start = Clock::now();
         int64_t done = 0;
@@ -94,24 +94,26 @@ void run_bench(Context& context, const BenchFlags& flags) {
   {
     ProgressLine progress(context, "bench", static_cast<int64_t>(cases.size()));
     for (size_t i = 0; i < cases.size(); ++i) {
-      const BenchCase& one = cases[i];
-      BenchMachine machine(one);
+      const BenchCase& bench_case = cases[i];
+      BenchMachine machine(bench_case);
       const double whole = time_of(flags.seconds, [&] { machine.simulate(); }),
                    gather = time_of(flags.seconds, [&] { machine.gather(); }),
                    multiply = time_of(flags.seconds, [&] { machine.multiply(); }),
                    rest = std::max(0.0, whole - gather - multiply);
       // Measure one core and all cores in the same way, so that their ratio is meaningful.
-      const double alone = rate_of(one, 1, flags.seconds), together = rate_of(one, flags.threads, flags.seconds);
+      const double alone = rate_of(bench_case, 1, flags.seconds),
+                   together = rate_of(bench_case, flags.threads, flags.seconds);
       const double linear = together / alone / flags.threads;
-      table.push_back({one.name, fmt::format("{:.2f}", whole * 1e6), fmt::format("{:.2f}", whole / one.outputs() * 1e9),
-                       fmt::format("{:.2f}", one.terms() / whole / 1e9), fmt::format("{:.2f}", gather * 1e6),
+      table.push_back({bench_case.name, fmt::format("{:.2f}", whole * 1e6),
+                       fmt::format("{:.2f}", whole / bench_case.outputs() * 1e9),
+                       fmt::format("{:.2f}", bench_case.terms() / whole / 1e9), fmt::format("{:.2f}", gather * 1e6),
                        fmt::format("{:.2f}", multiply * 1e6), fmt::format("{:.2f}", rest * 1e6),
-                       fmt::format("{:.2f}", together * one.terms() / 1e9), fmt::format("{:.2f}", linear)});
-      results.append({{"case", one.name},
-                      {"target", print(one.target)},
+                       fmt::format("{:.2f}", together * bench_case.terms() / 1e9), fmt::format("{:.2f}", linear)});
+      results.append({{"case", bench_case.name},
+                      {"target", print(bench_case.target)},
                       {"seconds", whole},
-                      {"outputs", one.outputs()},
-                      {"terms", one.terms()},
+                      {"outputs", bench_case.outputs()},
+                      {"terms", bench_case.terms()},
                       {"gather_seconds", gather},
                       {"multiply_seconds", multiply},
                       {"threads", flags.threads.get()},

@@ -43,9 +43,9 @@ std::optional<Example> example_of(const Form& form, Target target, bool large) {
   if (!is_mma(all.front()) || !form.targets.contains(target)) return std::nullopt;
   const int n = large ? 256 : has_instruction_descriptor(all.front()) ? 16 : 8;
   const bool has_idesc = has_instruction_descriptor(all.front());
-  if (!has_idesc) std::erase_if(all, [n](const Instruction& one) { return mma_of(one).n != n; });
+  if (!has_idesc) std::erase_if(all, [n](const Instruction& instruction) { return mma_of(instruction).n != n; });
   if (all.empty()) return std::nullopt;
-  const auto scales_of = [](const Instruction& one) { return mma_of(one).scale_count; };
+  const auto scales_of = [](const Instruction& instruction) { return mma_of(instruction).scale_count; };
   Instruction instruction = *std::ranges::max_element(all, {}, scales_of);
   if (has_idesc) {
     const auto idesc = static_cast<uint32_t>(immediate_of(instruction, "idesc"));
@@ -61,12 +61,12 @@ std::optional<Example> example_of(const Form& form, Target target, bool large) {
 /// Among the examples of a row a dense one, with the most scales, the most terms and the fewest qualifiers.
 const Example* find_example(const std::vector<Example>& examples, const AccumulatorModel& row) {
   const Example* found = nullptr;
-  const auto rank = [](const Example& one) {
-    const Mma mma = mma_of(one.instruction);
+  const auto rank = [](const Example& example) {
+    const Mma mma = mma_of(example.instruction);
     return std::tuple(!mma.sparse, mma.scale_count, mma.k);
   };
-  for (const Example& one : examples) {
-    if (one.model == &row && (!found || rank(one) > rank(*found))) found = &one;
+  for (const Example& example : examples) {
+    if (example.model == &row && (!found || rank(example) > rank(*found))) found = &example;
   }
   return found;
 }

@@ -103,9 +103,9 @@ void run_math(Context& context, const MathFlags& flags) {
   const std::optional<Target> target = flags.target.asked();
   Report results = Report::list();
   for (size_t i = 0; i < words.size(); i += count) {
-    Report one = describe(function, std::span(words).subspan(i, count), flags.explain, target);
-    if (i + count == words.size()) one.add_text("  " + origin_of(function, target));
-    results.append(std::move(one));
+    Report row = describe(function, std::span(words).subspan(i, count), flags.explain, target);
+    if (i + count == words.size()) row.add_text("  " + origin_of(function, target));
+    results.append(std::move(row));
   }
   show(context, results, flags.json);
 }

@@ -76,17 +76,17 @@ struct AttentionCall {
 AttentionCall attention_call(const OperatorCall& call) {
   const OperatorFlags& flags = call.flags;
   const std::vector<int64_t>& q = call.shape();
-  for (const OperatorTensor& one : call.operands) {
+  for (const OperatorTensor& tensor : call.operands) {
     // Axes before the heads are the same.
-    const bool fits = one.shape.size() == q.size() && q.size() >= 2 && one.shape.back() == q.back() &&
-                      (q.size() < 3 || std::equal(q.begin(), q.end() - 3, one.shape.begin()));
-    if (!fits || (one.name == "v" && one.shape != call.operands[1].shape))
-      throw Error({.field = one.name,
-                   .seen = print_shape(one.shape),
+    const bool fits = tensor.shape.size() == q.size() && q.size() >= 2 && tensor.shape.back() == q.back() &&
+                      (q.size() < 3 || std::equal(q.begin(), q.end() - 3, tensor.shape.begin()));
+    if (!fits || (tensor.name == "v" && tensor.shape != call.operands[1].shape))
+      throw Error({.field = tensor.name,
+                   .seen = print_shape(tensor.shape),
                    .expected = "[..., heads, n, head size]; k and v of one shape, all of one head size and batch"});
   }
-  const auto heads_of = [](const OperatorTensor& one) {
-    return static_cast<int>(one.rows.rows() / std::max<int64_t>(one.shape[one.shape.size() - 2], 1));
+  const auto heads_of = [](const OperatorTensor& tensor) {
+    return static_cast<int>(tensor.rows.rows() / std::max<int64_t>(tensor.shape[tensor.shape.size() - 2], 1));
   };
   const auto window = flags.window.empty() ? std::vector<int64_t>{-1, -1}
                                            : whole_numbers("--window", flags.window, "LEFT,RIGHT; -1: all keys");
@@ -244,10 +244,10 @@ std::vector<OperatorRow> operator_rows() {
                       return trace_reduce(made.x(call), made.options, at[0]);
                     },
                     0});
-  for (const ElementwiseFunction& one : elementwise_functions()) {
+  for (const ElementwiseFunction& function : elementwise_functions()) {
     const auto operands =
-        one.operands == 2 ? std::vector<std::string_view>{"x", "y"} : std::vector<std::string_view>{"x"};
-    rows.push_back({std::string(one.name), operands, operands.size(), "",
+        function.operands == 2 ? std::vector<std::string_view>{"x", "y"} : std::vector<std::string_view>{"x"};
+    rows.push_back({std::string(function.name), operands, operands.size(), "",
                     [](const OperatorCall& call) {
                       return Results{{"out", call.shape(),
                                       elementwise(call.name, call.x(), other_operand(call), call.flags.threads)}};
@@ -297,8 +297,8 @@ void run_operator(Context& context, const OperatorFlags& flags) {
                             .flags = flags,
                             .operands = read_operands(flags.files, row.operands, row.required, flags.tensor,
                                                       format_or_none("--type", flags.type))};
-    for (const OperatorTensor& one : call.operands) {
-      if (one.shape.empty()) throw Error({.field = one.name, .seen = "[]", .expected = "one axis or more"});
+    for (const OperatorTensor& tensor : call.operands) {
+      if (tensor.shape.empty()) throw Error({.field = tensor.name, .seen = "[]", .expected = "one axis or more"});
     }
     const bool as_json = flags.json;
     std::optional<Report> explanation;

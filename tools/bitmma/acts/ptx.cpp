@@ -62,10 +62,10 @@ Kernel kernel_of(const PtxFlags& flags) {
     return ptx_kernel(instruction, shape);
   }
   const VectorFile vectors = laid_out(flags.file.read(flags.what), {});
-  const Case one = case_at(vectors, 0);  // the others have the same size
-  KernelShape shape = kernel_shape_of(std::span(&one.before, 1));
+  const Case this_case = case_at(vectors, 0);  // the others have the same size
+  KernelShape shape = kernel_shape_of(std::span(&this_case.before, 1));
   shape.target = vectors.target;
-  return ptx_kernel(one.instruction, shape);
+  return ptx_kernel(this_case.instruction, shape);
 }
 
 void run_ptx(Context& context, const PtxFlags& flags) {

@@ -59,35 +59,40 @@ int VerifiedLaunches::verify(int threads, ProgressLine& progress, int64_t units_
     const std::vector<LaunchComparison> done =
         bitmma::verify(file, threads, progress.from(units_before + total.launches), state_->limits.limits());
     for (size_t i = 0; i < done.size(); ++i) {
-      const LaunchComparison& one = done[i];
+      const LaunchComparison& comparison = done[i];
       const RecordedLaunch& launch = file.launches[i];
       const std::string name = fmt::format("{}: launch {}, {}", printable(file.file.path), i, print_launch(launch));
       for (KernelGroup* const group : {&groups[launch.entry], &total}) {
         ++group->launches;
-        group->refused += !one.refused.empty();
-        group->changed += one.changed_bytes;
-        group->differing += one.differing_bytes;
+        group->refused += !comparison.refused.empty();
+        group->changed += comparison.changed_bytes;
+        group->differing += comparison.differing_bytes;
       }
-      for (const Violation& violation : one.refused) failures.push_back(fmt::format("{}: {}", name, print(violation)));
-      if (one.first) {
+      for (const Violation& violation : comparison.refused)
+        failures.push_back(fmt::format("{}: {}", name, print(violation)));
+      if (comparison.first) {
         failures.push_back(fmt::format(
             "{}: {} of {} that the GPU changed {}, first byte {} of memory {}: expected {:#04x}, actual {:#04x}{}{}",
-            name, one.differing_bytes, counted(one.changed_bytes, "byte"), differ(one.differing_bytes),
-            one.first->offset, one.first->memory, one.first->expected, one.first->actual,
-            one.order_matters ? "; its atomics add floating-point numbers, in an order that a GPU does not define" : "",
-            one.unsure_fusions > 0 ? "; bitmma run --fusions shows uncertain fusions of products and sums" : ""));
+            name, comparison.differing_bytes, counted(comparison.changed_bytes, "byte"),
+            differ(comparison.differing_bytes), comparison.first->offset, comparison.first->memory,
+            comparison.first->expected, comparison.first->actual,
+            comparison.order_matters
+                ? "; its atomics add floating-point numbers, in an order that a GPU does not define"
+                : "",
+            comparison.unsure_fusions > 0 ? "; bitmma run --fusions shows uncertain fusions of products and sums"
+                                          : ""));
       }
       results.append(Report{{"file", file.file.path},
                             {"launch", i},
                             {"kernel", launch.entry},
                             {"label", launch.label},
                             {"target", print(file.target)},
-                            {"changed_bytes", one.changed_bytes},
-                            {"differing_bytes", one.differing_bytes},
-                            {"thread_instructions", one.thread_instructions},
-                            {"unsure_fusions", one.unsure_fusions},
-                            {"order_matters", one.order_matters},
-                            {"refused", one.refused}});
+                            {"changed_bytes", comparison.changed_bytes},
+                            {"differing_bytes", comparison.differing_bytes},
+                            {"thread_instructions", comparison.thread_instructions},
+                            {"unsure_fusions", comparison.unsure_fusions},
+                            {"order_matters", comparison.order_matters},
+                            {"refused", comparison.refused}});
     }
   }
   std::vector<std::vector<std::string>> table{{"kernel", "launches", "bytes changed", "differing", "refused"}};
