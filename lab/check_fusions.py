@@ -70,19 +70,19 @@ def main(paths):
                 continue
             for entry in re.findall(r"\.entry\s+([\w$]+)", ptx):
                 rules = {
-                    (one["product_line"], one["sum_line"]): one
-                    for one in bitmma.kernel(ptx, entry, target="sm_90a").fusions
+                    (fusion["product_line"], fusion["sum_line"]): fusion
+                    for fusion in bitmma.kernel(ptx, entry, target="sm_90a").fusions
                 }
                 table["kernels"] += 1
-                for one in bitmma.kernel(ptx, entry, target="sm_90a", sass=sass).fusions:
-                    lines = one["product_line"], one["sum_line"]
+                for fusion in bitmma.kernel(ptx, entry, target="sm_90a", sass=sass).fusions:
+                    lines = fusion["product_line"], fusion["sum_line"]
                     rule = rules.get(lines, {"joined": False, "sure": False, "rule": "none"})
                     said = ("joined" if rule["joined"] else "apart") + ("" if rule["sure"] else ", not sure")
-                    table[f"rule: {said}; SASS: {one['sass']}"] += 1
-                    if one["product_line"] == 0 or one["sass"] == "both" or one["joined"] != rule["joined"]:
+                    table[f"rule: {said}; SASS: {fusion['sass']}"] += 1
+                    if fusion["product_line"] == 0 or fusion["sass"] == "both" or fusion["joined"] != rule["joined"]:
                         where = f"{path} {name} {entry}, lines {lines[0]} and {lines[1]}"
-                        print(f"{where}: {said} by {rule['rule']}; SASS: {one['sass']}")
-                        contradicted += rule["sure"] and one["sass"] != "none"
+                        print(f"{where}: {said} by {rule['rule']}; SASS: {fusion['sass']}")
+                        contradicted += rule["sure"] and fusion["sass"] != "none"
     for row, count in sorted(table.items()):
         print(f"{count:6} {row}")
     raise SystemExit(1 if contradicted else 0)

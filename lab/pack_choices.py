@@ -55,12 +55,12 @@ def class_of(name):
 
 def class_names(names):
     """Of the mangled names of a call's kernels, joined by " + "."""
-    single = sorted({one for name in names for one in name.split(" + ")})
+    single = sorted({word for name in names for word in name.split(" + ")})
     demangled = subprocess.run(
         ["c++filt"], input="\n".join(single), text=True, capture_output=True, check=True
     ).stdout.split("\n")
     known = {one: class_of(full) for one, full in zip(single, demangled, strict=False)}
-    return [" + ".join(known[one] for one in name.split(" + ")) for name in names]
+    return [" + ".join(known[word] for word in name.split(" + ")) for name in names]
 
 
 def merged(recording):
@@ -89,7 +89,7 @@ def main():
     for path in options.recordings:
         with lzma.open(path) as file:
             recordings.append(json.load(file))
-    gpus = {re.search(r"[HBA]\d+", one["about"]["gpu"])[0]: merged(one) for one in recordings}
+    gpus = {re.search(r"[HBA]\d+", recording["about"]["gpu"])[0]: merged(recording) for recording in recordings}
     pairs = sorted({pair for one in gpus.values() for table in one.values() for pair in table})
     lists = {runs: 0 for one in gpus.values() for table in one.values() for runs in table.values() if runs}
     used = Counter(kernel for runs in lists for _, kernel in runs if kernel)
@@ -97,8 +97,8 @@ def main():
     names = list(dict.fromkeys(name for name, _ in kernels))
     number = {kernel: at + 1 for at, kernel in enumerate(kernels)} | {None: 0}
     lines = ["# Which kernel cuBLAS takes. Made by lab/pack_choices.py; data/choices/README.md explains it."]
-    for one in recordings:
-        about = one["about"]
+    for recording in recordings:
+        about = recording["about"]
         lines.append(
             f"# {about['gpu']}, {about['library']}, driver {about['driver']}, {about['date']}: {about['calls']} calls"
         )

@@ -75,7 +75,7 @@ def random_body(rng):
         lines.append(f"{word}.f32 " + ",".join(f"%f{one}" for one in (at, *sources)) + ";")
         values.append(at)
         at += 1
-    return " ".join(lines), [one for one in values[INPUTS:] if one not in used][:12]
+    return " ".join(lines), [value for value in values[INPUTS:] if value not in used][:12]
 
 
 def kernel(name, body, outputs):
@@ -123,7 +123,7 @@ def outputs_of(instructions):
             registers[operands[0]] = f"x{offset // 4}"
         elif name in ("FMUL", "FADD", "FFMA"):
             word = {"FMUL": "mul", "FADD": "add", "FFMA": "fma"}[name] + flushed
-            registers[operands[0]] = f"({word} {' '.join(value(one) for one in operands[1:])})"
+            registers[operands[0]] = f"({word} {' '.join(value(operand) for operand in operands[1:])})"
         elif opcode.startswith("STG"):
             found[(offset - 128) // 4] = value(operands[-1])
         elif name not in ("LDC", "ULDC", "EXIT", "BRA", "NOP", "BAR", "MOV"):

@@ -65,7 +65,7 @@ SWIZZLES = {"none": 0, "32": 1, "64": 2, "128": 3}
 def array(rng, text, how):
     """Numbers of "fp16[8,1000]"."""
     kind, shape = text.rstrip("]").split("[")
-    shape, dtype = tuple(int(one) for one in shape.split(",")), TYPES[kind]
+    shape, dtype = tuple(int(word) for word in shape.split(",")), TYPES[kind]
     if how in ("bits", "tiny"):
         octets = rng.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
         if how == "tiny":

@@ -253,8 +253,8 @@ class Capture(TorchDispatchMode):
         is_view = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
         is_random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func.name()
         given = (
-            [self.written(one) for one in args],
-            {name: self.written(one) for name, one in kwargs.items() if name != "out"},
+            [self.written(arg) for arg in args],
+            {name: self.written(kwarg) for name, kwarg in kwargs.items() if name != "out"},
         )
         launched = None
         if self.kernels is not None and not is_view and not is_random:
@@ -278,8 +278,8 @@ class Capture(TorchDispatchMode):
             if slices:
                 about["slices"] = slices
         if "attention" in about["op"]:
-            for one, written in zip(args[1:3], given[0][1:3], strict=True):
-                self.store(written["tensor"], one, whole=True)
+            for arg, written in zip(args[1:3], given[0][1:3], strict=True):
+                self.store(written["tensor"], arg, whole=True)
         result = func(*args, **kwargs)
         self.operators.append(about)
         values = [*args, *(kwargs.get(argument.name) for argument in schema.arguments[len(args) :])]
@@ -289,11 +289,11 @@ class Capture(TorchDispatchMode):
                     if isinstance(one, torch.Tensor):
                         self.changed[one.untyped_storage().data_ptr()] = len(self.operators) - 1
         outputs = result if isinstance(result, (list, tuple)) else [result]
-        for one in outputs:
-            is_tensor = isinstance(one, torch.Tensor)
+        for output in outputs:
+            is_tensor = isinstance(output, torch.Tensor)
             about["outputs"].append(
-                self.add(one, "value", store=not is_view, whole=is_random)
-                if is_tensor and one.dtype in DTYPES
+                self.add(output, "value", store=not is_view, whole=is_random)
+                if is_tensor and output.dtype in DTYPES
                 else None
             )
         return result

@@ -176,12 +176,16 @@ def public(function: Any = None, **own: Check) -> Any:
         return functools.partial(public, **own)
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
-    by_name = {one.name: check for one in parameters if (check := own.get(one.name, checks.get(one.name)))}
-    may_be_none = {one.name for one in parameters if one.default is None}
+    by_name = {
+        parameter.name: check
+        for parameter in parameters
+        if (check := own.get(parameter.name, checks.get(parameter.name)))
+    }
+    may_be_none = {parameter.name for parameter in parameters if parameter.default is None}
     by_place = [
-        (one.name, by_name.get(one.name))
-        for one in parameters
-        if one.kind is not one.KEYWORD_ONLY and one.kind is not one.VAR_KEYWORD
+        (parameter.name, by_name.get(parameter.name))
+        for parameter in parameters
+        if parameter.kind is not parameter.KEYWORD_ONLY and parameter.kind is not parameter.VAR_KEYWORD
     ]
 
     def checked(name: str, check: Check | None, value: Any) -> Any:
@@ -248,8 +252,8 @@ def misuse(
     error: Exception,
 ) -> Exception:
     """The mistake of a call that Python rejected: wrong names, or number of arguments."""
-    legal = [one for one in signature.parameters if one != "self"]
-    is_open = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    legal = [parameter for parameter in signature.parameters if parameter != "self"]
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     for given in kwargs:
         if given not in legal and not is_open:
             meant = _words_of_others.get((name, given)) or near(given, legal)

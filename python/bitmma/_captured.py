@@ -171,8 +171,8 @@ def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]])
     """The bytes of the tensors that are kept while each operator runs, its operands and outputs included."""
     last = last_reads(operators)
     kept: dict[str, int] = {}
-    for index, one in enumerate(operators):
-        for number in _touched(one):
+    for index, operator in enumerate(operators):
+        for number in _touched(operator):
             about = tensors[number]
             # A byte of each element tells whether it is known.
             kept[number] = math.prod(about["shape"]) * (np.dtype(dtypes.get(about["dtype"], np.float64)).itemsize + 1)
@@ -186,7 +186,7 @@ def _touched(one: dict[str, Any]) -> list[str]:
 
 def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
     """The last operator that reads or makes each tensor."""
-    return {number: index for index, one in enumerate(operators) for number in _touched(one)}
+    return {number: index for index, operator in enumerate(operators) for number in _touched(operator)}
 
 
 def _is_list_of_int(value: Any) -> bool:
@@ -233,39 +233,40 @@ def _checked(
         machine.get("multiprocessors"),
         "a whole number above 0",
     )
-    for number, one in tensors.items():
+    for number, tensor in tensors.items():
         field = f"tensor {shown(number)}"
         need(
-            isinstance(one, dict)
-            and isinstance(one.get("dtype"), str)
-            and isinstance(one.get("role"), str)
-            and _is_shape(one.get("shape")),
+            isinstance(tensor, dict)
+            and isinstance(tensor.get("dtype"), str)
+            and isinstance(tensor.get("role"), str)
+            and _is_shape(tensor.get("shape")),
             field,
-            one,
+            tensor,
             "dtype, role and a shape of whole numbers",
         )
-        need(one["role"] in roles, f"{field}: role", one["role"], ", ".join(roles))
+        need(tensor["role"] in roles, f"{field}: role", tensor["role"], ", ".join(roles))
         need(
-            one["role"] != "weight" or (isinstance(one.get("name"), str) and isinstance(one.get("sha256"), str)),
+            tensor["role"] != "weight"
+            or (isinstance(tensor.get("name"), str) and isinstance(tensor.get("sha256"), str)),
             field,
-            one,
+            tensor,
             "a weight's name and sha256",
         )
         stored = data.get(number)
-        if stored is not None and one["dtype"] in dtypes:
+        if stored is not None and tensor["dtype"] in dtypes:
             need(
-                stored.dtype == np.dtype(dtypes[one["dtype"]]),
+                stored.dtype == np.dtype(dtypes[tensor["dtype"]]),
                 field,
                 f"{stored.dtype} in tensors.safetensors",
-                one["dtype"],
+                tensor["dtype"],
             )
         need(
-            not isinstance(one.get("sampled", {}), dict) or _is_sampled(one, stored),
+            not isinstance(tensor.get("sampled", {}), dict) or _is_sampled(tensor, stored),
             field,
-            one,
+            tensor,
             "rows of its shape, stored in tensors.safetensors",
         )
-        need(isinstance(one.get("sampled", {}), dict), field, one, "sampled: order, leading and rows")
+        need(isinstance(tensor.get("sampled", {}), dict), field, tensor, "sampled: order, leading and rows")
     hashes: dict[str, str] = {}
     for one in tensors.values():
         if one["role"] == "weight":
@@ -276,27 +277,27 @@ def _checked(
                 "one SHA-256 for all tensors of this name",
             )
     made: set[str] = set()
-    for index, one in enumerate(operators):
+    for index, operator in enumerate(operators):
         field = f"operator {index}"
         need(
-            isinstance(one, dict)
-            and isinstance(one.get("op"), str)
-            and isinstance(one.get("args"), list)
-            and isinstance(one.get("kwargs"), dict)
-            and isinstance(one.get("outputs"), list),
+            isinstance(operator, dict)
+            and isinstance(operator.get("op"), str)
+            and isinstance(operator.get("args"), list)
+            and isinstance(operator.get("kwargs"), dict)
+            and isinstance(operator.get("outputs"), list),
             field,
-            one,
+            operator,
             "op, args, kwargs and outputs",
         )
-        outputs = [number for number in one["outputs"] if isinstance(number, str)]
-        read = [*outputs, *reads_of(one)]
+        outputs = [number for number in operator["outputs"] if isinstance(number, str)]
+        read = [*outputs, *reads_of(operator)]
         need(
             all(isinstance(number, str) and number in tensors for number in read),
             field,
             read,
             "tensors that graph.json describes",
         )
-        one["outputs"] = [number if isinstance(number, str) else None for number in one["outputs"]]
+        operator["outputs"] = [number if isinstance(number, str) else None for number in operator["outputs"]]
         need(
             all(tensors[number]["role"] != "value" or number in made for number in read[len(outputs) :]),
             field,
@@ -311,7 +312,7 @@ def _checked(
             "outputs that no operator before it made",
         )
         made |= set(outputs)
-        kernels = one.get("kernels", [])
+        kernels = operator.get("kernels", [])
         need(
             isinstance(kernels, list)
             and all(isinstance(kernel, dict) and isinstance(kernel.get("name"), str) for kernel in kernels),
@@ -320,12 +321,12 @@ def _checked(
             "kernels with names",
         )
         need(
-            type(one.get("slices", 0)) is int and 0 <= one.get("slices", 0) < 2**20,
+            type(operator.get("slices", 0)) is int and 0 <= operator.get("slices", 0) < 2**20,
             field,
-            one.get("slices"),
+            operator.get("slices"),
             "slices: a whole number",
         )
-        state = one.get("generator", {"seed": 0, "offset": 0})
+        state = operator.get("generator", {"seed": 0, "offset": 0})
         need(
             isinstance(state, dict)
             and all(type(state.get(name)) is int and 0 <= state[name] < 2**64 for name in ("seed", "offset")),

@@ -55,8 +55,10 @@ class Error(ValueError):
     def __init__(self, violations: list[dict[str, Any]] | list[Violation] | str):
         if isinstance(violations, str):
             violations = [Violation("request", "", "", text=violations)]
-        self.violations = [one if isinstance(one, Violation) else Violation(**one) for one in violations]
-        super().__init__("\n".join(str(one) for one in self.violations))
+        self.violations = [
+            violation if isinstance(violation, Violation) else Violation(**violation) for violation in violations
+        ]
+        super().__init__("\n".join(str(violation) for violation in self.violations))
 
 
 class ArgumentError(Error, TypeError):

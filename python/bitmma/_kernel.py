@@ -327,7 +327,7 @@ class Launcher:
         """
         if lines is not None and (not isinstance(lines, (tuple, list)) or len(lines) != 2):
             raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
-        first, last = (1, _most) if lines is None else (count_of(one, "lines") for one in lines)
+        first, last = (1, _most) if lines is None else (count_of(line, "lines") for line in lines)
         asked = (_indices(block, "block"), _indices(thread, "thread"), first, last, 0, 1)
         done = self._launch(arguments, cluster, 1, checks, asked, memory, parameters, races)
         return [Step._of(one) for one in done[3]]
@@ -365,8 +365,8 @@ class Launcher:
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
         registers: dict[str, Any] = {}
-        for one in steps:
-            registers.update(Step._of(one).registers)
+        for step in steps:
+            registers.update(Step._of(step).registers)
         return Stop(Step._of(steps[-1]), registers)
 
     def __call__(

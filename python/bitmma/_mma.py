@@ -48,8 +48,8 @@ def _refusing(of: type, name: str) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except TypeError as error:
-            kinds = [type(one).__name__ for one in args] + [
-                f"{key}: {type(one).__name__}" for key, one in kwargs.items()
+            kinds = [type(arg).__name__ for arg in args] + [
+                f"{key}: {type(kwarg).__name__}" for key, kwarg in kwargs.items()
             ]
             raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", said) from error
 

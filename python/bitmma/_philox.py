@@ -32,7 +32,7 @@ def rounds(c: list[Any], seed: int, integer: Callable[[int], Any]) -> list[Any]:
 
 def philox(block: Any, stream: Any, seed: int) -> list[np.ndarray]:
     """The four words, uint64 below 2^32, of each counter: `block` is its lower half, `stream` its upper one."""
-    block, stream = (np.asarray(one, np.uint64) for one in np.broadcast_arrays(block, stream))
+    block, stream = (np.asarray(array, np.uint64) for array in np.broadcast_arrays(block, stream))
     return rounds([block & _low, block >> np.uint64(32), stream & _low, stream >> np.uint64(32)], seed, np.uint64)
 
 

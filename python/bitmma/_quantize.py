@@ -184,7 +184,7 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     if levels:
         if "alpha" in keywords:
             raise refuse("alpha", keywords["alpha"], "omitted: alpha is the product of the tensors' scales")
-        keywords["alpha"] = float(np.prod(np.array([float(one) for one in levels], np.float32), dtype=np.float32))
+        keywords["alpha"] = float(np.prod(np.array([float(level) for level in levels], np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
     reads_f32 = _reads_f32_scales(plan)
     for name, one in (("a", a), ("b", b)):

@@ -95,11 +95,11 @@ class Replay(NamedTuple):
     @property
     def first(self) -> Verdict | None:
         """The first operator whose outputs differ."""
-        return next((one for one in self.verdicts if one.status == "differs"), None)
+        return next((verdict for verdict in self.verdicts if verdict.status == "differs"), None)
 
     def coverage(self) -> dict[str, Any]:
         """Which share of the operators and of their floating-point operations was recomputed."""
-        counted = [one for one in self.verdicts if one.status != "moves"]
+        counted = [verdict for verdict in self.verdicts if verdict.status != "moves"]
         done = [one for one in counted if one.status != "cannot say"]
         flops = sum(one.flops for one in counted)
         return {
@@ -120,21 +120,21 @@ class Replay(NamedTuple):
             "trusted_tensors": [tensor._asdict() for tensor in self.trusted_tensors],
             "seconds": round(self.seconds, 3),
             "coverage": self.coverage(),
-            "operators": [asdict(one) | {"kernels": list(one.kernels)} for one in self.verdicts],
+            "operators": [asdict(verdict) | {"kernels": list(verdict.kernels)} for verdict in self.verdicts],
         }
 
     def __str__(self) -> str:
         c = self.coverage()
         lines = [f"captured on {self.machine.get('gpu', 'a CPU')}, PyTorch {self.machine.get('torch')}"]
-        differing = [one for one in self.verdicts if one.status == "differs"]
+        differing = [verdict for verdict in self.verdicts if verdict.status == "differs"]
         lines += [str(one) for one in differing[:10]]
         lines += [f"... and {len(differing) - 10} more that differ"] if len(differing) > 10 else []
         reasons: dict[str, list[Verdict]] = {}
-        for one in self.verdicts:
-            if one.status == "cannot say":
-                reasons.setdefault(f"{one.op}: {one.why}", []).append(one)
+        for verdict in self.verdicts:
+            if verdict.status == "cannot say":
+                reasons.setdefault(f"{verdict.op}: {verdict.why}", []).append(verdict)
         lines += [f"cannot say ({len(found)}): {reason}" for reason, found in reasons.items()]
-        if any(one.code == Reason.no_rule for one in self.verdicts):
+        if any(verdict.code == Reason.no_rule for verdict in self.verdicts):
             lines.append("operators without a rule count as one operation for each output, however large they are")
         lines += [
             f"taken from the capture without a check: {count} {what}{self._names(what)}"
@@ -178,7 +178,7 @@ def _operator(name: str) -> str:
 
 
 def _flops(op: str, shapes: list[list[int]], outputs: list[Tensor | None]) -> int:
-    size = sum(math.prod(one.shape) for one in outputs[:1] if one)
+    size = sum(math.prod(output.shape) for output in outputs[:1] if output)
     if op.startswith(("aten.mm", "aten.bmm", "aten._scaled_mm", "aten._int_mm")) and shapes:
         return 2 * size * shapes[0][-1]
     if op.startswith(("aten.addmm", "aten._addmm")) and len(shapes) > 1:
@@ -211,7 +211,7 @@ def _where(places: np.ndarray, shape: tuple[int, ...], compared: int) -> str:
         if len(seen) == 1 and shape[axis] > 1:
             name = "column" if axis == len(shape) - 1 else "row" if axis == len(shape) - 2 else f"index {axis}"
             texts.append(f"{name} {seen[0]}")
-    first = ", ".join(str(one) for one in places[0])
+    first = ", ".join(str(place) for place in places[0])
     return f"all in {', '.join(texts)}" if texts else f"the first at [{first}]"
 
 
@@ -597,8 +597,8 @@ def replay(
     for number, index in last_reads(run.capture.operators).items():
         last.setdefault(index, []).append(number)
     verdicts = []
-    for index, one in enumerate(run.capture.operators):
-        verdicts.append(run.verdict(index, one))
+    for index, operator in enumerate(run.capture.operators):
+        verdicts.append(run.verdict(index, operator))
         for number in last.get(index, []):
             run.values.pop(number, None)
         if progress is not None:

@@ -85,6 +85,6 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(found.to_dict()))
     else:
         if given.all:
-            print("\n".join(str(one) for one in found.verdicts))
+            print("\n".join(str(verdict) for verdict in found.verdicts))
         print(found)
     return 0 if found.same else 1 if found.first is not None else 2

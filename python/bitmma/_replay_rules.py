@@ -141,13 +141,13 @@ def require_views(
 
 
 def _joined(join: Callable[..., np.ndarray], parts: list[Value], dim: int) -> Value:
-    known = None if all(one.known is None for one in parts) else join([one.mask() for one in parts], dim)
-    return Value(join([one.array for one in parts], dim), known)
+    known = None if all(part.known is None for part in parts) else join([part.mask() for part in parts], dim)
+    return Value(join([part.array for part in parts], dim), known)
 
 
 @_rule(others, "aten.cat.default")
 def _cat(call: Call, parts: list[Value], dim: int = 0) -> Value:
-    taken = [one for one in parts if one.array.ndim > 1 or one.array.size] or parts[:1]  # torch skips empty vectors
+    taken = [part for part in parts if part.array.ndim > 1 or part.array.size] or parts[:1]  # torch skips empty vectors
     if len({one.array.dtype for one in taken}) > 1:
         raise CannotSay("cat of several types")
     return _joined(np.concatenate, taken, dim)
@@ -170,11 +170,11 @@ def _indexed(call: Call, x: Value, at: list[Value | None]) -> Value:
     where = tuple(slice(None) if one is None else one.whole("an index") for one in at)
     indices = [one for one in where if isinstance(one, np.ndarray)]
     to = call.outputs[0]
-    if to is not None and not any(one.dtype == bool for one in indices):
+    if to is not None and not any(index.dtype == bool for index in indices):
         sizes = [size for size, one in zip(x.array.shape, where, strict=False) if isinstance(one, slice)] + list(
             x.array.shape[len(where) :]
         )
-        elements = math.prod(np.broadcast_shapes(*(one.shape for one in indices))) * math.prod(sizes)
+        elements = math.prod(np.broadcast_shapes(*(index.shape for index in indices))) * math.prod(sizes)
         if elements != math.prod(to.shape):
             raise Differs(f"the output is {list(to.shape)}, but the indices give {elements} elements")
     return Value(x.array[where], None if x.known is None else x.known[where])
@@ -282,8 +282,8 @@ def _value(given: Any) -> Value:
 def _require_shape(values: list[Value], to: Tensor) -> None:
     if not values:
         raise TypeError("no tensor among its arguments")
-    if np.broadcast_shapes(*(one.array.shape for one in values)) != to.shape:
-        shapes = ", ".join(str(list(one.array.shape)) for one in values)
+    if np.broadcast_shapes(*(value.array.shape for value in values)) != to.shape:
+        shapes = ", ".join(str(list(value.array.shape)) for value in values)
         raise Differs(f"the output is {list(to.shape)}, but its inputs are {shapes}")
 
 
@@ -403,14 +403,14 @@ def _selecting(function: Callable[..., Any]) -> _Rule:
         floats = [one.array.dtype for one in given if isinstance(one, Value) and one.array.dtype.kind not in "iub"]
         if floats:  # a number takes the type of the tensors
             values = [
-                one if one is None or isinstance(was, (Value, bool)) else Value(one.array.astype(floats[0]))
-                for one, was in zip(values, given, strict=True)
+                value if value is None or isinstance(was, (Value, bool)) else Value(value.array.astype(floats[0]))
+                for value, was in zip(values, given, strict=True)
             ]
-        _require_shape([one for one in values if one is not None], to)
-        masks = [one.mask() for one in values if one is not None and one.known is not None]
-        known = np.logical_and.reduce([np.broadcast_to(one, to.shape) for one in masks]) if masks else None
+        _require_shape([value for value in values if value is not None], to)
+        masks = [value.mask() for value in values if value is not None and value.known is not None]
+        known = np.logical_and.reduce([np.broadcast_to(mask, to.shape) for mask in masks]) if masks else None
         with np.errstate(all="ignore"):
-            made = np.asarray(function(*(None if one is None else one.array for one in values), **options))
+            made = np.asarray(function(*(None if value is None else value.array for value in values), **options))
         return Value(np.broadcast_to(made.astype(to.dtype, copy=False), to.shape), known)
 
     return rule
@@ -424,9 +424,9 @@ def _negated(x: np.ndarray) -> np.ndarray:
 
 def _clamped(x: np.ndarray, low: Any = None, high: Any = None) -> np.ndarray:
     bounds = [np.asarray(one) for one in (low, high) if one is not None]
-    if np.isnan(x.astype(np.float32)).any() or any((one == 0).any() and (x == 0).any() for one in bounds):
+    if np.isnan(x.astype(np.float32)).any() or any((bound == 0).any() and (x == 0).any() for bound in bounds):
         raise CannotSay("clamp of NaN, or of zeros at 0")
-    if x.dtype.kind in "iub" and any(one.dtype.kind not in "iub" for one in bounds):
+    if x.dtype.kind in "iub" and any(bound.dtype.kind not in "iub" for bound in bounds):
         raise CannotSay("clamp of integers at a floating-point number")
     x = x if low is None else np.where(x < low, np.asarray(low).astype(x.dtype), x)
     return x if high is None else np.where(x > high, np.asarray(high).astype(x.dtype), x)
@@ -530,7 +530,7 @@ def _by_rows(call: Call, x: Value, compute: Callable[[np.ndarray, list[int], int
     if not len(numbers):
         raise CannotSay("no row of its input is known")
     results = []
-    for made in compute(np.ascontiguousarray(matrix[numbers]), [int(one) for one in numbers], len(matrix)):
+    for made in compute(np.ascontiguousarray(matrix[numbers]), [int(number) for number in numbers], len(matrix)):
         made = made.reshape(len(numbers), -1)
         array = np.zeros((len(matrix), made.shape[1]), made.dtype)
         array[numbers] = made
@@ -828,9 +828,9 @@ def _scaled_mm(
     if scale_result is not None:
         raise CannotSay("_scaled_mm with a scale of its result")
     scales = {"scale_a": scale_a.whole("scale_a"), "scale_b": scale_b.whole("scale_b")}
-    if all(one.size == 1 for one in scales.values()):
-        scales = {name: np.float32(one.reshape(())) for name, one in scales.items()}
-        if all(one == 1 for one in scales.values()):
+    if all(scale.size == 1 for scale in scales.values()):
+        scales = {name: np.float32(scale.reshape(())) for name, scale in scales.items()}
+        if all(scale == 1 for scale in scales.values()):
             scales = {}
     return _product(call, a, b, **scales, **({} if bias is None else {"bias": bias.whole("the bias")}))
 

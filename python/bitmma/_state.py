@@ -597,9 +597,9 @@ def _path_before_cases(value: Any, field: str) -> str:
 def files_in(folder: str) -> list[str]:
     """The vector files in a folder and its subfolders, sorted."""
     found = sorted(
-        str(one)
-        for one in pathlib.Path(folder).rglob("*")
-        if one.suffix.lower() in (".safetensors", ".npz") and (one.is_file() or not one.exists())
+        str(path)
+        for path in pathlib.Path(folder).rglob("*")
+        if path.suffix.lower() in (".safetensors", ".npz") and (path.is_file() or not path.exists())
     )
     if not found:
         raise refuse(folder, "a folder without vector files", "*.safetensors in the folder or its subfolders")
@@ -617,7 +617,7 @@ def _read(path: Path, instruction: str, target: Target | None, on_demand: bool =
     try:
         return VectorFile(_core.read(path, instruction, target, on_demand))
     except Error as error:
-        if any(one.code == "missing_instruction" for one in error.violations) and {"b", "b_t", "a"} & set(
+        if any(violation.code == "missing_instruction" for violation in error.violations) and {"b", "b_t", "a"} & set(
             _names(str(path))
         ):
             raise refuse(

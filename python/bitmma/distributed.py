@@ -665,7 +665,7 @@ def _shifted(first: str | None, by: int) -> str | None:
 
 
 def _named(unit: str, error: Error) -> Error:
-    return Error([one._replace(text=f"{unit}: {one}") for one in error.violations])
+    return Error([violation._replace(text=f"{unit}: {violation}") for violation in error.violations])
 
 
 # ---- Verification

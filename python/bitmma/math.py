@@ -100,20 +100,20 @@ def _results(function: Any, name: str, given: list[np.ndarray], threads: int) ->
     except ValueError:
         raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that broadcast") from None
     results = np.empty(words[0].shape if words else (), given[0].dtype if given else np.uint32)
-    function(name, [np.ascontiguousarray(one) for one in words], results, threads)
+    function(name, [np.ascontiguousarray(word) for word in words], results, threads)
     return results
 
 
 def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
     """A torch tensor if an operand is one and torch has the type."""
-    return next((made for one in operands if (made := like(one, array)) is not array), array)
+    return next((made for operand in operands if (made := like(operand, array)) is not array), array)
 
 
 def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], threads: int) -> Any:
     """Results of `format`, which the operands have too."""
-    results = _results(function, name, [_words(one, format, "operand") for one in operands], threads)
+    results = _results(function, name, [_words(operand, format, "operand") for operand in operands], threads)
     narrow = results.astype(_unsigned[8 * code_bytes[format]])
-    if any(isinstance(one, Codes) for one in operands):
+    if any(isinstance(operand, Codes) for operand in operands):
         return Codes(narrow, format)
     return _as_operands(operands, narrow.view(dtype_of(format)))
 
@@ -218,7 +218,7 @@ def _named(
     operation: str, operands: tuple[Any, ...], *, accuracy: str, ftz: bool = False, tail: str = "", threads: int = 1
 ) -> Any:
     """The instruction of an operation for the format of the operands."""
-    given = [(format_of(one), isinstance(one, Codes)) for one in operands if not _is_number(one)]
+    given = [(format_of(operand), isinstance(operand, Codes)) for operand in operands if not _is_number(operand)]
     formats = {"f32" if format == "tf32" and not are_codes else format for format, are_codes in given} or {"f32"}
     if len(formats) > 1 or not formats <= set(_formats):
         raise refuse("operands", ", ".join(sorted(formats)), "one format: f32, f16 or bf16; for rcp and rsqrt also f64")
@@ -349,15 +349,15 @@ def _operand_words(function: str, operands: tuple[Any, ...]) -> tuple[str, list[
     if function.startswith("cvt."):
         form = _core.cvt_form(function)
         name, source = form["instruction"], form["instruction"].split(".")[-1]
-        words = [_cvt_words(one, source, *of) for one, of in zip(operands, form["operands"], strict=False)]
+        words = [_cvt_words(operand, source, *of) for operand, of in zip(operands, form["operands"], strict=False)]
     elif "@" in function or (
         function not in _core.math_instructions() and "." not in function.removeprefix("tl.").removeprefix("libdevice.")
     ):
         name = _core.c_function(function)["function"]
-        words = [_words(one, "f32", "operand") for one in operands]
+        words = [_words(operand, "f32", "operand") for operand in operands]
     else:
         name = _known(function).removesuffix("x2")
-        words = [_words(one, _format(name), "operand") for one in operands]
+        words = [_words(operand, _format(name), "operand") for operand in operands]
     for codes in words:
         if codes.size != 1:
             raise refuse("operand", f"{codes.size} elements", "one number")

@@ -94,7 +94,7 @@ def _numbers(rows: Any, count: int) -> list[int] | None:
     numbers = np.asarray(rows)
     if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
         raise refuse("rows", shown(rows), f"{count} whole numbers, one for each row of x")
-    return [int(one) for one in numbers]
+    return [int(number) for number in numbers]
 
 
 def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
@@ -729,10 +729,12 @@ def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments:
         raise refuse("operator", shown(operator), ", ".join(names), near(name, names))
     function, code = _explained.get(name, (functools.partial(elementwise, name), functools.partial(_elementwise, name)))
     signature = inspect.signature(function)
-    acting = [one for one in signature.parameters if one not in ("threads", "return_lse", "return_moments")]
-    for one in arguments:
-        if one not in acting:
-            raise no_such_argument(one, f"bitmma.operators.explain of {name}", acting, near(one, acting))
+    acting = [
+        parameter for parameter in signature.parameters if parameter not in ("threads", "return_lse", "return_moments")
+    ]
+    for argument in arguments:
+        if argument not in acting:
+            raise no_such_argument(argument, f"bitmma.operators.explain of {name}", acting, near(argument, acting))
     try:
         given = signature.bind(*operands, **arguments)
     except TypeError as error:

@@ -127,14 +127,14 @@ class Arguments:
 
     def memory_of(self, tensor: Any) -> int:
         storage = tensor.untyped_storage()
-        for index, one in enumerate(self.memories):
-            if one.untyped_storage().data_ptr() == storage.data_ptr():
+        for index, memory in enumerate(self.memories):
+            if memory.untyped_storage().data_ptr() == storage.data_ptr():
                 return index
         self.memories.append(tensor)
         return len(self.memories) - 1
 
     def size(self) -> int:
-        return sum(int(one.untyped_storage().nbytes()) for one in self.memories)
+        return sum(int(memory.untyped_storage().nbytes()) for memory in self.memories)
 
     def add(self, value: Any, kind: Any, descriptors: Iterator[dict[str, Any]]) -> None:
         """Raises TypeError for an argument that cannot be recorded."""

@@ -135,9 +135,9 @@ def _faults(case: Case, actual: Any) -> str:
     if not said.wrong:
         return "\n  actual is what the case computes: expected is another"
     lines = [
-        f"\n  what fits: {' and '.join(fault.what for fault in one.faults)}: explains {one.wrong_explained} of "
-        f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in one.faults if fault.fix)
-        for one in said.findings[:3]
+        f"\n  what fits: {' and '.join(fault.what for fault in finding.faults)}: explains {finding.wrong_explained} of "
+        f"{said.wrong} wrong outputs" + "".join(f"\n    {fault.fix}" for fault in finding.faults if fault.fix)
+        for finding in said.findings[:3]
     ]
     return "".join(lines) or f"\n  what fits: none of the {said.tried} faults that were tried (bitmma.diagnose)"
 

@@ -315,7 +315,7 @@ def test_mistakes_are_named(call, field, words):
 def test_wrong_positions_and_missing_operands_are_one_error(call, field):
     with pytest.raises(bitmma.Error) as error:
         call()
-    assert [one.field for one in error.value.violations] == [field]
+    assert [violation.field for violation in error.value.violations] == [field]
 
 
 @pytest.mark.parametrize(
@@ -519,15 +519,18 @@ def test_missing_and_unknown_arguments_are_type_errors_too(name):
         "wgmma",
     )  # their library's fields are their arguments
     if (
-        not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+        not any(
+            parameter.kind is parameter.VAR_KEYWORD for parameter in inspect.signature(function).parameters.values()
+        )
         and name not in of_families
     ):
         with pytest.raises(TypeError):
             function(**good, nonsense=1)
     needed = [
-        one.name
-        for one in inspect.signature(function).parameters.values()
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     if needed:
         with pytest.raises(TypeError):

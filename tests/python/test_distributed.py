@@ -409,8 +409,8 @@ def test_requests_that_are_wrong(tmp_path):
         with pytest.raises(bitmma.Error) as error:
             call()
         assert field in str(error.value), error.value
-    for one in bd.distributions:
-        assert len(bitmma.golden(WGMMA, distribution=one)) == 1
+    for distribution in bd.distributions:
+        assert len(bitmma.golden(WGMMA, distribution=distribution)) == 1
     with pytest.raises(bitmma.Error, match=", ".join(bd.distributions[:-1]) + f" or {bd.distributions[-1]}"):
         bitmma.golden(WGMMA, distribution="none of them")
 
@@ -571,7 +571,7 @@ def test_errors_of_a_check(client):
         bd.campaign(
             WGMMA, check=check, client=client, cases_per_unit=4, first_unit=1, distribution=["bits", "integers"]
         )
-    assert [one.field for one in error.value.violations] == ["board", "fan"]
+    assert [violation.field for violation in error.value.violations] == ["board", "fan"]
     with pytest.raises(ZeroDivisionError):
         bd.campaign(WGMMA, check=crash, client=client)
 

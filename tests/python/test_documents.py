@@ -194,7 +194,7 @@ def test_jax_of_the_page_for_hosts():
 @pytest.mark.hosts
 def test_dask_of_the_page_for_hosts(tmp_path):
     pytest.importorskip("distributed", reason="NOT checked: Dask is not installed")
-    first, second = (one for one in blocks("docs/hosts.md", "python") if "client" in one)
+    first, second = (block for block in blocks("docs/hosts.md", "python") if "client" in block)
     # Workers are processes, which import the program that starts them.
     indented = "".join(f"    {line}\n" for line in f"{first}\n{second}".splitlines())
     (tmp_path / "data").symlink_to(ROOT / "data")

@@ -79,7 +79,7 @@ UNWALKED = {  # modules without public names, or that call bitmma's own public f
 
 def public_functions():
     for module in MODULES:
-        for name in getattr(module, "__all__", None) or [one for one in vars(module) if not one.startswith("_")]:
+        for name in getattr(module, "__all__", None) or [var for var in vars(module) if not var.startswith("_")]:
             one = getattr(module, name)
             if inspect.isroutine(one) and (module is bitmma or inspect.unwrap(one).__module__ == module.__name__):
                 yield module, name, one
@@ -116,13 +116,13 @@ class Watch:
     def namespace(self, module):
         """The names of a module, with its functions watched."""
         found = {}
-        for name, one in vars(module).items():
+        for name, var in vars(module).items():
             if name.startswith("__"):
                 continue
-            if one in MODULES and one is not module:
-                found[name] = types.SimpleNamespace(**self.namespace(one)) if one is not bitmma else one
+            if var in MODULES and var is not module:
+                found[name] = types.SimpleNamespace(**self.namespace(var)) if var is not bitmma else var
             else:
-                found[name] = self.watched(name, one) if inspect.isroutine(one) and hasattr(one, "__wrapped__") else one
+                found[name] = self.watched(name, var) if inspect.isroutine(var) and hasattr(var, "__wrapped__") else var
         return found
 
 
@@ -170,9 +170,9 @@ def frozen(value):
         return {key: frozen(one) for key, one in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            one.name: frozen(getattr(value, one.name))
-            for one in dataclasses.fields(value)
-            if not one.name.startswith("_")
+            field.name: frozen(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if not field.name.startswith("_")
         }
     if isinstance(value, (list, tuple, bitmma.PlanSearch)):
         return [frozen(one) for one in value]
@@ -307,7 +307,7 @@ def calls(watch, tmp_path, environment=None):
     yield "what write wrote", lambda: (tmp_path / "again.safetensors").read_bytes()
     capture = DATA / "captures" / "tiny_llama"
     if environment in (None, "both", "all exceptions unmasked"):  # takes seconds
-        yield "replay", lambda: [str(one) for one in call("replay", bitmma.replay, capture).verdicts]
+        yield "replay", lambda: [str(verdict) for verdict in call("replay", bitmma.replay, capture).verdicts]
     if environment in (None, "up"):
         yield "compare_captures", lambda: str(call("compare_captures", bitmma.compare_captures, capture, capture))
     yield of("names", datasets.names)
@@ -396,7 +396,7 @@ def attempted(call):
     try:
         return frozen(call())
     except bitmma.Error as error:
-        return [(one.code, one.field) for one in error.violations]
+        return [(violation.code, violation.field) for violation in error.violations]
 
 
 PRODUCTS = ("q", "k", "v", "o", "gate", "up", "down")

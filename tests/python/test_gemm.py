@@ -287,7 +287,9 @@ def test_a_search_says_how_ambiguous_it_is_and_ends_in_time():
     x = random.standard_normal((4, 1024)).astype(ml_dtypes.bfloat16)
     w = random.standard_normal((1024, 8)).astype(ml_dtypes.bfloat16)
     found = bitmma.find_plans(x, w, bitmma.gemm(x, w, output="bf16"))
-    assert found.ambiguous and found.ended == "complete" and len(found) == sum(one.plans for one in found.families)
+    assert (
+        found.ambiguous and found.ended == "complete" and len(found) == sum(family.plans for family in found.families)
+    )
     assert found.families[0].name == "flat" and found.families[0].evidence.startswith("measured")
     assert (
         "cannot distinguish them" in found.summary() and "families" in repr(found) and "<table>" in found._repr_html_()

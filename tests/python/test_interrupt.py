@@ -209,7 +209,7 @@ def test_an_interrupt_ends_the_call(name, tmp_path):
         seconds.append(seconds_to_interrupt(call, delay))
         if seconds[-1] is not None and seconds[-1] <= 1:
             break
-    assert any(one is not None and one <= 4 for one in seconds), seconds
+    assert any(second is not None and second <= 4 for second in seconds), seconds
     a, b = random(16, 16), random(16, 8)
     assert np.array_equal(bitmma.mma(MMA, a, b, threads=2), bitmma.mma(MMA, a, b))
     assert operators.softmax(random(8, 8), threads=2).shape == (8, 8)

@@ -58,7 +58,7 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
         64,
         64,
         line=last.line,
-        time=sum(one.line == last.line for one in products),
+        time=sum(product.line == last.line for product in products),
         thread=5,
         block=(1, 2),
     )
@@ -71,7 +71,7 @@ def test_a_thread_is_traced_and_stopped_and_its_mma_explained():
     explained = bitmma.explain(stop.step.case, 1, 2)
     assert np.uint32(int(explained["d"]["bits"], 16)).view(np.float32) == tile[1, 2]
     assert [one.line for one in launcher.trace(a, b, d, 64, 64, lines=(last.line, last.line))] == [
-        one.line for one in products if one.line == last.line
+        product.line for product in products if product.line == last.line
     ]
     with pytest.raises(bitmma.Error, match="line"):
         launcher.debug(a, b, d, 64, 64, line=1)

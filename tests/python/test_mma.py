@@ -295,7 +295,7 @@ def test_immediates_and_statements():
         bitmma.instruction(name, imm_scale_a=2)
     with pytest.raises(bitmma.Error) as error:
         bitmma.instruction("mma.sync.m16")
-    assert [one.seen for one in error.value.violations] == ["m16"]  # one mistake, one message
+    assert [violation.seen for violation in error.value.violations] == ["m16"]  # one mistake, one message
 
 
 def test_targets_give_other_bits():
@@ -341,7 +341,7 @@ def test_threads_may_call_at_once_and_the_gil_is_free():
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(same_bits(one, expected) for one in results)
+    assert all(same_bits(result, expected) for result in results)
     # Python goes on while a product is computed. With the GIL held the switch interval would never come.
     x, y = np.ones((512, 4096), np.float16), np.ones((4096, 512), np.float16)
     counted, done = [0], threading.Event()

@@ -32,9 +32,9 @@ def test_examples_of_docstrings(name):
     module = importlib.import_module(name)
     names = {"np": np, **vars(bitmma), **vars(module)}
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
-    for key, one in vars(module).items():
-        if callable(one) and inspect.unwrap(one).__doc__ and not key.startswith("_"):
-            for example in finder.find(inspect.unwrap(one), key, module=False, globs=dict(names)):
+    for key, var in vars(module).items():
+        if callable(var) and inspect.unwrap(var).__doc__ and not key.startswith("_"):
+            for example in finder.find(inspect.unwrap(var), key, module=False, globs=dict(names)):
                 runner.run(example)
     assert runner.failures == 0
     assert runner.tries > 0 or module is not bitmma

@@ -133,5 +133,5 @@ launches.save("launches.safetensors")
     subprocess.run([sys.executable, str(program)], check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": package})
     code, report = verified(tmp_path / "launches.safetensors")
     assert code == 0
-    assert [one["kernel"] for one in report["launches"]] == ["scaled", "scaled"]
+    assert [launch["kernel"] for launch in report["launches"]] == ["scaled", "scaled"]
     assert report["launches"][0]["changed_bytes"] > 0

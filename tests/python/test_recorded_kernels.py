@@ -63,7 +63,7 @@ def test_launches_leave_the_memory_that_an_h100_left(folder, triton):
         agrees = record_kernels.digest_of_all(operands) == row["operands after"]
         assert agrees == ((name, entry, how) not in DIFFERING), (name, entry, how)
         if not agrees:
-            assert not all(one["sure"] for one in kernel.fusions), (name, entry, how)
+            assert not all(fusion["sure"] for fusion in kernel.fusions), (name, entry, how)
 
 
 def test_the_sass_of_a_kernel_decides_where_no_rule_is_sure(folder):

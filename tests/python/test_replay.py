@@ -231,7 +231,7 @@ def test_a_fraud_is_found_where_it_happens(fraud, tmp_path):
     served = Server(name, at, change).serve(tmp_path / "served")
     found = bitmma.replay(served)
     assert found.first is not None and found.first.index == at, str(found)
-    assert [one.index for one in found.verdicts if one.status == "differs"] == [at], (
+    assert [verdict.index for verdict in found.verdicts if verdict.status == "differs"] == [at], (
         "what follows is consistent with it"
     )
     assert why in found.first.why, str(found.first)
@@ -249,7 +249,7 @@ def test_two_captures_part_at_the_first_other_operator(tmp_path):
     served = Server("tiny_llama", at, other_plan(plan="nvjet-splitK", split_k=4)).serve(tmp_path / "served")
     compared = bitmma.compare_captures(folder / "tiny_llama", served)
     assert (compared.index, compared.op) == (at, MM) and compared.why.startswith("its inputs agree")
-    assert [one.status for one in compared.verdicts] == ["same", "differs"]
+    assert [verdict.status for verdict in compared.verdicts] == ["same", "differs"]
 
 
 def edited(tmp_path, change):
@@ -274,7 +274,7 @@ def test_a_weight_is_checked_by_its_hash(tmp_path):
 
     found = bitmma.replay(edited(tmp_path, change))
     assert not found.coverage()["differ"]
-    assert any("SHA-256" in one.why for one in found.verdicts if one.op == MM)
+    assert any("SHA-256" in verdict.why for verdict in found.verdicts if verdict.op == MM)
 
 
 def written(path, **tensors):
@@ -354,7 +354,11 @@ def test_unknown_operators_and_kernels_are_named(tmp_path):
             {"name": "vendor_gemm", "grid": [1, 1, 1], "block": [1, 1, 1]}
         ]
 
-    codes = {one.op: one.code for one in bitmma.replay(edited(tmp_path, change)).verdicts if one.status == "cannot say"}
+    codes = {
+        verdict.op: verdict.code
+        for verdict in bitmma.replay(edited(tmp_path, change)).verdicts
+        if verdict.status == "cannot say"
+    }
     assert codes["vendor.silu.default"] == "no rule" and codes[MM] == "not recomputed"
 
 
@@ -451,18 +455,18 @@ def small_capture():
     }
     tensors = {
         name: {
-            "dtype": one.dtype.name,
-            "shape": list(one.shape),
+            "dtype": array.dtype.name,
+            "shape": list(array.shape),
             "strides": [],
             "role": "input" if name in "xq" else "value",
         }
-        for name, one in arrays.items()
+        for name, array in arrays.items()
     }
 
     def of(op, args, outputs, **more):
         return {
             "op": f"aten.{op}",
-            "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+            "args": [{"tensor": arg} if isinstance(arg, str) else arg for arg in args],
             "kwargs": {},
             "outputs": outputs,
             **more,
@@ -488,13 +492,13 @@ def small_capture():
 def saved(path, graph, arrays):
     names = {"float32": "F32", "float16": "F16", "int64": "I64"}
     header, data = {}, b""
-    for name, one in arrays.items():
+    for name, array in arrays.items():
         header[name] = {
-            "dtype": names[one.dtype.name],
-            "shape": list(one.shape),
-            "data_offsets": [len(data), len(data) + one.nbytes],
+            "dtype": names[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + array.nbytes],
         }
-        data += one.tobytes()
+        data += array.tobytes()
     text = json.dumps(header).encode()
     path.mkdir()
     (path / "tensors.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
@@ -538,7 +542,7 @@ def inserted(graph, arrays, at, op, args, outputs, **made):
         at,
         {
             "op": f"aten.{op}",
-            "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+            "args": [{"tensor": arg} if isinstance(arg, str) else arg for arg in args],
             "kwargs": {},
             "outputs": outputs,
         },
@@ -692,7 +696,7 @@ def test_operators_that_do_not_belong_together_are_not_verified(what, end_to_end
     if expected == NOT_SAME:
         assert not found.same, str(found)
     elif expected == "not recomputed":
-        assert [one.code for one in found.verdicts].count("not recomputed") == 1, str(found)
+        assert [verdict.code for verdict in found.verdicts].count("not recomputed") == 1, str(found)
     else:
         assert any(one.reason == expected for one in found.trusted_tensors) and found.trusted[expected], str(found)
         assert json.loads(json.dumps(found.to_dict()))["trusted_tensors"]
@@ -742,7 +746,7 @@ def test_memory_is_bounded_before_it_is_allocated(what, tmp_path):
         graph["operators"].append(
             {
                 "op": f"aten.{op}",
-                "args": [{"tensor": one} if isinstance(one, str) else one for one in args],
+                "args": [{"tensor": arg} if isinstance(arg, str) else arg for arg in args],
                 "kwargs": {},
                 "outputs": [name],
                 "kernels": [{"name": "nvjet"}],
@@ -801,6 +805,6 @@ def test_arguments_that_no_rule_expects_are_named(args, tmp_path):
 
     found = bitmma.replay(edited(tmp_path, change))
     assert found.coverage()["differ"] == 0 and not any(
-        one.status == "same" and one.outputs and "arange" not in one.op for one in found.verdicts
+        verdict.status == "same" and verdict.outputs and "arange" not in verdict.op for verdict in found.verdicts
     )
-    assert any("not those that the rule expects" in one.why for one in found.verdicts)
+    assert any("not those that the rule expects" in verdict.why for verdict in found.verdicts)

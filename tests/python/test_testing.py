@@ -291,8 +291,8 @@ def test_notebooks_show_pictures_and_tables():
         bitmma.layout.scales(128, 4),
         bitmma.layout.cute("(8,16):(16,1)"),
     ]
-    for one in pictures:
-        assert one._repr_svg_().startswith("<svg") and pickle.loads(pickle.dumps(one))._repr_svg_() is None
+    for picture in pictures:
+        assert picture._repr_svg_().startswith("<svg") and pickle.loads(pickle.dumps(picture))._repr_svg_() is None
     case = bitmma.golden(WGMMA, cases=1, distribution="normal")[0]
     said = bitmma.explain(case, 0, 0)._repr_html_()
     assert said.count("<tr>") > 10 and "color:#c00" in said and "exact: " in said and "<script" not in said

@@ -429,8 +429,8 @@ class _Thread:
             raise refuse("reference", f"{at}", "a slice inside the buffer")
 
     def arrive(self, barriers: Sequence[Any]) -> None:
-        for one in barriers:
-            self.token = _jax().callbacks._barrier_arrive(self.token, *self.where, one, self.source_info)
+        for barrier in barriers:
+            self.token = _jax().callbacks._barrier_arrive(self.token, *self.where, barrier, self.source_info)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -540,7 +540,7 @@ class _Equations:
         return call(
             act,
             accumulate=accumulate,
-            barriers=[_barrier_key(one, transforms["barrier"]) for one in barriers],
+            barriers=[_barrier_key(barrier, transforms["barrier"]) for barrier in barriers],
             **{name: (ref, transforms[of]) for name, (ref, of) in refs.items()},
         ), []
 

@@ -415,7 +415,7 @@ def test_all_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax._src.pallas.mosaic_gpu.interpret.shared_memory", None)
     with pytest.raises(bitmma.Error) as error:
         adapter.install()
-    seen = {one.field.rsplit(".", 1)[1]: one.seen for one in error.value.violations}
+    seen = {violation.field.rsplit(".", 1)[1]: violation.seen for violation in error.value.violations}
     assert seen == {"_remove_noop_transforms": "nothing", "get_global_thread_id": "nothing"}
     monkeypatch.undo()
 
