@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../analysis/statement_text.hpp"
+#include "../instruction/text/words.hpp"
 #include "bitmma/core/target_names.hpp"
 #include "bitmma/instruction/cutlass_atom.hpp"
 #include "bitmma/instruction/ptx_file.hpp"
@@ -16,15 +18,9 @@
 namespace bitmma {
 
 std::optional<Report> describe_kernel_instruction(std::string_view text, std::optional<Target> target) {
-  constexpr std::string_view spaces = " \t\n\v\f\r";
   if (looks_like_cutlass_atom(text) || !scan_ptx(text).statements.empty()) return std::nullopt;
-  std::string_view statement = text.substr(std::min(text.find_first_not_of(spaces), text.size()));
-  std::string_view guard;
-  if (statement.starts_with('@')) {
-    guard = statement.substr(0, statement.find_first_of(spaces));
-    statement.remove_prefix(std::min(statement.find_first_not_of(spaces, guard.size()), statement.size()));
-  }
-  const std::string_view mnemonic = statement.substr(0, statement.find_first_of(" \t\n\v\f\r{[,;"));
+  const std::string_view statement = without_guard(text), mnemonic = mnemonic_in(statement);
+  const std::string_view guard = syntax::trimmed(text.substr(0, text.size() - statement.size()));
   const std::string_view name = mnemonic.substr(0, mnemonic.find('.'));
   if (name == "wgmma" || name == "mma" || name == "tcgen05" || find_support_instruction(mnemonic)) return std::nullopt;
   const std::optional<KernelOpcode> opcode = find_kernel_opcode(mnemonic);

@@ -211,12 +211,12 @@ class Launches {
     return all;
   }
 
-  /// The memory by its names, and the module's variables by theirs as bytes.
+  /// Hands over the memory by its names, and the module's variables by theirs as bytes. Call it last.
   TensorFile after() {
     TensorFile file;
-    for (const Allocated& allocated : allocated_) {
+    for (Allocated& allocated : allocated_) {
       const Tensor& tensor = *allocated.given.tensor;
-      file.set(Tensor::from_bytes(allocated.name, tensor.dtype, tensor.shape, allocated.given.memory));
+      file.set(Tensor::from_bytes(allocated.name, tensor.dtype, tensor.shape, std::move(allocated.given.memory)));
     }
     for (const PtxVariable& variable : module_.variables()) {
       const std::span<const uint8_t> data = memory_.variable(module_, variable.name).data;

@@ -17,6 +17,7 @@
 #include "bitmma/instruction/ptx_file.hpp"
 #include "bitmma/instruction/statement.hpp"
 #include "bitmma/instruction/support_instruction.hpp"
+#include "statement_text.hpp"
 
 namespace bitmma {
 namespace {
@@ -243,15 +244,6 @@ struct DecodedPtx {
   Report report = Report::object();
 };
 
-std::string_view without_guard(std::string_view text) {
-  constexpr std::string_view spaces = " \t\n\v\f\r";
-  while (!text.empty() && spaces.find(text.front()) != std::string_view::npos) text.remove_prefix(1);
-  if (!text.starts_with('@')) return text;
-  text.remove_prefix(std::min(text.find_first_of(spaces), text.size()));
-  while (!text.empty() && spaces.find(text.front()) != std::string_view::npos) text.remove_prefix(1);
-  return text;
-}
-
 DecodedPtx decode_support_instruction(const std::string& text, std::optional<Target> target) {
   const SupportInstruction instruction = parse_support_instruction(text);
   const SupportInstructionInfo& row = *instruction.info;
@@ -411,7 +403,7 @@ void require_known_name(std::string_view mnemonic) {
 DecodedPtx decode_statement(const std::string& text, bool is_statement, std::optional<Target> target,
                             const PtxFile& file = {}) {
   const std::string_view bare = without_guard(text);
-  const std::string mnemonic(bare.substr(0, bare.find_first_of(" \t\n\v\f\r{[,;")));
+  const std::string mnemonic(mnemonic_in(bare));
   if (find_support_instruction(mnemonic)) return decode_support_instruction(is_statement ? text + ";" : text, target);
   require_known_name(mnemonic);
   const bool is_mnemonic = bare.size() == mnemonic.size();
