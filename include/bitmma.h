@@ -75,6 +75,8 @@ typedef struct bitmma_violation {
   const char* legal;   // the legal values
   const char* fix;     // how to fix it
   const char* source;  // the source of the rule
+  const char* code;  // the kind of problem, for programs to compare, such as "wrong_shape"; never empty. The names are
+                     // those of ViolationCode in bitmma/core/error.hpp. Sentences may change, names do not
 } bitmma_violation;
 
 // All violations of the last failure of this thread, one per line; "" before any failure. The text is valid until the

@@ -131,7 +131,10 @@ OnlyArgument only_argument(std::string_view type, const char* name, const nb::ar
 /// Checks that pickle returned a tuple with this many parts. Throws Error for anything else.
 inline void require_state(const nb::tuple& state, size_t parts) {
   if (nb::len(state) == parts) return;
-  throw Error({.field = "state", .seen = std::to_string(nb::len(state)) + " parts", .expected = std::to_string(parts)});
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = "state",
+               .seen = std::to_string(nb::len(state)) + " parts",
+               .expected = std::to_string(parts)});
 }
 
 /// JSON text as Python objects.

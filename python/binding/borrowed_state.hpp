@@ -24,7 +24,10 @@ class BorrowedState {
     for (const nb::handle item : nb::list(from.items())) {
       std::string name;
       if (!nb::try_cast(nb::object(item[0]), name)) {
-        throw Error({.field = "state", .seen = shown(nb::object(item[0])), .expected = "names of buffers"});
+        throw Error({.code = ViolationCode::wrong_type,
+                     .field = "state",
+                     .seen = shown(nb::object(item[0])),
+                     .expected = "names of buffers"});
       }
       const nb::object value = item[1];
       add(name, value);
@@ -45,14 +48,20 @@ class BorrowedState {
       const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
       if (!index) throw nb::python_error();
       if (!nb::try_cast(index, number))
-        throw Error(
-            {.field = name, .seen = nb::cast<std::string>(nb::str(value)), .expected = "a number of up to 64 bits"});
+        throw Error({.code = ViolationCode::wrong_type,
+                     .field = name,
+                     .seen = nb::cast<std::string>(nb::str(value)),
+                     .expected = "a number of up to 64 bits"});
       state.set(field->id, number);
       return;
     }
     const Buffer& buffer = buffers_.emplace_back(value, name);
     if (!buffer.is_contiguous())
-      throw Error({.field = name, .seen = "strides", .expected = "a contiguous array", .fix = "np.ascontiguousarray"});
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = name,
+                   .seen = "strides",
+                   .expected = "a contiguous array",
+                   .fix = "np.ascontiguousarray"});
     std::vector<int64_t> shape;
     if (field->id == Field::tmem && buffer.rank() == 2) shape.push_back(1);  // of one CTA
     for (int axis = 0; axis < buffer.rank(); ++axis) shape.push_back(buffer.extent(axis));
@@ -70,7 +79,8 @@ class BorrowedState {
   }
   static void require_items(const std::string& name, const Buffer& buffer, int64_t bytes, int64_t or_bytes) {
     if (buffer.item_bytes() == bytes || buffer.item_bytes() == or_bytes) return;
-    throw Error({.field = name,
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = name,
                  .seen = fmt::format("{} bytes an element", buffer.item_bytes()),
                  .expected = bytes == or_bytes ? "bytes" : "words of 32 bits, or of 64 for f64"});
   }

@@ -34,7 +34,8 @@ void translate(const std::exception_ptr& pointer, void*) {
 Buffer::Buffer(nb::handle object, std::string_view name, bool writable) {
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   const auto refuse = [&] {
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = std::string(name),
                  .seen = nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))))),
                  .expected = writable ? "a writable array" : "an array of numbers"});
   };
@@ -61,7 +62,10 @@ std::string Buffer::shape() const {
 Matrix matrix_in(nb::handle array, Format format, std::string_view name) {
   const Buffer buffer(array, name);
   if (buffer.rank() != 2)
-    throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "two axes"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(name),
+                 .seen = "shape " + buffer.shape(),
+                 .expected = "two axes"});
   const Unlocked unlocked;
   return matrix_at(buffer, buffer.data(), format, name);
 }
@@ -70,10 +74,14 @@ Matrix matrix_at(const Buffer& buffer, const void* data, Format format, std::str
   constexpr int64_t most_elements = int64_t{1} << 31;
   const int64_t rows = buffer.extent(-2), cols = buffer.extent(-1);
   if (rows > most_elements - 1 || cols > most_elements - 1 || (cols > 0 && rows > most_elements / cols)) {
-    throw Error({.field = std::string(name), .seen = "shape " + buffer.shape(), .expected = "at most 2^31 elements"});
+    throw Error({.code = ViolationCode::too_large,
+                 .field = std::string(name),
+                 .seen = "shape " + buffer.shape(),
+                 .expected = "at most 2^31 elements"});
   }
   if (buffer.item_bytes() != code_bytes(format)) {
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = std::string(name),
                  .seen = std::to_string(buffer.item_bytes()) + " bytes per element",
                  .expected = std::to_string(code_bytes(format)) + " of " + std::string(info(format).name)});
   }
@@ -86,14 +94,19 @@ std::optional<Matrix> optional_matrix_in(nb::handle pair, std::string_view name)
   std::string_view format;
   const nb::object first = pair[0], second = pair[1];
   if (!nb::try_cast(first, format)) {
-    throw Error({.field = std::string(name), .seen = shown(first), .expected = "the name of a format"});
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = std::string(name),
+                 .seen = shown(first),
+                 .expected = "the name of a format"});
   }
   return matrix_in(second, parse_format(format), name);
 }
 
 Matrix required_matrix_in(nb::handle pair, std::string_view name) {
   std::optional<Matrix> matrix = optional_matrix_in(pair, name);
-  if (!matrix) throw Error({.field = std::string(name), .seen = "None", .expected = "a matrix"});
+  if (!matrix)
+    throw Error(
+        {.code = ViolationCode::missing_input, .field = std::string(name), .seen = "None", .expected = "a matrix"});
   return std::move(*matrix);
 }
 

@@ -36,11 +36,16 @@ class BatchInputs {
           {name, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
       const Operand& operand = operands_.back();
       if (operand.buffer->rank() < 2) {
-        throw Error(
-            {.field = name, .seen = "shape " + operand.buffer->shape(), .expected = "two axes, rows and columns"});
+        throw Error({.code = ViolationCode::wrong_shape,
+                     .field = name,
+                     .seen = "shape " + operand.buffer->shape(),
+                     .expected = "two axes, rows and columns"});
       }
       if (operand.buffer->rank() != operands_.front().buffer->rank())
-        throw Error({.field = name, .seen = "shape " + operand.buffer->shape(), .expected = "the batch axes of a"});
+        throw Error({.code = ViolationCode::wrong_shape,
+                     .field = name,
+                     .seen = "shape " + operand.buffer->shape(),
+                     .expected = "the batch axes of a"});
     }
     numbers_.rows = numbers_in(get(from, "rows")), numbers_.cols = numbers_in(get(from, "cols"));
     if (const nb::object whole = get(from, "whole"); !whole.is_none())
@@ -56,7 +61,9 @@ class BatchInputs {
   }
 
   GemmInputs at(int64_t index) const {
-    if (count() == 0) throw Error({.field = "batch axes", .seen = "0 products", .expected = "1 or more"});
+    if (count() == 0)
+      throw Error(
+          {.code = ViolationCode::wrong_shape, .field = "batch axes", .seen = "0 products", .expected = "1 or more"});
     GemmInputs inputs = numbers_;
     bool has_a = false, has_b = false;
     for (const Operand& operand : operands_) {
@@ -70,7 +77,9 @@ class BatchInputs {
       if (operand.name == "sfa") inputs.sfa = std::move(matrix);
       if (operand.name == "sfb") inputs.sfb = std::move(matrix);
     }
-    if (!has_a || !has_b) throw Error({.field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
+    if (!has_a || !has_b)
+      throw Error(
+          {.code = ViolationCode::missing_input, .field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
     return inputs;
   }
 
@@ -111,7 +120,10 @@ void gemm_into(const BoundPlan& bound, const nb::dict& operands, nb::handle d, i
   if (std::vector<Violation> unread = unread_by(bound.plan, first); !unread.empty()) throw Error(std::move(unread));
   const int64_t outputs = int64_t{first.a.rows()} * first.b.cols(), bytes = outputs * code_bytes(bound.plan.output);
   if (!to.is_contiguous() || to.bytes() != count * bytes)
-    throw Error({.field = "d", .seen = "shape " + to.shape(), .expected = fmt::format("{} outputs", count * outputs)});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "d",
+                 .seen = "shape " + to.shape(),
+                 .expected = fmt::format("{} outputs", count * outputs)});
   const Unlocked unlocked;
   gemm_batch(
       bound.plan, count, [&](int64_t i) { return i == 0 ? std::move(first) : batch.at(i); },  // once for each i
@@ -317,14 +329,16 @@ void bind_gemm(nb::module_& module) {
                 return in_ieee_environment(
                     [&] { return nb::object(nb::module_::import_("json").attr("dumps")(fields)); });
               } catch (const nb::python_error& error) {  // a dictionary that contains itself, or a type that JSON lacks
-                throw Error({.field = "plan",
+                throw Error({.code = ViolationCode::wrong_type,
+                             .field = "plan",
                              .seen = shown(error.value()),
                              .expected = "a dictionary of values that JSON supports"});
               }
             }();
             std::string_view json;
             if (!nb::try_cast(text, json)) {
-              throw Error({.field = "plan",
+              throw Error({.code = ViolationCode::wrong_type,
+                           .field = "plan",
                            .seen = shown(fields),
                            .expected = "a dictionary, or JSON",
                            .fix = "pass the name of a plan to bitmma.gemm: bitmma.gemm(a, b, \"nvjet-algo2\")"});
@@ -432,7 +446,10 @@ void bind_gemm(nb::module_& module) {
     const Buffer to(out, "out", true);
     const Matrix made = generated_rows(parse_format(format), rows, cols, seed, static_cast<GeneratedStream>(stream));
     if (!to.is_contiguous() || to.bytes() != static_cast<int64_t>(made.size()) * code_bytes(made.format()))
-      throw Error({.field = "out", .seen = to.shape(), .expected = "a contiguous array of rows x cols codes"});
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "out",
+                   .seen = to.shape(),
+                   .expected = "a contiguous array of rows x cols codes"});
     write_codes(made, to.data());
   });
 }

@@ -19,7 +19,8 @@ namespace bitmma::python {
 
 const Mma& BoundInstruction::as_mma() const {
   if (!mma) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::wrong_instruction,
+                 .field = "instruction",
                  .seen = print(value),
                  .expected = "a matrix instruction",
                  .fix = "use bitmma.execute for instructions that move data"});
@@ -42,7 +43,8 @@ class Operand {
                       buffer_.item_bytes() == bytes;
     const int64_t count = rank == 3 ? buffer_.extent(0) : 1;
     if (!fits || (rank == 3 && products >= 0 && count != products)) {
-      throw Error({.field = std::string(name),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = std::string(name),
                    .seen = fmt::format("shape {}, {} bytes per element", buffer_.shape(), buffer_.item_bytes()),
                    .expected = fmt::format("(..., {}, {}) of {} bytes{}", rows, cols, bytes,
                                            products >= 0 ? fmt::format(", {} products", products) : "")});
@@ -78,8 +80,10 @@ void multiply_into(const BoundInstruction& instruction, std::optional<std::strin
   const Buffer of_d(d, "d", true);
   const int64_t count = std::max<int64_t>(products, 0) + (products < 0 ? 1 : 0);
   if (!of_d.is_contiguous() || of_d.bytes() != count * mma.m * mma.n * code_bytes(mma.d)) {
-    throw Error(
-        {.field = "d", .seen = "shape " + of_d.shape(), .expected = fmt::format("({}, {}, {})", count, mma.m, mma.n)});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "d",
+                 .seen = "shape " + of_d.shape(),
+                 .expected = fmt::format("({}, {}, {})", count, mma.m, mma.n)});
   }
   const auto view = [](const std::optional<Operand>& operand) {
     return operand ? std::optional<BatchView>(operand->view()) : std::nullopt;
@@ -101,8 +105,10 @@ FieldValue field_value(nb::handle name, nb::handle value) {
   if (nb::isinstance<nb::str>(value)) return text_in(value, nb::cast<std::string>(name), "a word");
   if (int64_t number = 0; PyIndex_Check(value.ptr()) && nb::try_cast(nb::int_(nb::borrow(value)), number))
     return number;
-  throw Error(
-      {.field = nb::cast<std::string>(name), .seen = shown(value), .expected = "a flag, a 64-bit number or a word"});
+  throw Error({.code = ViolationCode::wrong_type,
+               .field = nb::cast<std::string>(name),
+               .seen = shown(value),
+               .expected = "a flag, a 64-bit number or a word"});
 }
 
 nb::object to_object(const FieldValue& value) {
@@ -125,7 +131,10 @@ Family parse_family(std::string_view name) {
   constexpr std::array<std::string_view, 4> names{"wgmma", "tcgen05", "mma_sync", "tmem_move"};
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return static_cast<Family>(found - names.begin());
-  throw Error({.field = "family", .seen = std::string(name), .legal = {names.begin(), names.end()}});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "family",
+               .seen = std::string(name),
+               .legal = {names.begin(), names.end()}});
 }
 
 /// The mnemonic, and as keywords the properties that it omits; for tcgen05.mma always shape and types.
@@ -285,7 +294,10 @@ void bind_instruction(nb::module_& module) {
         const std::string text = text_in(name, "name", "the name of an immediate");
         int64_t number = 0;
         if (!PyIndex_Check(value.ptr()) || !nb::try_cast(nb::module_::import_("operator").attr("index")(value), number))
-          throw Error({.field = text, .seen = shown(value), .expected = "a whole number of 64 bits"});
+          throw Error({.code = ViolationCode::wrong_type,
+                       .field = text,
+                       .seen = shown(value),
+                       .expected = "a whole number of 64 bits"});
         return BoundInstruction(with_immediate(bound.value, text, number));
       },
       nb::arg("name").none(), nb::arg("value").none(),
@@ -358,7 +370,10 @@ void bind_instruction(nb::module_& module) {
     const Buffer floats(out, "out", true);
     const std::vector<float> values = to_floats(matrix);
     if (floats.bytes() != static_cast<int64_t>(values.size() * sizeof(float)) || !floats.is_contiguous())
-      throw Error({.field = "out", .seen = floats.shape(), .expected = "the same number of floats"});
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "out",
+                   .seen = floats.shape(),
+                   .expected = "the same number of floats"});
     std::ranges::copy(values, static_cast<float*>(floats.data()));
   });
   module.def("from_floats", [](nb::handle values, std::string_view format, nb::handle out) {
@@ -368,7 +383,10 @@ void bind_instruction(nb::module_& module) {
     const auto count = from.bytes() / static_cast<int64_t>(sizeof(float));
     if (from.item_bytes() != sizeof(float) || !from.is_contiguous() || !to.is_contiguous() ||
         to.bytes() != count * code_bytes(as))
-      throw Error({.field = "values", .seen = from.shape(), .expected = "contiguous floats"});
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "values",
+                   .seen = from.shape(),
+                   .expected = "contiguous floats"});
     const Matrix codes = from_floats(as, 1, static_cast<int>(count),
                                      {static_cast<const float*>(from.data()), static_cast<size_t>(count)});
     write_codes(codes, to.data());

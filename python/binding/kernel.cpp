@@ -95,7 +95,8 @@ struct BoundMemory {
   void map(uint64_t address, const nb::object& array, bool is_written, std::string name) {
     auto buffer = std::make_unique<Buffer>(array, "array", true);
     if (!buffer->is_contiguous())
-      throw Error({.field = "array",
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "array",
                    .seen = "an array with gaps",
                    .expected = "a contiguous array",
                    .fix = "numpy.ascontiguousarray makes one"});
@@ -152,7 +153,8 @@ nb::list variables_of(const PtxModule& module) {
 
 Swizzle swizzle_from(const std::string& name) {
   if (const auto swizzle = swizzle_named(name)) return *swizzle;
-  throw Error({.field = "swizzle", .seen = name, .expected = "none, 32, 64 or 128"});
+  throw Error(
+      {.code = ViolationCode::unknown_name, .field = "swizzle", .seen = name, .expected = "none, 32, 64 or 128"});
 }
 
 RaceCheck race_check_named(const std::string& name) {
@@ -192,7 +194,8 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
     buffers.push_back(std::make_unique<Buffer>(array, "argument", true));
     const Buffer& buffer = *buffers.back();
     if (!buffer.is_contiguous()) {
-      throw Error({.field = fmt::format("argument {}", call.arguments.size()),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("argument {}", call.arguments.size()),
                    .seen = "an array with gaps",
                    .expected = "a contiguous array",
                    .fix = "numpy.ascontiguousarray makes one"});

@@ -66,7 +66,7 @@ std::string svg_of(const Map& map, std::optional<int64_t> lines, std::optional<i
 Major parse_major(std::string_view name) {
   if (name == "k" || name == "k-major") return Major::k;
   if (name == "mn" || name == "mn-major") return Major::mn;
-  throw Error({.field = "major", .seen = std::string(name), .legal = {"k", "mn"}});
+  throw Error({.code = ViolationCode::unknown_name, .field = "major", .seen = std::string(name), .legal = {"k", "mn"}});
 }
 
 void require_element_bits(int bits) {
@@ -80,8 +80,10 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
     throw Error(
         {.field = "rows, cols", .seen = fmt::format("{}, {}", rows, cols), .expected = "0 or more, at most 2^20"});
   if (int64_t{rows} * cols > most_places)
-    throw Error(
-        {.field = "rows, cols", .seen = fmt::format("{} x {}", rows, cols), .expected = "at most 2^26 elements"});
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "rows, cols",
+                 .seen = fmt::format("{} x {}", rows, cols),
+                 .expected = "at most 2^26 elements"});
   require_element_bits(element_bits);
   return {.descriptor = decode_smem_descriptor(target_from(target), word),
           .major = parse_major(major),
@@ -93,7 +95,10 @@ SmemMatrix smem_matrix(uint64_t word, int rows, int cols, int element_bits, std:
 /// The places of one operand where the instruction reads or writes it in a state.
 Map map_in(const Case& this_case, std::string_view operand) {
   if (operand != "a" && operand != "b" && operand != "c" && operand != "d")
-    throw Error({.field = "operand", .seen = std::string(operand), .legal = {"a", "b", "c", "d"}});
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "operand",
+                 .seen = std::string(operand),
+                 .legal = {"a", "b", "c", "d"}});
   const Role role = operand == "a" ? Role::a : operand == "b" ? Role::b : Role::d;
   const Mma mma = mma_of(this_case.instruction);
   const PlaceMap places(this_case.instruction, this_case.target, this_case.before, role);
@@ -126,7 +131,11 @@ Map map_in(const Case& this_case, std::string_view operand) {
 SmemDescriptor descriptor_of(std::string_view target, int64_t start, int64_t leading, int64_t stride, int base_offset,
                              std::string_view swizzle, bool leading_absolute) {
   const auto mode = swizzle_named(swizzle);
-  if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
+  if (!mode)
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "swizzle",
+                 .seen = std::string(swizzle),
+                 .legal = row_names(swizzles)});
   const Target on = target_from(target);
   SmemDescriptor descriptor{.target = on,
                             .start_address_bytes = start,
@@ -183,7 +192,11 @@ void bind_layout(nb::module_& module) {
   module.def("tma_map", [](int64_t rows, int64_t cols, std::string_view swizzle, int element_bits,
                            std::string_view major, int64_t box_inner, int64_t box_outer, int64_t start) {
     const auto mode = swizzle_named(swizzle);
-    if (!mode) throw Error({.field = "swizzle", .seen = std::string(swizzle), .legal = row_names(swizzles)});
+    if (!mode)
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "swizzle",
+                   .seen = std::string(swizzle),
+                   .legal = row_names(swizzles)});
     return map_of(TmaTile{.swizzle = *mode,
                           .major = parse_major(major),
                           .element_bits = element_bits,
@@ -242,7 +255,8 @@ void bind_layout(nb::module_& module) {
   module.def("encode_idesc", [](const BoundInstruction& instruction) {
     const auto* one = std::get_if<Tcgen05Mma>(&instruction.value);
     if (!one)
-      throw Error({.field = "instruction",
+      throw Error({.code = ViolationCode::wrong_instruction,
+                   .field = "instruction",
                    .seen = print(instruction.value),
                    .expected = "a tcgen05.mma: other instructions have no instruction descriptor"});
     return idesc_of(*one);

@@ -34,15 +34,18 @@ void compute_pieces(size_t wanted, const nb::list& operands, const nb::object& r
     return buffer.item_bytes() == word_bytes && buffer.is_contiguous() && buffer.bytes() == word_bytes * count;
   };
   if (buffers.size() != wanted) {
-    throw Error({.field = "operands",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "operands",
                  .seen = counted(std::ssize(buffers), "array"),
                  .expected = counted(static_cast<int64_t>(wanted), "array")});
   }
   bool fit = is_words(out);
   for (const auto& buffer : buffers) fit = fit && is_words(*buffer);
   if (!fit)
-    throw Error(
-        {.field = "operands", .seen = "other arrays", .expected = "contiguous arrays of words of the same length"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "operands",
+                 .seen = "other arrays",
+                 .expected = "contiguous arrays of words of the same length"});
   const Unlocked unlocked;
   parallel_for(static_cast<size_t>((count + words_at_once - 1) / words_at_once), threads, [&](size_t piece) {
     const int64_t first = static_cast<int64_t>(piece) * words_at_once;

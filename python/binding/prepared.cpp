@@ -31,7 +31,8 @@ class Registers {
     const bool is_aligned = reinterpret_cast<uintptr_t>(buffer_.data()) % sizeof(uint32_t) == 0 &&
                             (rank != 3 || buffer_.stride(0) % bytes == 0);
     if (has_rows && is_aligned) return;
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(name),
                  .seen = has_shape
                              ? std::string("registers with gaps, or not aligned")
                              : fmt::format("shape {}, {} bytes an element", buffer_.shape(), buffer_.item_bytes()),
@@ -93,11 +94,15 @@ class Bound {
                   const nb::kwargs& others) const {
     require_none(more, others, "a_regs, b_regs, c_regs, metadata, scale_a, scale_b, out and chain");
     if (!PyBool_Check(is_chain.ptr()))
-      throw Error({.field = "chain", .seen = type_of(is_chain), .expected = "True or False"});
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "chain",
+                   .seen = type_of(is_chain),
+                   .expected = "True or False"});
     const bool chain = is_chain.ptr() == Py_True;
     const WarpWords& words = prepared_.words();
     if (words.d == 0) {
-      throw Error({.field = "instruction",
+      throw Error({.code = ViolationCode::wrong_instruction,
+                   .field = "instruction",
                    .seen = print(instruction_.value),
                    .expected = "mma.sync or mma.sp, whose operands are the registers of a warp",
                    .fix = "its method execute(state)"});
@@ -110,7 +115,8 @@ class Bound {
                           RegisterView& view) {
       if (array.is_none() && expected == 0) return;
       if (expected == 0) {
-        throw Error({.field = std::string(name),
+        throw Error({.code = ViolationCode::no_effect,
+                     .field = std::string(name),
                      .seen = "given",
                      .expected = "None: " + print(instruction_.value) + " has no such operand"});
       }
@@ -118,7 +124,8 @@ class Bound {
       view = one.view();
       if (!one.is_batch()) return;
       if (is_batch && one.products() != count) {
-        throw Error({.field = std::string(name),
+        throw Error({.code = ViolationCode::wrong_shape,
+                     .field = std::string(name),
                      .seen = fmt::format("{} products", one.products()),
                      .expected = fmt::format("{}, as another operand has", count)});
       }
@@ -136,7 +143,8 @@ class Bound {
                             : nb::borrow(out);
     const Registers d(result, "out", words.d, wide_d_, true);
     if (d.is_batch() != many || (many && d.products() != count)) {
-      throw Error({.field = "out",
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "out",
                    .seen = d.is_batch() ? fmt::format("{} products", d.products()) : std::string("one product"),
                    .expected = many ? fmt::format("{} products", count) : std::string("one product")});
     }
@@ -165,7 +173,10 @@ class Bound {
   nb::dict execute(nb::handle given, const nb::args& more, const nb::kwargs& others) const {
     require_none(more, others, "state");
     if (!PyDict_Check(given.ptr()))
-      throw Error({.field = "state", .seen = type_of(given), .expected = "a dict of arrays and numbers"});
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "state",
+                   .seen = type_of(given),
+                   .expected = "a dict of arrays and numbers"});
     auto state = nb::borrow<nb::dict>(given);
     BorrowedState borrowed(state);
     {
@@ -206,9 +217,14 @@ class Bound {
     return array_of(buffer);
   }
   void require_chain(bool is_batch) const {
-    if (is_batch) throw Error({.field = "c_regs", .seen = "a batch", .expected = "one product: the C of a chain"});
+    if (is_batch)
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "c_regs",
+                   .seen = "a batch",
+                   .expected = "one product: the C of a chain"});
     if (const Mma& mma = instruction_.as_mma(); mma.c != mma.d) {
-      throw Error({.field = "chain",
+      throw Error({.code = ViolationCode::wrong_instruction,
+                   .field = "chain",
                    .seen = fmt::format("C of {} and D of {}", info(mma.c).name, info(mma.d).name),
                    .expected = "an instruction whose D can be the next C"});
     }

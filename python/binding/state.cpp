@@ -201,10 +201,15 @@ TensorFile file_of(const nb::list& tensors, const nb::dict& metadata) {
   TensorFile file;
   for (const nb::handle one : tensors) {
     if (!PyTuple_Check(one.ptr()))
-      throw Error({.field = "tensor", .seen = shown(one), .expected = "a tuple of name, type, shape and bytes"});
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "tensor",
+                   .seen = shown(one),
+                   .expected = "a tuple of name, type, shape and bytes"});
     require_state(nb::borrow<nb::tuple>(one), 4);
     const Buffer bytes(one[3], "tensor");
-    if (!bytes.is_contiguous()) throw Error({.field = "tensor", .seen = "strides", .expected = "a contiguous array"});
+    if (!bytes.is_contiguous())
+      throw Error(
+          {.code = ViolationCode::wrong_shape, .field = "tensor", .seen = "strides", .expected = "a contiguous array"});
     const auto* first = static_cast<const uint8_t*>(bytes.data());
     file.set(Tensor::from_bytes(nb::cast<std::string>(one[0]), nb::cast<std::string>(one[1]),
                                 nb::cast<std::vector<int64_t>>(one[2]),
@@ -241,7 +246,8 @@ BoundFile restored(const nb::tuple& parts, const std::string& path, std::string_
 }
 
 TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::pair<std::string, std::string>> keys) {
-  if (cases.empty()) throw Error({.field = "cases", .seen = "none", .expected = "one or more"});
+  if (cases.empty())
+    throw Error({.code = ViolationCode::missing_input, .field = "cases", .seen = "none", .expected = "one or more"});
   if (std::optional<WholeTile> tile = whole_tile(cases.front().value)) {
     for (size_t i = 1; i < cases.size(); ++i) tile->cases.push_back(cases[i].value);
     return file_of_cases(*tile, std::move(keys));
@@ -250,8 +256,10 @@ TensorFile file_of_cases(const std::vector<BoundCase>& cases, std::vector<std::p
   for (const BoundCase& bound : cases) {
     if (print(bound.value.instruction) != print(cases.front().value.instruction) ||
         bound.value.target != cases.front().value.target)
-      throw Error(
-          {.field = "cases", .seen = print(bound.value.instruction), .expected = "one instruction on one target"});
+      throw Error({.code = ViolationCode::contradiction,
+                   .field = "cases",
+                   .seen = print(bound.value.instruction),
+                   .expected = "one instruction on one target"});
     builder.add(bound.value);
   }
   return std::move(builder).finish(std::move(keys));

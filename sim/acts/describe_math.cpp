@@ -311,7 +311,8 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
   const std::string name = std::visit([](const auto& one) { return print(one); }, function);
   const std::vector<MathWord> types = operand_types(function);
   if (operands.size() != types.size()) {
-    throw Error({.field = fmt::format("operands of {}", name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("operands of {}", name),
                  .seen = counted(std::ssize(operands), "word"),
                  .expected = counted(std::ssize(types), "word")});
   }
@@ -321,7 +322,8 @@ Report describe(const MathFunction& function, std::span<const uint64_t> operands
   for (size_t i = 0; i < types.size(); ++i) {
     words[i] = operands[i];
     if ((words[i] & ~low_mask(types[i].bits)) != 0) {
-      throw Error({.field = "operand",
+      throw Error({.code = ViolationCode::too_large,
+                   .field = "operand",
                    .seen = fmt::format("{:#x}", words[i]),
                    .expected = fmt::format("{} bits", types[i].bits)});
     }

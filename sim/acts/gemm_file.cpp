@@ -107,7 +107,11 @@ PlanOfProduct plan_of_product(const ProductFile& product, const ProductPlanReque
                        .may_clamp = product.d && has_no_sign(*product.d)};
   if (request.kernel == of_file) {
     const std::string* const named = product.file.find_metadata("kernel");
-    if (!named) throw Error({.field = "kernel", .seen = of_file, .expected = "a file with the key kernel"});
+    if (!named)
+      throw Error({.code = ViolationCode::missing_input,
+                   .field = "kernel",
+                   .seen = of_file,
+                   .expected = "a file with the key kernel"});
     resolved.kernel = *named;
   }
   // A plan as JSON has its own; the file's values stand for what a name leaves open.

@@ -35,7 +35,8 @@ std::vector<int64_t> shape_of_argument(const std::string& text, const std::strin
     const auto number = parse_whole(part);
     if (!number || *number > uint64_t{1} << 33 ||
         (*number > 0 && elements > (int64_t{1} << 33) / static_cast<int64_t>(*number))) {
-      throw Error({.field = "argument",
+      throw Error({.code = ViolationCode::malformed,
+                   .field = "argument",
                    .seen = shortened(text),
                    .expected = "extents as in zeros:f16[2,64], of at most 2^33 elements"});
     }
@@ -64,7 +65,8 @@ uint64_t number_of_argument(const ArgumentType& type, const std::string& text) {
   } else if (const auto number = parse_whole(text); number && *number <= low_mask(8 * type.bytes)) {
     return *number;
   }
-  throw Error({.field = "argument",
+  throw Error({.code = ViolationCode::malformed,
+               .field = "argument",
                .seen = shortened(printable(text)),
                .expected = fmt::format("a number of {}, or its bits as 0x...", type.name)});
 }
@@ -100,7 +102,8 @@ MapText parse_map(const std::string& text) {
   const size_t slash = inside.find('/');
   const auto swizzle = swizzle_named(slash == std::string::npos ? "none" : inside.substr(slash + 1));
   if (close == std::string::npos || text.substr(close + 1, 1) != ":" || !swizzle)
-    throw Error({.field = "argument",
+    throw Error({.code = ViolationCode::malformed,
+                 .field = "argument",
                  .seen = shortened(printable(text)),
                  .expected = "map[BOX]:MEMORY or map[BOX/SWIZZLE]:MEMORY, such as map[64,64/128]:x.npy"});
   return {.whole = text, .box = inside.substr(0, slash), .swizzle = *swizzle, .over = text.substr(close + 2)};
@@ -123,7 +126,10 @@ GivenArgument map_argument(const std::string& text, int64_t& memory_bytes) {
   const MapText map = parse_map(text);
   GivenArgument given = parse_kernel_argument(map.over, memory_bytes);
   if (!given.tensor || given.map)
-    throw Error({.field = "argument", .seen = shortened(printable(text)), .expected = "a tensor map over memory"});
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "argument",
+                 .seen = shortened(printable(text)),
+                 .expected = "a tensor map over memory"});
   given.map = map_of(map, *given.tensor);
   return given;
 }
@@ -146,7 +152,8 @@ GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_byt
   if (zeros || empty) {
     const size_t open = after.find('[');
     if (open == std::string::npos || !after.ends_with(']'))
-      throw Error({.field = "argument",
+      throw Error({.code = ViolationCode::malformed,
+                   .field = "argument",
                    .seen = shortened(printable(text)),
                    .expected = fmt::format("{}:TYPE[EXTENTS], such as {}:f16[2,64]", before, before)});
     const ArgumentType& type = argument_type_named(after.substr(0, open));
@@ -154,7 +161,8 @@ GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_byt
     int64_t bytes = type.bytes;
     for (const int64_t one : shape) bytes *= one;
     if (bytes > memory_bytes)
-      throw Error({.field = "argument",
+      throw Error({.code = ViolationCode::too_large,
+                   .field = "argument",
                    .seen = fmt::format("{}, {} bytes", shortened(text), bytes),
                    .expected = fmt::format("at most {} bytes, which are left of the limit of memory", memory_bytes),
                    .fix = "raise --limit-memory"});
@@ -178,7 +186,8 @@ GivenArgument parse_kernel_argument(const std::string& text, int64_t& memory_byt
                  .fix = "to select one, use FILE:TENSOR"});
   }
   if (colon == std::string::npos) {
-    throw Error({.field = "argument",
+    throw Error({.code = ViolationCode::malformed,
+                 .field = "argument",
                  .seen = shortened(printable(text)),
                  .expected = "a file, zeros:TYPE[EXTENTS], empty:TYPE[EXTENTS] or TYPE:NUMBER",
                  .fix = "for example x.npy, zeros:f16[2,64] or f32:0.125"});

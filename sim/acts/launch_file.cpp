@@ -28,7 +28,8 @@ std::string tensor_name(std::string_view what, size_t launch, int memory) {
 /// Throws Error unless the tensor is a list of bytes.
 const Tensor& require_bytes(const Tensor& tensor) {
   if (tensor.dtype == "U8" && tensor.shape.size() == 1) return tensor;
-  throw Error({.field = tensor.name,
+  throw Error({.code = ViolationCode::wrong_type,
+               .field = tensor.name,
                .seen = fmt::format("{} {}", tensor.dtype, print_shape(tensor.shape)),
                .expected = "U8 of one extent: bytes"});
 }
@@ -124,7 +125,8 @@ void require_within(const LaunchFile& file, size_t index, const LaunchLimits& li
     }
   }
   if (threads > limits.instructions)
-    throw Error({.field = where + ".grid",
+    throw Error({.code = ViolationCode::too_large,
+                 .field = where + ".grid",
                  .seen = fmt::format("{} by blocks of {}: {} threads", fmt::join(launch.grid, ","),
                                      fmt::join(launch.block, ","), threads),
                  .expected = fmt::format("at most {} threads, one instruction of each", limits.instructions),
@@ -137,14 +139,16 @@ void require_within(const LaunchFile& file, size_t index, const LaunchLimits& li
     const int64_t bytes = launch.arguments[i].scratch.value_or(0);
     if (bytes > left)
       throw Error(
-          {.field = fmt::format("{}.arguments[{}].scratch", where, i),
+          {.code = ViolationCode::too_large,
+           .field = fmt::format("{}.arguments[{}].scratch", where, i),
            .seen = fmt::format("{}", bytes),
            .expected = fmt::format("at most {} bytes: {} of the {} for a launch", left, left, limits.memory_bytes),
            .fix = "--limit-memory sets the limit"});
     left -= bytes;
   }
   if (left < 0)
-    throw Error({.field = where,
+    throw Error({.code = ViolationCode::too_large,
+                 .field = where,
                  .seen = fmt::format("{} bytes of memory", compared),
                  .expected = fmt::format("at most {}", limits.memory_bytes),
                  .fix = "--limit-memory sets the limit"});
@@ -228,7 +232,10 @@ LaunchFile as_launch_file(TensorFile file) {
     Json all = Json::object();
     all["launches"] = parse_json(*text, most_launch_depth);
     if (!all["launches"].is_array())
-      throw Error({.field = "launches", .seen = shortened(printable(*text)), .expected = "JSON, a list of launches"});
+      throw Error({.code = ViolationCode::malformed,
+                   .field = "launches",
+                   .seen = shortened(printable(*text)),
+                   .expected = "JSON, a list of launches"});
     const std::vector<Json> launches = JsonReader(all, "file").list("launches", most_launches);
     for (size_t i = 0; i < launches.size(); ++i) {
       const int memories = memories_of(file, i);
@@ -240,7 +247,8 @@ LaunchFile as_launch_file(TensorFile file) {
         if (!after) continue;  // unchanged
         tensors.push_back(after->name);
         if (require_bytes(*after).shape != before.shape)
-          throw Error({.field = after->name,
+          throw Error({.code = ViolationCode::wrong_shape,
+                       .field = after->name,
                        .seen = print_shape(after->shape),
                        .expected = fmt::format("{}, as {} has", print_shape(before.shape), before.name)});
       }
@@ -272,7 +280,8 @@ std::vector<LaunchComparison> verify(const LaunchFile& file, int threads, const 
     } catch (const Error& error) {
       results.push_back({.refused = error.violations()});
     } catch (const std::bad_alloc&) {
-      results.push_back({.refused = {{.field = fmt::format("launches[{}]", i),
+      results.push_back({.refused = {{.code = ViolationCode::out_of_memory,
+                                      .field = fmt::format("launches[{}]", i),
                                       .seen = "more memory than this process can have",
                                       .expected = "a launch that fits, or a lower --limit-memory"}}});
     }

@@ -40,7 +40,8 @@ std::vector<OperatorTensor> read_operands(const std::vector<std::string>& paths,
                                           const std::string& tensor, std::optional<Format> type) {
   const bool are_together = paths.size() == 1 && names.size() > 1;
   if (paths.empty() || paths.size() > names.size() || (!are_together && paths.size() < required))
-    throw Error({.field = "files",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "files",
                  .seen = counted(static_cast<int64_t>(paths.size()), "file"),
                  .expected = fmt::format("one file with all of {}, or a file each of {}", fmt::join(names, ", "),
                                          fmt::join(names, ", "))});
@@ -72,7 +73,8 @@ std::vector<OperatorComparison> compare_results(const std::vector<OperatorTensor
     if (!tensor) continue;
     const FormatInfo& format = info(result.rows.format());
     if (tensor->shape != result.shape || (tensor->dtype != format.dtype && tensor->dtype != format.raw_dtype))
-      throw Error({.field = fmt::format("{}: tensor {}", recorded.path, tensor->name),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("{}: tensor {}", recorded.path, tensor->name),
                    .seen = fmt::format("{} {}", tensor->dtype, print_shape(tensor->shape)),
                    .expected = fmt::format("{} {}, as {}", format.dtype, print_shape(result.shape), result.name)});
     OperatorComparison comparison{

@@ -29,7 +29,8 @@ Format type_of(const std::string& field, const Tensor& tensor, std::optional<For
     if (tensor.dtype == format.raw_dtype) raw.emplace_back(format.name);
   }
   if (raw.empty()) {
-    throw Error({.field = field,
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = field,
                  .seen = tensor.dtype,
                  .legal = {"F32", "F16", "BF16", "U16 of raw codes", "U32 of raw codes"}});
   }
@@ -58,7 +59,8 @@ Matrix matrix_of_file(const TensorFile& file, const std::string& name, std::opti
                  .expected = fmt::format("one of {}: {}", file.path, alternatives(names))});
   }
   if (tensor->shape.size() != 2)
-    throw Error({.field = fmt::format("{}: tensor {}", file.path, tensor->name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("{}: tensor {}", file.path, tensor->name),
                  .seen = print_shape(tensor->shape),
                  .expected = "two axes, rows and columns"});
   return rows_of_tensor(file.path, *tensor, type);
@@ -71,7 +73,10 @@ Matrix rows_of_tensor(const std::string& path, const Tensor& tensor, std::option
   int64_t rows = 1;
   for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows = std::min(rows, most) * std::min(tensor.shape[i], most);
   if (rows > most || cols > most)
-    throw Error({.field = field, .seen = print_shape(tensor.shape), .expected = "at most 2^31 - 1 rows and columns"});
+    throw Error({.code = ViolationCode::too_large,
+                 .field = field,
+                 .seen = print_shape(tensor.shape),
+                 .expected = "at most 2^31 - 1 rows and columns"});
   const Format format = type_of(field, tensor, type);
   if (cols == 0) return Matrix(format, static_cast<int>(rows), 0);  // up to 2^31 rows
   const TensorBytes bytes = tensor.bytes.in_memory();

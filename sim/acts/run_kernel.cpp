@@ -78,7 +78,8 @@ ThreadTrace parse_traced_thread(const std::string& text) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto number = parse_whole(parts[i]);
       if (parts.size() > found.size() || !number || *number > 0x7FFFFFFF) {
-        throw Error({.field = "trace",
+        throw Error({.code = ViolationCode::malformed,
+                     .field = "trace",
                      .seen = shortened(text),
                      .expected = "BLOCK:THREAD, each of one to three indices, such as 1,0:5"});
       }
@@ -98,7 +99,8 @@ std::pair<int, int> parse_lines(const std::string& text) {
   const auto first = parse_whole(text.substr(0, dash)),
              last = dash < text.size() ? parse_whole(text.substr(dash + 1)) : first;
   if (!first || !last || *first < 1 || *last > 0x7FFFFFFF || *first > *last) {
-    throw Error({.field = "trace_lines",
+    throw Error({.code = ViolationCode::malformed,
+                 .field = "trace_lines",
                  .seen = shortened(printable(text)),
                  .expected = "a line of the PTX, or a range such as 40-60"});
   }
@@ -238,7 +240,8 @@ class Launches {
     for (const auto& [name, text] : plan_.memory) {
       GivenArgument given = at_place("memory." + name, [&] { return parse_kernel_argument(text, memory_bytes_); });
       if (!given.tensor || given.map)
-        throw Error({.field = "memory." + name,
+        throw Error({.code = ViolationCode::malformed,
+                     .field = "memory." + name,
                      .seen = shortened(printable(text)),
                      .expected = "memory, such as x.npy, zeros:f32[4] or empty:f32[4]"});
       Allocated& allocated = allocated_.emplace_back(Allocated{.name = name, .given = std::move(given)});
@@ -254,7 +257,8 @@ class Launches {
         const GivenArgument given = parse_kernel_argument(text, memory_bytes_);
         const std::vector<uint8_t>& bytes = given.tensor ? given.memory : given.value;
         if (std::ssize(bytes) != variable.bytes)
-          throw Error({.field = "value",
+          throw Error({.code = ViolationCode::wrong_shape,
+                       .field = "value",
                        .seen = counted(std::ssize(bytes), "byte"),
                        .expected = counted(variable.bytes, "byte")});
         std::ranges::copy(bytes, variable.data.begin());
@@ -280,7 +284,8 @@ class Launches {
     if (text.find(':') == std::string::npos) refuse_name(text);
     GivenArgument given = parse_kernel_argument(text, memory_bytes_);
     if (given.tensor)
-      throw Error({.field = "argument",
+      throw Error({.code = ViolationCode::malformed,
+                   .field = "argument",
                    .seen = shortened(printable(text)),
                    .expected = "a number, or a name under \"memory\"",
                    .fix = "memory of several launches stands under \"memory\""});

@@ -205,7 +205,8 @@ class WordReport {
 
   Report operator()(const InstructionWord& type) const {
     if (word_ > 0xFFFFFFFF) {
-      throw Error({.field = "instruction descriptor",
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "instruction descriptor",
                    .seen = fmt::format("{:#x}", word_),
                    .expected = "a 32-bit number, or one in the upper half of a 64-bit word",
                    .fix = fmt::format("--kind {} selects an instruction descriptor; without --kind, the word is "

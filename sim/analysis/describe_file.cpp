@@ -110,7 +110,8 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
                             bool with_instructions) {
   const auto foreign = std::ranges::find_if(foreign_files, [&](const ForeignFile& file) { return file.is(text); });
   if (foreign != foreign_files.end()) {
-    throw Error({.field = printable(name),
+    throw Error({.code = ViolationCode::unusable_file,
+                 .field = printable(name),
                  .seen = std::string(foreign->what),
                  .expected = "PTX, CUDA C++ with inline PTX, or a listing of SASS",
                  .fix = std::string(foreign->fix)});
@@ -119,7 +120,8 @@ PtxFileReport describe_file(std::string_view name, std::string_view text, std::o
   if (!is_cuda(name, text)) return describe_ptx_file(name, text, target, with_instructions);
   const CudaAsm extracted = asm_of_cuda(text);
   if (extracted.statements == 0) {
-    throw Error({.field = printable(name),
+    throw Error({.code = ViolationCode::unusable_file,
+                 .field = printable(name),
                  .seen = "CUDA C++ without inline PTX",
                  .expected = "PTX, CUDA C++ with asm statements, or a listing of SASS",
                  .fix = "compile it with nvcc -ptx first"});

@@ -316,7 +316,10 @@ std::optional<uint32_t> idesc_in(const Statement& statement, const PtxFile& file
     if (operand.name != "idesc") continue;
     if (const auto number = number_in(operand)) {
       if (*number > 0xFFFFFFFF)
-        throw Error({.field = "idesc", .seen = shortened(operand.text), .expected = "a 32-bit number"});
+        throw Error({.code = ViolationCode::malformed,
+                     .field = "idesc",
+                     .seen = shortened(operand.text),
+                     .expected = "a 32-bit number"});
       return static_cast<uint32_t>(*number);
     }
     if (const auto number = file.constants.find(operand.text); number != file.constants.end())
@@ -386,7 +389,8 @@ void require_known_name(std::string_view mnemonic) {
     if (begin == first) seconds.push_back(name.substr(std::min(begin.size() + 1, name.size())));
   }
   const auto refuse = [](std::string_view seen, std::string expected, const std::string& meant) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::malformed,
+                 .field = "instruction",
                  .seen = seen.empty() ? "(nothing)" : shortened(seen),
                  .expected = std::move(expected),
                  .fix = meant.empty() ? "" : fmt::format("did you mean {}?", meant)});

@@ -267,7 +267,8 @@ void require_drawable(const Map& map, const PictureSize& size) {
   int64_t left = most;
   for (const size_t axis : map.element_axes()) left = map.axes[axis].extent > 0 ? left / map.axes[axis].extent : 0;
   if (left < 1)
-    found.push_back({.field = "picture",
+    found.push_back({.code = ViolationCode::too_large,
+                     .field = "picture",
                      .seen = fmt::format("{} elements", extents),
                      .expected = fmt::format("1..{}", most),
                      .fix = "a list of elements may be longer"});

@@ -13,7 +13,8 @@ namespace bitmma::c_api {
 namespace {
 
 [[noreturn]] void refuse_size(std::string_view name) {
-  throw Error({.field = std::string(name),
+  throw Error({.code = ViolationCode::too_large,
+               .field = std::string(name),
                .seen = "too large",
                .expected = "small enough that all sizes and distances fit 64 bits"});
 }
@@ -21,7 +22,10 @@ namespace {
 }  // namespace
 
 void refuse_null(std::string_view name) {
-  throw Error({.field = std::string(name), .seen = "NULL", .expected = "a pointer to what bitmma.h describes"});
+  throw Error({.code = ViolationCode::missing_input,
+               .field = std::string(name),
+               .seen = "NULL",
+               .expected = "a pointer to what bitmma.h describes"});
 }
 
 std::string_view text_given(const char* argument, std::string_view name) { return &given(argument, name); }

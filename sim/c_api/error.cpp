@@ -75,7 +75,8 @@ bitmma_status bitmma_error_at(size_t index, bitmma_violation* violation) {
                 .seen = one.seen.c_str(),
                 .legal = one.expected.c_str(),
                 .fix = one.fix.c_str(),
-                .source = one.source.c_str()};
+                .source = one.source.c_str(),
+                .code = print(one.code).data()};  // a literal, which ends in a zero byte
   return BITMMA_OK;
 }
 

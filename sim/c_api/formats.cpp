@@ -68,8 +68,10 @@ bitmma_status bitmma_format_named(const char* name, bitmma_format* format) {
     const std::string_view text = text_given(name, "name");
     const std::optional<Format> found = format_named(text);
     if (!found) {
-      throw Error(
-          {.field = "name", .seen = std::string(text), .expected = "a format, as PTX spells it: f16, e4m3, .."});
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "name",
+                   .seen = std::string(text),
+                   .expected = "a format, as PTX spells it: f16, e4m3, .."});
     }
     to = c_format(*found);
   });

@@ -101,8 +101,10 @@ bitmma_status bitmma_instruction_get(const bitmma_instruction* instruction, cons
     int64_t& to = given(value, "value");
     const std::vector<ImmediateInfo> rows = immediates_of(statement);
     if (std::ranges::find(rows, wanted, &ImmediateInfo::name) == rows.end()) {
-      throw Error(
-          {.field = "name", .seen = std::string(wanted), .expected = "an immediate that " + print(statement) + " has"});
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "name",
+                   .seen = std::string(wanted),
+                   .expected = "an immediate that " + print(statement) + " has"});
     }
     to = immediate_of(statement, wanted);
   });

@@ -200,7 +200,8 @@ bitmma_status bitmma_kernel_launch(const bitmma_kernel* kernel, const bitmma_lau
       refuse_null("launch.parameters");
     }
     if (!from.parameters && from.argument_count != entry.parameters().size())
-      throw Error({.field = "launch.argument_count",
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "launch.argument_count",
                    .seen = std::to_string(from.argument_count),
                    .expected = std::to_string(entry.parameters().size())});
     if (from.parameters && from.argument_count > 0)

@@ -19,7 +19,8 @@ const Matrix* pointer_to(const std::optional<Matrix>& matrix) { return matrix ? 
 /// Heads of a matrix, which have the same number of rows each.
 int heads_of(int64_t heads, const Matrix& matrix, std::string_view name) {
   if (heads < 1 || heads > std::numeric_limits<int>::max() || matrix.rows() % heads != 0)
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(name),
                  .seen = std::to_string(heads),
                  .expected = "a divisor of the " + std::to_string(matrix.rows()) + " rows"});
   return static_cast<int>(heads);
@@ -106,7 +107,10 @@ bitmma_status bitmma_reduce(const char* reduction, const bitmma_matrix* x, bitmm
     const Format format = format_of(to, "to");
     const bool is_index = what == RowReduction::argmax;
     if (is_index && format != Format::s32)
-      throw Error({.field = "to", .seen = std::string(info(format).name), .expected = "s32: argmax gives indices"});
+      throw Error({.code = ViolationCode::wrong_type,
+                   .field = "to",
+                   .seen = std::string(info(format).name),
+                   .expected = "s32: argmax gives indices"});
     ReduceOptions options;
     options.what = what, options.over_rows = over_rows != 0, options.threads = threads_of(threads);
     if (!is_index) options.to = format;

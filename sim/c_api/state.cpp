@@ -36,7 +36,10 @@ const Buffer& buffer_named(const State& state, const char* name) {
     const FieldInfo& row = info(buffer.field());
     if (row.name == text || (!row.after.empty() && row.after == text)) return buffer;
   }
-  throw Error({.field = std::string(text), .seen = "(missing)", .expected = "a buffer of the state"});
+  throw Error({.code = ViolationCode::missing_input,
+               .field = std::string(text),
+               .seen = "(missing)",
+               .expected = "a buffer of the state"});
 }
 
 size_t element_bytes_of(const Buffer& buffer) {
@@ -56,19 +59,24 @@ Array array_of(const char* field, const void* elements, size_t element_bytes, si
   const bool is_bytes = row.type == ElementType::u8;
   const std::string legal = row.is_number ? "absent: the field is one number" : is_bytes ? "1" : "4, or 8 of f64";
   if (row.is_number || (is_bytes ? element_bytes != 1 : element_bytes != 4 && element_bytes != 8)) {
-    throw Error({.field = fmt::format("element_bytes of {}", row.name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = fmt::format("element_bytes of {}", row.name),
                  .seen = std::to_string(element_bytes),
                  .expected = legal});
   }
   if (rank < 1 || rank > Extents::most) {
-    throw Error({.field = fmt::format("rank of {}", row.name), .seen = std::to_string(rank), .expected = "1..4"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("rank of {}", row.name),
+                 .seen = std::to_string(rank),
+                 .expected = "1..4"});
   }
   if (!extents) refuse_null("extents");
   array.extents = Extents(std::span(extents, rank));
   int64_t count = 1;
   for (const int64_t extent : array.extents) {
     if (extent < 0) {
-      throw Error({.field = fmt::format("extents of {}", row.name),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("extents of {}", row.name),
                    .seen = std::to_string(extent),
                    .expected = "0 or more each"});
     }
@@ -163,7 +171,8 @@ bitmma_status bitmma_state_borrow_array(bitmma_state* state, const char* field, 
       return;
     }
     if (reinterpret_cast<uintptr_t>(elements) % 4 != 0) {
-      throw Error({.field = fmt::format("elements of {}", field),
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = fmt::format("elements of {}", field),
                    .seen = fmt::format("{}", elements),
                    .expected = "a multiple of 4",
                    .fix = "bitmma_state_set_array accepts any address"});
@@ -183,7 +192,7 @@ bitmma_status bitmma_state_get_array(const bitmma_state* state, const char* fiel
     const Buffer& buffer = buffer_named(given(state, "state").value, field);
     bitmma_array& to = given(array, "array");
     if (info(buffer.field()).is_number) {
-      throw Error({.field = field, .seen = "one number", .expected = "an array"});
+      throw Error({.code = ViolationCode::wrong_type, .field = field, .seen = "one number", .expected = "an array"});
     }
     to = {};
     to.element_bytes = element_bytes_of(buffer);
@@ -198,7 +207,7 @@ bitmma_status bitmma_state_get_number(const bitmma_state* state, const char* fie
     const Buffer& buffer = buffer_named(given(state, "state").value, field);
     uint64_t& to = given(number, "number");
     if (!info(buffer.field()).is_number) {
-      throw Error({.field = field, .seen = "an array", .expected = "one number"});
+      throw Error({.code = ViolationCode::wrong_type, .field = field, .seen = "an array", .expected = "one number"});
     }
     to = buffer.number();
   });

@@ -19,7 +19,7 @@ constexpr bool has_bytes(std::size_t bytes) {
   return sizeof(void*) != 8 || sizeof(Structure) == bytes;
 }
 
-static_assert(has_bytes<bitmma_violation>(40));
+static_assert(has_bytes<bitmma_violation>(48));
 static_assert(has_bytes<bitmma_tcgen05>(28));
 static_assert(has_bytes<bitmma_named_value>(24));
 static_assert(has_bytes<bitmma_instruction_info>(64));

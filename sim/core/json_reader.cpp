@@ -104,7 +104,8 @@ std::vector<int64_t> JsonReader::numbers(const char* key, int64_t most, int64_t 
 
 void JsonReader::refuse(const std::string& key, std::string expected) const {
   const bool is_there = !key.empty() && has(key.c_str());
-  throw Error({.field = key.empty() ? where_ : where_ + "." + key,
+  throw Error({.code = is_there ? ViolationCode::illegal_value : ViolationCode::missing_input,
+               .field = key.empty() ? where_ : where_ + "." + key,
                .seen = is_there ? seen_of(json_[key]) : "(missing)",
                .expected = std::move(expected)});
 }

@@ -75,7 +75,8 @@ std::array<int64_t, 3> parse_extents(std::string_view field, std::string_view te
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto number = parse_whole(parts[i]);
     if (parts.size() > extents.size() || !number || *number < 1 || *number > 0x7FFFFFFF) {
-      throw Error({.field = std::string(field),
+      throw Error({.code = ViolationCode::malformed,
+                   .field = std::string(field),
                    .seen = shortened(text),
                    .expected = "one to three extents of 1..2147483647, such as 4,2"});
     }
@@ -91,7 +92,8 @@ std::vector<int> parse_indices(std::string_view field, std::string_view text, in
     const auto first = parse_whole(std::string_view(piece).substr(0, dots));
     const auto last = dots == std::string::npos ? first : parse_whole(std::string_view(piece).substr(dots + 2));
     if (!first || !last || *first > *last || *last >= static_cast<uint64_t>(count)) {
-      throw Error({.field = std::string(field),
+      throw Error({.code = ViolationCode::malformed,
+                   .field = std::string(field),
                    .seen = shortened(piece),
                    .expected = "numbers in 0.." + std::to_string(count - 1) + ", and ranges such as 0..7",
                    .fix = "for example 0..7,96"});

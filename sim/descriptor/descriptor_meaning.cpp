@@ -39,7 +39,8 @@ std::string meaning_of(const SmemDescriptor& descriptor, std::string_view name, 
   const auto fields = smem_descriptor_fields(descriptor.target);
   const auto field = std::ranges::find_if(fields, [&](const DescriptorField& row) { return row.bits.name == name; });
   if (field == fields.end()) {
-    throw Error({.field = "descriptor field",
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "descriptor field",
                  .seen = std::string(name),
                  .expected = fmt::format("a field of {}'s descriptors", print(descriptor.target))});
   }

@@ -108,7 +108,8 @@ std::span<const DescriptorField> smem_descriptor_fields(Target target) {
     case SmemDescriptorVersion::sm_107: return fields_sm_107a;
     default: break;
   }
-  throw Error({.field = "target",
+  throw Error({.code = ViolationCode::unsupported_target,
+               .field = "target",
                .seen = std::string(print(target)),
                .expected = "a target with shared-memory descriptors",
                .fix = "sm_90a for wgmma, sm_100a or sm_103a for tcgen05"});
@@ -148,7 +149,8 @@ uint64_t encode(const SmemDescriptor& descriptor) {
     const int64_t value = binding.get(descriptor);
     if (!field) {
       if (value != 0) {
-        violations.push_back({.field = std::string(binding.name),
+        violations.push_back({.code = ViolationCode::unsupported_target,
+                              .field = std::string(binding.name),
                               .seen = std::to_string(value),
                               .expected = fmt::format("0 on {}", print(descriptor.target)),
                               .fix = "only descriptors of sm_100a and later have this field",
@@ -178,7 +180,8 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   }
   const int code = info(descriptor.swizzle).code(descriptor.target);
   if (code < 0) {
-    violations.push_back({.field = "swizzle",
+    violations.push_back({.code = ViolationCode::unsupported_target,
+                          .field = "swizzle",
                           .seen = std::string(info(descriptor.swizzle).name),
                           .legal = {"none", "32", "64", "128"},
                           .fix = "128-atom32 exists only on sm_100a",

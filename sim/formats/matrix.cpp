@@ -22,7 +22,8 @@ void require_inside(const Matrix& matrix, int row, int rows, int col, int cols) 
   const bool inside = row >= 0 && rows >= 0 && col >= 0 && cols >= 0 && int64_t{row} + rows <= matrix.rows() &&
                       int64_t{col} + cols <= matrix.cols();
   if (inside) return;
-  throw Error({.field = "block of a matrix",
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = "block of a matrix",
                .seen = fmt::format("{} x {} from ({}, {})", rows, cols, row, col),
                .expected = fmt::format("inside {} x {}", matrix.rows(), matrix.cols())});
 }
@@ -76,11 +77,15 @@ Matrix::Matrix(Format format, int rows, int cols, Unfilled) : format_(format), r
                  .expected = fmt::format("one of its {} values", formats.size())});
   }
   if (rows < 0 || cols < 0) {
-    throw Error({.field = "matrix", .seen = fmt::format("{} x {}", rows, cols), .expected = "extents of 0 or more"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "matrix",
+                 .seen = fmt::format("{} x {}", rows, cols),
+                 .expected = "extents of 0 or more"});
   }
   const std::size_t words = size() * (is_wide() ? 2 : 1);
   if (words > words_.max_size()) {
-    throw Error({.field = "matrix",
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "matrix",
                  .seen = fmt::format("{} x {} {}", rows, cols, info(format).name),
                  .expected = fmt::format("at most {} words of 32 bits", words_.max_size())});
   }
@@ -106,7 +111,8 @@ void Matrix::fill(uint64_t code) {
 
 Matrix Matrix::as(Format format) const {
   if (info(format).bits != info(format_).bits) {
-    throw Error({.field = "format",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "format",
                  .seen = std::string(info(format).name),
                  .expected = fmt::format("a format of {} bits", info(format_).bits)});
   }
@@ -154,7 +160,8 @@ Matrix block_of(const Matrix& matrix, int row, int rows, int col, int cols) {
 void set_block(Matrix& matrix, int row, int col, const Matrix& block) {
   require_inside(matrix, row, block.rows(), col, block.cols());
   if (matrix.format() != block.format()) {
-    throw Error({.field = "format of a block",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "format of a block",
                  .seen = std::string(info(block.format()).name),
                  .expected = std::string(info(matrix.format()).name)});
   }
@@ -196,7 +203,10 @@ int64_t count_differing(const Matrix& x, const Matrix& y) {
     const auto print = [](const Matrix& matrix) {
       return fmt::format("{} x {} {}", matrix.rows(), matrix.cols(), info(matrix.format()).name);
     };
-    throw Error({.field = "matrices that are compared", .seen = print(y), .expected = print(x)});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "matrices that are compared",
+                 .seen = print(y),
+                 .expected = print(x)});
   }
   int64_t count = 0;
   for (int row = 0; row < x.rows(); ++row) {
@@ -209,7 +219,8 @@ Matrix from_floats(Format format, int rows, int cols, std::span<const float> val
   return in_ieee_environment([&]() -> Matrix {
     Matrix matrix(format, rows, cols);
     if (values.size() != matrix.size()) {
-      throw Error({.field = "values",
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "values",
                    .seen = std::to_string(values.size()),
                    .expected = fmt::format("{} for {} x {}", matrix.size(), rows, cols)});
     }

@@ -130,7 +130,8 @@ const std::vector<Instruction>& campaign_mnemonics(Family family, Target target)
     });
   }
   if (found.empty())
-    throw Error({.field = "family",
+    throw Error({.code = ViolationCode::unsupported_target,
+                 .field = "family",
                  .seen = fmt::format("{} on {}", print(family), print(target)),
                  .expected = "instructions of the device"});
   return found;
@@ -283,7 +284,8 @@ UnitResult run_unit(CampaignUnit& unit, const Executor& execute, size_t most) {
   for (CampaignCase& campaign_case : unit.cases) states.push_back(std::move(campaign_case.state));
   std::vector<State> after = execute(unit.instruction, unit.target, states);
   if (after.size() != states.size()) {
-    throw Error({.field = "states after the instruction",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "states after the instruction",
                  .seen = std::to_string(after.size()),
                  .expected = fmt::format("{}, the number of states before it", states.size())});
   }
@@ -343,7 +345,8 @@ void save_or_count(const CampaignOptions& options, int64_t unit, size_t index, D
 /// Why a unit failed. Errors of the device describe it themselves.
 std::vector<Violation> reasons_of(const std::exception& failure, int64_t unit) {
   if (const auto* const error = dynamic_cast<const Error*>(&failure)) return error->violations();
-  return {{.field = fmt::format("unit {}", unit),
+  return {{.code = ViolationCode::gpu_failed,
+           .field = fmt::format("unit {}", unit),
            .seen = failure.what(),
            .expected = "a unit that the device can run",
            .fix = "use fewer outputs per unit, or fewer threads, which need less memory"}};

@@ -67,7 +67,11 @@ bool has_ended(pid_t process, Clock::time_point deadline, int& status) {
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& command, double seconds, const std::string& errors) {
-  if (command.empty()) throw Error({.field = "command", .seen = "(empty)", .expected = "a program and its arguments"});
+  if (command.empty())
+    throw Error({.code = ViolationCode::missing_input,
+                 .field = "command",
+                 .seen = "(empty)",
+                 .expected = "a program and its arguments"});
   std::vector<char*> arguments;
   for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);

@@ -64,7 +64,8 @@ Gpu::Gpu(int ordinal) : device_(std::make_unique<Device>()) {
   const int major = device.attribute(driver::compute_capability_major);
   const int minor = device.attribute(driver::compute_capability_minor);
   if (major < 1 || major > 99 || minor < 0 || minor > 9) {
-    throw Error({.field = "GPU: compute capability",
+    throw Error({.code = ViolationCode::gpu_failed,
+                 .field = "GPU: compute capability",
                  .seen = fmt::format("{}.{}", major, minor),
                  .expected = "1.0..99.9",
                  .fix = "nvidia-smi shows whether the driver is intact"});
@@ -115,7 +116,8 @@ void require_target(const Gpu& gpu, const Instruction& instruction, Target targe
   const TargetSet targets = targets_of(instruction);
   const std::optional<Target> of_gpu = target_named(own + "a");
   const bool exists = of_gpu && targets.contains(*of_gpu);
-  throw Error({.field = "GPU",
+  throw Error({.code = ViolationCode::unsupported_target,
+               .field = "GPU",
                .seen = fmt::format("{} ({})", gpu.name(), own),
                .expected = exists ? std::string(print(target)) : print(targets),
                .fix = exists ? "the cases are for that target" : print(instruction) + " exists there only"});
@@ -143,7 +145,11 @@ std::vector<uint32_t> Gpu::run(const WordFunction& function, const WordArguments
   if (arguments.count == 0) return {};
   const bool with_arrays = !arguments.a.empty();
   const std::optional<Target> target = target_of(*this);
-  if (!target) throw Error({.field = "GPU", .seen = name(), .expected = "a GPU that this version knows"});
+  if (!target)
+    throw Error({.code = ViolationCode::unsupported_target,
+                 .field = "GPU",
+                 .seen = name(),
+                 .expected = "a GPU that this version knows"});
   const Kernel kernel = word_kernel(function, *target, with_arrays);
   const size_t ctas = (arguments.count + kernel_threads - 1) / kernel_threads;
   std::vector<std::vector<uint8_t>> inputs;
@@ -155,7 +161,8 @@ std::vector<uint32_t> Gpu::run(const WordFunction& function, const WordArguments
     for (const std::vector<uint32_t>* operand : {&arguments.a, &arguments.b, &arguments.c}) {
       if (inputs.size() == static_cast<size_t>(function.operands)) break;
       if (operand->size() != arguments.count) {
-        throw Error({.field = fmt::format("operand {} of {}", inputs.size() + 1, function.name),
+        throw Error({.code = ViolationCode::wrong_shape,
+                     .field = fmt::format("operand {} of {}", inputs.size() + 1, function.name),
                      .seen = fmt::format("{} words", operand->size()),
                      .expected = fmt::format("{} words", arguments.count)});
       }
@@ -174,10 +181,12 @@ std::vector<uint8_t> Gpu::launch(const Kernel& kernel, const std::vector<std::ve
                                  std::string_view what) const {
   Device& device = *device_;
   const driver::Api& api = device.api;
-  if (!device.context) throw Error({.field = "GPU", .seen = "closed", .expected = "an open Gpu"});
+  if (!device.context)
+    throw Error({.code = ViolationCode::gpu_failed, .field = "GPU", .seen = "closed", .expected = "an open Gpu"});
   const int64_t image_bytes = kernel.shape.image_bytes, shared_bytes = kernel_shared_bytes(image_bytes);
   if (shared_bytes > device.max_shared_bytes) {
-    throw Error({.field = "shared memory of a CTA on this GPU",
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "shared memory of a CTA on this GPU",
                  .seen = fmt::format("{} bytes", device.max_shared_bytes),
                  .expected = fmt::format("{} bytes or more: {} for the image, {} for the kernel", shared_bytes,
                                          kernel_image_stride(image_bytes), kernel_shared_bytes(0))});

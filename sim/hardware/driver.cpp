@@ -27,7 +27,8 @@ Api load_api() {
   const auto load = [&](auto& function, const char* name) {
     void* const symbol = dlsym(library, name);
     if (!symbol) {
-      throw Error({.field = "GPU driver",
+      throw Error({.code = ViolationCode::gpu_failed,
+                   .field = "GPU driver",
                    .seen = fmt::format("libcuda.so.1 does not define {}", name),
                    .expected = "a driver for CUDA 12.0 or newer",
                    .fix = "update the driver"});
@@ -112,7 +113,8 @@ Violation violation_of(const Api& api, Result result, std::string_view call) {
   std::string name = text_of(api.error_name, result);
   if (name.empty()) name = known != errors.end() ? known->name : "an error without a name";
   const std::string text = text_of(api.error_string, result);
-  return {.field = fmt::format("GPU: {}", call),
+  return {.code = ViolationCode::gpu_failed,
+          .field = fmt::format("GPU: {}", call),
           .seen = fmt::format("{} ({}){}{}", name, result, text.empty() ? "" : ": ", text),
           .expected = "success",
           .fix = std::string(known != errors.end() ? known->fix : "nvidia-smi and dmesg may show more")};

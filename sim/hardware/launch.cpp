@@ -34,7 +34,8 @@ int64_t state_row_bytes(const KernelSlot& slot, const State& state) {
   const int64_t bytes = static_cast<int64_t>(bytes_of(state, rule.field).size()), rows = rows_of(rule);
   const int64_t row = bytes / rows;
   if (bytes % rows == 0 && (free ? row <= slot.row_bytes : row == slot.row_bytes)) return row;
-  throw Error({.field = std::string(info(rule.field).name),
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = std::string(info(rule.field).name),
                .seen = fmt::format("{} bytes", bytes),
                .expected = fmt::format("{}{} bytes", free ? "up to " : "", rows * slot.row_bytes),
                .fix = fmt::format("its extents are [{}]", fmt::join(rule.extents, ", "))});
@@ -45,7 +46,10 @@ void write(const KernelSlot& slot, const State& state, uint8_t* to) {
   const FieldInfo& field = info(rule.field);
   if (!state.has(rule.field)) {
     if (!rule.required) return;
-    throw Error({.field = std::string(field.name), .seen = "(missing)", .expected = std::string(rule.meaning)});
+    throw Error({.code = ViolationCode::missing_input,
+                 .field = std::string(field.name),
+                 .seen = "(missing)",
+                 .expected = std::string(rule.meaning)});
   }
   if (field.is_number) {
     const uint64_t number = state.number(rule.field);
@@ -101,7 +105,8 @@ std::vector<std::vector<uint8_t>> launch_inputs(const Kernel& kernel, std::span<
 std::vector<State> launch_results(const Kernel& kernel, std::span<const State> cases, std::span<const uint8_t> output) {
   const auto stride = static_cast<size_t>(kernel.output.bytes_per_case);
   if (output.size() != stride * cases.size()) {
-    throw Error({.field = kernel.output.name,
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = kernel.output.name,
                  .seen = fmt::format("{} bytes", output.size()),
                  .expected = fmt::format("{} bytes", stride * cases.size())});
   }

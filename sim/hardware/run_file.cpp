@@ -28,7 +28,8 @@ TensorFile run_file(const VectorFile& vectors, const Executor& execute, std::str
     }
     std::vector<State> after = execute(cases[first].instruction, file.target, states);
     if (after.size() != states.size()) {
-      throw Error({.field = "states after the instruction",
+      throw Error({.code = ViolationCode::wrong_shape,
+                   .field = "states after the instruction",
                    .seen = std::to_string(after.size()),
                    .expected = fmt::format("{}, the number of states before it", states.size())});
     }

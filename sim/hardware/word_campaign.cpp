@@ -274,7 +274,8 @@ std::vector<WordFunction> c_word_functions(const std::vector<std::string>& modul
                            }});
     }
     if (functions.size() > before) continue;
-    throw Error({.field = "kernels",
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "kernels",
                  .seen = "no function of C",
                  .expected = "PTX or a cubin of lab/c_functions.cu or lab/c_functions_triton.py",
                  .fix = "nvcc -arch=sm_90a -cubin lab/c_functions.cu"});
@@ -377,7 +378,8 @@ WordCampaignReport run_word_campaign(const std::vector<WordFunction>& functions,
       const WordArguments arguments = arguments_of(function, options.seed, first, count);
       const std::vector<uint32_t> seen = execute(function, arguments);
       if (seen.size() != count) {
-        throw Error({.field = function.name,
+        throw Error({.code = ViolationCode::wrong_shape,
+                     .field = function.name,
                      .seen = counted(static_cast<int64_t>(seen.size()), "result"),
                      .expected = counted(static_cast<int64_t>(count), "result")});
       }

@@ -115,8 +115,10 @@ void PreparedMma::require_complete(const BatchOperands& operands) const {
   const auto require = [&](bool wanted, const std::optional<BatchView>& view, std::string_view name,
                            std::string expected) {
     if (wanted == view.has_value()) return;
-    found.push_back(
-        {.field = std::string(name), .seen = view ? "given" : "(missing)", .expected = std::move(expected)});
+    found.push_back({.code = view ? ViolationCode::no_effect : ViolationCode::missing_input,
+                     .field = std::string(name),
+                     .seen = view ? "given" : "(missing)",
+                     .expected = std::move(expected)});
   };
   const std::string name = print(instruction_);
   const auto scales = [&](int rows, int cols) {
@@ -134,12 +136,14 @@ void PreparedMma::require_readable(int64_t count, const BatchOperands& operands,
   std::vector<Violation> found;
   const auto require = [&](const void* data, bool fits, std::string_view name, int rows, int cols, Format format) {
     if (!data && count > 0) {
-      found.push_back({.field = std::string(name),
+      found.push_back({.code = ViolationCode::missing_input,
+                       .field = std::string(name),
                        .seen = "NULL",
                        .expected = fmt::format("a pointer to {} x {} {} per product", rows, cols, info(format).name)});
     }
     if (!fits) {
-      found.push_back({.field = std::string(name),
+      found.push_back({.code = ViolationCode::too_large,
+                       .field = std::string(name),
                        .seen = "too large",
                        .expected = "small enough that all sizes and distances fit 64 bits"});
     }

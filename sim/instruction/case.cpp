@@ -15,9 +15,12 @@ namespace {
 const Matrix& require_matrix(const std::optional<Matrix>& matrix, std::string_view name, Format format, int rows,
                              int cols) {
   const std::string expected = fmt::format("{} x {} {}", rows, cols, info(format).name);
-  if (!matrix) throw Error({.field = std::string(name), .seen = "(missing)", .expected = expected});
+  if (!matrix)
+    throw Error(
+        {.code = ViolationCode::missing_input, .field = std::string(name), .seen = "(missing)", .expected = expected});
   if (matrix->rows() != rows || matrix->cols() != cols || matrix->format() != format) {
-    throw Error({.field = std::string(name),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(name),
                  .seen = fmt::format("{} x {} {}", matrix->rows(), matrix->cols(), info(matrix->format()).name),
                  .expected = expected});
   }
@@ -60,7 +63,7 @@ Matrix computed_d(const Case& this_case, const AccumulatorModel* model) {
 
 Matrix recorded_d(const Case& this_case) {
   if (!this_case.has_recorded_d()) {
-    throw Error({.field = "d", .seen = "(missing)", .expected = "a recorded D"});
+    throw Error({.code = ViolationCode::missing_input, .field = "d", .seen = "(missing)", .expected = "a recorded D"});
   }
   if (!this_case.after) return *this_case.logical.d;
   // Addresses and other numbers do not change.
@@ -115,7 +118,8 @@ std::vector<Violation> warnings_of(const Case& this_case) {
   std::vector<Violation> found = warnings_of(this_case.instruction, this_case.target, this_case.before);
   for (const DifferentCopy& copy : different_copies(this_case)) {
     found.push_back(
-        {.field = fmt::format("tensor {}", copy.name),
+        {.code = ViolationCode::contradiction,
+         .field = fmt::format("tensor {}", copy.name),
          .seen = fmt::format("{} at ({}, {})", copy.print(copy.said), copy.row, copy.col),
          .expected = fmt::format("{}, the values that the instruction reads there", copy.print(copy.read)),
          .fix = fmt::format("{} of {} elements differ; the images, registers and Tensor Memory take precedence",

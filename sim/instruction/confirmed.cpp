@@ -48,7 +48,10 @@ class FactReader {
  public:
   FactReader(const Json& row, std::string where, size_t keys) : row_(row), where_(std::move(where)) {
     if (!row.is_object() || row.size() != keys)
-      throw Error({.field = where_, .seen = json_text(row), .expected = fmt::format("an object with {} keys", keys)});
+      throw Error({.code = ViolationCode::malformed,
+                   .field = where_,
+                   .seen = json_text(row),
+                   .expected = fmt::format("an object with {} keys", keys)});
   }
 
   std::string text(const char* key) const { return value(key, Json::value_t::string).get<std::string>(); }
@@ -73,7 +76,8 @@ class FactReader {
   const Json& value(const char* key, Json::value_t type) const {
     const auto found = row_.find(key);
     if (found == row_.end() || found->type() != type)
-      throw Error({.field = fmt::format("{}: {}", where_, key),
+      throw Error({.code = ViolationCode::malformed,
+                   .field = fmt::format("{}: {}", where_, key),
                    .seen = found == row_.end() ? "(missing)" : json_text(*found),
                    .expected = std::string("a value of type ") + Json(type).type_name()});
     return *found;
@@ -122,8 +126,10 @@ std::vector<Row> rows_of(const Json& file, const char* key, Row (*read)(const Js
   std::vector<Row> rows;
   const auto list = file.find(key);
   if (list == file.end() || !list->is_array())
-    throw Error(
-        {.field = key, .seen = list == file.end() ? "(missing)" : json_text(*list), .expected = "a list of rows"});
+    throw Error({.code = ViolationCode::malformed,
+                 .field = key,
+                 .seen = list == file.end() ? "(missing)" : json_text(*list),
+                 .expected = "a list of rows"});
   for (const Json& row : *list) rows.push_back(read(row, fmt::format("{}[{}]", key, rows.size())));
   return rows;
 }
@@ -158,7 +164,9 @@ std::string print(const Confirmed& rows) {
 
 Confirmed parse_confirmed(std::string_view json) {
   const Json file = parse_json(json);
-  if (!file.is_object()) throw Error({.field = "confirmed", .seen = "no JSON", .expected = "rules and choices"});
+  if (!file.is_object())
+    throw Error(
+        {.code = ViolationCode::malformed, .field = "confirmed", .seen = "no JSON", .expected = "rules and choices"});
   return {.rules = rows_of(file, "rules", rule_of), .choices = rows_of(file, "choices", choice_of)};
 }
 

@@ -324,7 +324,8 @@ struct NameAndArguments {
 
 [[noreturn]] void refuse_argument(std::string field, std::string_view seen, std::string expected,
                                   std::string fix = {}) {
-  throw Error({.field = std::move(field),
+  throw Error({.code = ViolationCode::malformed,
+               .field = std::move(field),
                .seen = syntax::shown(seen),
                .expected = std::move(expected),
                .fix = std::move(fix),

@@ -24,7 +24,8 @@ void refuse_far_addresses(Target target, const State& state, std::vector<Violati
     const int64_t leading = far.strides.leading_dim_byte_offset;
     if (far.start_address_bytes < window_bytes && leading < window_bytes) continue;
     violations.push_back(
-        {.field = std::string(info(field).name),
+        {.code = ViolationCode::too_large,
+         .field = std::string(info(field).name),
          .seen = fmt::format("start {:#x}, leading dimension {:#x}", far.start_address_bytes, leading),
          .expected = fmt::format("below {:#x}, the largest shared memory image of bitmma", window_bytes),
          .fix = "legal in PTX, but bitmma supports only 256 KiB of the 327 KiB of a block",
@@ -42,7 +43,8 @@ void require_runnable(const Instruction& instruction, Target target, const State
 template <typename I>
 void run(const I& instruction, const AccumulatorModel& model, State& state) {
   if (model.output != instruction.d) {
-    throw Error({.field = "model",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "model",
                  .seen = fmt::format("D of type {}", info(model.output).name),
                  .expected = fmt::format("{}, the type of the instruction's D", info(instruction.d).name)});
   }
@@ -119,7 +121,10 @@ Operands gather_operands(const Instruction& instruction, Target target, const St
   return family::dispatch(
       [&](const auto& one) -> Operands {
         if constexpr (requires { family::gather_whole(one, state); }) return family::gather_whole(one, state);
-        throw Error({.field = "instruction", .seen = print(instruction), .expected = "a matrix instruction"});
+        throw Error({.code = ViolationCode::wrong_instruction,
+                     .field = "instruction",
+                     .seen = print(instruction),
+                     .expected = "a matrix instruction"});
       },
       instruction);
 }
@@ -137,7 +142,10 @@ Matrix multiply(const Instruction& instruction, Target target, const Matrix& a, 
   if (c) logical.c = *c;
   else if (mma.enable_input_d) logical.c = Matrix(mma.c, mma.m, mma.n);  // C is always read: +0 adds nothing
   if (scales && mma.scale_count == 0) {
-    throw Error({.field = "scales", .seen = "given", .expected = "none: " + print(statement) + " has no block scales"});
+    throw Error({.code = ViolationCode::no_effect,
+                 .field = "scales",
+                 .seen = "given",
+                 .expected = "none: " + print(statement) + " has no block scales"});
   }
   if (scales) logical.scale_a = scales->a, logical.scale_b = scales->b;
   return multiply_accumulate(model_for(instruction, target), operands_of(statement, logical));
@@ -148,7 +156,8 @@ const AccumulatorModel& model_for(const Instruction& instruction, Target target)
   const AccumulatorModel* model =
       find_accumulator_model(target, mma.family, mma.a, mma.b, mma.d, mma.scaling, mma.products > 1);
   if (!model) {
-    throw Error({.field = "accumulator model",
+    throw Error({.code = ViolationCode::unsupported_target,
+                 .field = "accumulator model",
                  .seen = fmt::format("{} on {}", print(instruction), print(target)),
                  .expected = "an instruction with a model row on this target"});
   }

@@ -433,7 +433,8 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
               one, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
         },
         instruction);
-    return Violation{.field = "target",
+    return Violation{.code = ViolationCode::unsupported_target,
+                     .field = "target",
                      .seen = std::string(print(target)),
                      .expected = "none: no target supports the instruction",
                      .fix = std::move(parts),
@@ -450,7 +451,8 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
         },
         instruction);
   }
-  return Violation{.field = "target",
+  return Violation{.code = ViolationCode::unsupported_target,
+                   .field = "target",
                    .seen = std::string(print(target)),
                    .expected = print(legal),
                    .fix = fmt::format("{}{} exists only there", form.name, what),

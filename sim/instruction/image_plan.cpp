@@ -43,7 +43,8 @@ void ImagePlan::require_apart(std::string_view operand, const SmemMap& map) {
       const auto [other, is_new] = taken.try_emplace({place.byte, place.bit}, row, col);
       if (is_new) continue;
       const Strides& strides = map.matrix().descriptor.strides;
-      violations_.push_back({.field = fmt::format("strides of {}", operand),
+      violations_.push_back({.code = ViolationCode::contradiction,
+                             .field = fmt::format("strides of {}", operand),
                              .seen = fmt::format("LBO {}, SBO {}: ({}, {}) and ({}, {}) both in byte {}",
                                                  strides.leading_dim_byte_offset, strides.stride_dim_byte_offset,
                                                  other->second.first, other->second.second, row, col, place.byte),
@@ -57,7 +58,8 @@ void ImagePlan::require_apart(std::string_view operand, const SmemMap& map) {
 void ImagePlan::require_fits() const {
   std::vector<Violation> violations = violations_;
   if (end_ > window_bytes) {
-    violations.push_back({.field = "image",
+    violations.push_back({.code = ViolationCode::too_large,
+                          .field = "image",
                           .seen = fmt::format("{} bytes", end_),
                           .expected = fmt::format("at most {} bytes, the reach of a descriptor", window_bytes),
                           .fix = "use less padding"});

@@ -75,10 +75,14 @@ Instruction with_immediate(const Instruction& instruction, std::string_view name
   const std::vector<ImmediateInfo> all = all_immediates();
   const auto row = std::ranges::find(all, name, &ImmediateInfo::name);
   if (row == all.end()) {
-    throw Error({.field = "immediate", .seen = shortened(name), .expected = "a name that PTX or bitmma knows"});
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "immediate",
+                 .seen = shortened(name),
+                 .expected = "a name that PTX or bitmma knows"});
   }
   if (value == row->default_value) return changed;
-  throw Error({.field = std::string(name),
+  throw Error({.code = ViolationCode::no_effect,
+               .field = std::string(name),
                .seen = std::to_string(value),
                .expected = row->absent.empty() ? std::to_string(row->default_value) : std::string(row->absent),
                .fix = print(instruction) + " has no such immediate"});

@@ -45,7 +45,8 @@ Mma mma_of(const Instruction& instruction) {
   return family::dispatch(
       [&](const auto& one) -> Mma {
         if constexpr (requires { family::describe(one); }) return family::describe(one);
-        throw Error({.field = "instruction",
+        throw Error({.code = ViolationCode::wrong_instruction,
+                     .field = "instruction",
                      .seen = print(instruction),
                      .expected = "a matrix instruction",
                      .fix = "it moves bits and does no arithmetic"});

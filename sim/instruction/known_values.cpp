@@ -71,7 +71,10 @@ class ValueChecker {
 std::vector<Violation> unknown_values(const Instruction& instruction) {
   ValueChecker checker;
   if (instruction.valueless_by_exception()) {
-    return {{.field = "instruction", .seen = "nothing", .expected = "an instruction"}};
+    return {{.code = ViolationCode::missing_input,
+             .field = "instruction",
+             .seen = "nothing",
+             .expected = "an instruction"}};
   }
   std::visit([&](const auto& one) { checker.check(one); }, instruction);
   return checker.take();

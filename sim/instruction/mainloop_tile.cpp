@@ -54,7 +54,8 @@ MainloopTile::MainloopTile(const std::vector<Case>& steps, const Placement& plac
     image_bytes_ = round_up(operands_.at(operand.role).end(), ImagePlan::alignment);
   }
   if (image_bytes_ > ImagePlan::window_bytes) {
-    throw Error({.field = "tile",
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "tile",
                  .seen = fmt::format("{} bytes of shared memory", image_bytes_),
                  .expected = fmt::format("at most {}, the reach of a descriptor", ImagePlan::window_bytes),
                  .fix = "use a shorter K, and pass its D as c of the next part"});

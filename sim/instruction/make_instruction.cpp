@@ -36,10 +36,14 @@ void require_known(std::span<const family::NamedField<T>> table, Family family, 
       continue;
     }
     if (is_given(values.first(i), value.name))
-      wrong.push_back({.field = value.name, .seen = "given twice", .expected = "one value"});
+      wrong.push_back(
+          {.code = ViolationCode::contradiction, .field = value.name, .seen = "given twice", .expected = "one value"});
     if (const size_t type = field->get(T{}).index(); type != value.value.index()) {
       constexpr std::array<std::string_view, 3> types{"true or false", "a number", "a word"};
-      wrong.push_back({.field = value.name, .seen = seen(), .expected = std::string(types[type])});
+      wrong.push_back({.code = ViolationCode::wrong_type,
+                       .field = value.name,
+                       .seen = seen(),
+                       .expected = std::string(types[type])});
     } else if (field->words) {
       std::vector<std::string> words = field->words();
       if (std::ranges::find(words, std::get<std::string>(value.value)) != words.end()) continue;

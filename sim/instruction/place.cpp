@@ -43,7 +43,8 @@ PlaceMap::PlaceMap(const Instruction& instruction, Target target, const State& s
       cols_ += static_cast<int>(is_tmem ? tmem_columns : rule.extents.size() > 1 ? rule.extents[1] : 1);
     }
   } else {
-    throw Error({.field = "operand",
+    throw Error({.code = ViolationCode::wrong_instruction,
+                 .field = "operand",
                  .seen = role == Role::a ? "A" : "B",
                  .expected = "the result: the instruction moves data"});
   }

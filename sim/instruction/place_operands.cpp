@@ -73,7 +73,8 @@ void require_operands(const Mma& mma, const Operands& operands) {
 namespace {
 
 [[noreturn]] void refuse_layout(std::string_view text) {
-  throw Error({.field = "layout",
+  throw Error({.code = ViolationCode::malformed,
+               .field = "layout",
                .seen = shortened(text),
                .expected = "k-major or mn-major (of A also m-major, of B n-major), a colon, then none, 32, 64, 128 or "
                            "128-atom32; then perhaps ,lbo= ,sbo= in "
@@ -147,7 +148,10 @@ State place_operands(const Instruction& instruction, const Placement& placement,
           require_operands(family::describe(one), operands);
           return family::place(one, placement, operands, filler);
         }
-        throw Error({.field = "instruction", .seen = "a move", .expected = "a matrix instruction"});
+        throw Error({.code = ViolationCode::wrong_instruction,
+                     .field = "instruction",
+                     .seen = "a move",
+                     .expected = "a matrix instruction"});
       },
       instruction);
 }
@@ -195,7 +199,8 @@ void compress_a(const Instruction& instruction, const Matrix& logical, Operands&
         if (has_code) kept.push_back(unit);
       }
       if (static_cast<int>(kept.size()) > kept_units) {
-        throw Error({.field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
+        throw Error({.code = ViolationCode::contradiction,
+                     .field = fmt::format("a row {}, columns {}..{}", row, first_k, first_k + pattern.chunk - 1),
                      .seen = fmt::format("{} non-zero {}", kept.size(), pattern.unit == 1 ? "codes" : "pairs"),
                      .expected = fmt::format("at most {} of {}", kept_units, units),
                      .fix = "prune A to the sparsity of this type",

@@ -57,7 +57,8 @@ void Prepared::execute(State& state) const {
 
 void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint32_t* d, int64_t d_stride) const {
   if (!inside_->of_warp) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::wrong_instruction,
+                 .field = "instruction",
                  .seen = print(instruction()),
                  .expected = "mma.sync or mma.sp, whose operands are the registers of a warp",
                  .fix = "execute(State&)"});
@@ -66,7 +67,8 @@ void Prepared::execute_batch(int64_t count, const WarpRegisters& registers, uint
   std::vector<Violation> found;
   const auto require = [&](const uint32_t* given, int wanted, std::string_view name) {
     if ((given != nullptr) == (wanted > 0)) return;
-    found.push_back({.field = std::string(name),
+    found.push_back({.code = given ? ViolationCode::no_effect : ViolationCode::missing_input,
+                     .field = std::string(name),
                      .seen = given ? "given" : "NULL",
                      .expected = wanted > 0 ? fmt::format("a pointer to {} words a product", wanted)
                                             : fmt::format("NULL: {} has no such operand", print(instruction()))});

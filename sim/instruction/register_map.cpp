@@ -62,7 +62,8 @@ Map map_in(MmaSync instruction, Target target, std::string_view operand, const R
 
 template <typename Other>
 Map map_in(const Other& other, Target, std::string_view, const RegisterSelectors&) {
-  throw Error({.field = "instruction",
+  throw Error({.code = ViolationCode::wrong_instruction,
+               .field = "instruction",
                .seen = print(Instruction(other)),
                .legal = {"wgmma.mma_async", "mma.sync"},
                .fix = "tcgen05.mma keeps D in Tensor Memory: use layout tmem or layout ldst"});

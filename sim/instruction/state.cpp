@@ -27,7 +27,8 @@ int64_t elements_of(const Extents& extents) {
 void require_array(Field field, bool of_bytes, size_t given, const Extents& extents) {
   const FieldInfo& row = info(field);
   if (row.is_number || (row.type == ElementType::u8) != of_bytes) {
-    throw Error({.field = std::string(row.name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = std::string(row.name),
                  .seen = of_bytes ? "bytes" : "words",
                  .expected = row.is_number ? "one number"
                              : of_bytes    ? "words"
@@ -36,7 +37,10 @@ void require_array(Field field, bool of_bytes, size_t given, const Extents& exte
   const int64_t count = elements_of(extents);
   const auto size = static_cast<int64_t>(given);
   if (count >= 0 && size == count) return;
-  throw Error({.field = std::string(row.name), .seen = fmt::format("{} elements", given), .expected = print(extents)});
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = std::string(row.name),
+               .seen = fmt::format("{} elements", given),
+               .expected = print(extents)});
 }
 
 bool fits(const FieldRule& rule, const Buffer& buffer) {
@@ -52,10 +56,13 @@ void check_buffer(const FieldRule& rule, bool required, const State& state, std:
   const auto buffer = std::ranges::find(state.buffers(), rule.field, &Buffer::field);
   if (buffer == state.buffers().end()) {
     if (!required) return;
-    found.push_back(
-        {.field = std::string(info(rule.field).name), .seen = "(missing)", .expected = std::string(rule.meaning)});
+    found.push_back({.code = ViolationCode::missing_input,
+                     .field = std::string(info(rule.field).name),
+                     .seen = "(missing)",
+                     .expected = std::string(rule.meaning)});
   } else if (!fits(rule, *buffer)) {
-    found.push_back({.field = std::string(info(rule.field).name),
+    found.push_back({.code = ViolationCode::wrong_shape,
+                     .field = std::string(info(rule.field).name),
                      .seen = print(buffer->extents()) + (buffer->is_wide() ? " of 64 bits" : ""),
                      .expected = print(rule.extents) + (rule.wide ? " of 64 bits" : ""),
                      .fix = std::ranges::count(rule.extents, -1) ? "-1 stands for any positive number" : ""});
@@ -120,7 +127,10 @@ void State::erase(Field field) {
 
 uint64_t State::number(Field field) const {
   if (const Buffer* buffer = find(field)) return buffer->number();
-  throw Error({.field = std::string(info(field).name), .seen = "(missing)", .expected = "a number of the state"});
+  throw Error({.code = ViolationCode::missing_input,
+               .field = std::string(info(field).name),
+               .seen = "(missing)",
+               .expected = "a number of the state"});
 }
 
 std::span<const uint8_t> State::bytes(Field field) const {
@@ -143,10 +153,14 @@ int64_t State::extent(Field field, int axis) const {
 
 std::span<uint32_t> State::writable_words(Field field) {
   if (!has(field)) {
-    throw Error({.field = std::string(info(field).name), .seen = "(missing)", .expected = "a buffer to write to"});
+    throw Error({.code = ViolationCode::missing_input,
+                 .field = std::string(info(field).name),
+                 .seen = "(missing)",
+                 .expected = "a buffer to write to"});
   }
   if (info(field).is_number || info(field).type == ElementType::u8) {
-    throw Error({.field = std::string(info(field).name),
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = std::string(info(field).name),
                  .seen = info(field).is_number ? "a number" : "bytes",
                  .expected = "a buffer of words",
                  .fix = "use set() to change it"});

@@ -33,7 +33,8 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   static constexpr std::array grammars{&syntax::tmem_move_grammar, &syntax::wgmma_grammar, &syntax::mma_sync_grammar,
                                        &syntax::tcgen05_grammar};
   if (const SupportInstructionInfo* row = find_support_instruction(mnemonic)) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::wrong_instruction,
+                 .field = "instruction",
                  .seen = row->word.empty() ? std::string(row->name) : fmt::format("{} with .{}", row->name, row->word),
                  .expected = "an instruction that bitmma executes",
                  .fix = "bitmma decode describes it",
@@ -49,7 +50,8 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   const Instruction example = Wgmma{};
   // Suggests the instruction for a word of another API or a shape.
   if (word == "wmma") {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "instruction",
                  .seen = syntax::shown(word),
                  .expected = "mma.sync: PTX does not define the fragments of wmma",
                  .fix = "write " + syntax::mma_sync_grammar.form(MmaSync{}),
@@ -58,12 +60,14 @@ const Grammar& find_grammar(std::string_view mnemonic) {
   if (const bool is_wgmma = word.starts_with("m64n");
       is_wgmma || word.starts_with("m16n8k") || word.starts_with("m8n8k")) {
     const Instruction of_shape = is_wgmma ? Instruction(Wgmma{}) : MmaSync{};
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::malformed,
+                 .field = "instruction",
                  .seen = syntax::shown(word),
                  .expected = "a whole mnemonic: this is a shape of " + std::string(is_wgmma ? "wgmma" : "mma.sync"),
                  .fix = "for example " + print(of_shape)});
   }
-  throw Error({.field = "instruction",
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "instruction",
                .seen = syntax::shown(word),
                .expected = "a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync",
                .fix = "write " + syntax::wgmma_grammar.form(example),
@@ -116,7 +120,10 @@ void read_parts(std::string_view mnemonic, const std::optional<std::vector<std::
 Statement read_statement(std::string_view text, bool may_have_register_ids) {
   std::vector<Violation> violations;
   const auto refuse = [&](std::string field, std::string_view seen, std::string expected) {
-    violations.push_back({.field = std::move(field), .seen = syntax::shown(seen), .expected = std::move(expected)});
+    violations.push_back({.code = ViolationCode::malformed,
+                          .field = std::move(field),
+                          .seen = syntax::shown(seen),
+                          .expected = std::move(expected)});
   };
   constexpr std::string_view spaces = " \t\n\v\f\r";
   Statement statement;

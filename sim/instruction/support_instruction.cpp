@@ -376,7 +376,8 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
     });
     if (group == open.end()) {
       if (!found.empty()) continue;  // one violation suffices
-      found.push_back({.field = "qualifier",
+      found.push_back({.code = ViolationCode::malformed,
+                       .field = "qualifier",
                        .seen = fmt::format(".{}", syntax::shown(word)),
                        .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
                        .source = std::string(row.source)});
@@ -386,7 +387,8 @@ std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::
   }
   for (const std::string_view group : open) {
     if (group.ends_with('?')) continue;
-    found.push_back({.field = "qualifier",
+    found.push_back({.code = ViolationCode::malformed,
+                     .field = "qualifier",
                      .seen = "(nothing)",
                      .expected = print_group(group),
                      .fix = row.example.empty() ? "" : "write " + std::string(row.example),
@@ -459,7 +461,8 @@ SupportInstruction parse_support_instruction(std::string_view text) {
   if (const size_t end = text.find(';'); end != std::string_view::npos) {
     is_statement = true;
     if (const std::string_view more = syntax::trimmed(text.substr(end + 1)); !more.empty()) {
-      violations.push_back({.field = "text after the semicolon",
+      violations.push_back({.code = ViolationCode::malformed,
+                            .field = "text after the semicolon",
                             .seen = syntax::shown(more),
                             .expected = "absent: pass a single statement"});
     }
@@ -469,16 +472,20 @@ SupportInstruction parse_support_instruction(std::string_view text) {
     instruction.guard = std::string(text.substr(0, text.find_first_of(spaces)));
     text = syntax::trimmed(text.substr(instruction.guard.size()));
     if (!syntax::is_name(std::string_view(instruction.guard).substr(instruction.guard.starts_with("@!") ? 2 : 1))) {
-      violations.push_back(
-          {.field = "guard", .seen = syntax::shown(instruction.guard), .expected = "@ or @! and a predicate register"});
+      violations.push_back({.code = ViolationCode::malformed,
+                            .field = "guard",
+                            .seen = syntax::shown(instruction.guard),
+                            .expected = "@ or @! and a predicate register"});
     }
   }
   instruction.mnemonic = std::string(text.substr(0, text.find_first_of(std::string(spaces) + "{[,")));
   const std::string_view rest = syntax::trimmed(text.substr(instruction.mnemonic.size()));
   const auto pieces = syntax::split_list(rest);
   if (!pieces) {
-    violations.push_back(
-        {.field = "operands", .seen = syntax::shown(rest), .expected = "a partner of each brace and bracket"});
+    violations.push_back({.code = ViolationCode::malformed,
+                          .field = "operands",
+                          .seen = syntax::shown(rest),
+                          .expected = "a partner of each brace and bracket"});
   } else {
     instruction.operands.assign(pieces->begin(), pieces->end());
   }
@@ -493,7 +500,8 @@ SupportInstruction parse_support_instruction(std::string_view text) {
   }
   if (!instruction.info) {
     violations.push_back(
-        {.field = "instruction",
+        {.code = ViolationCode::unknown_name,
+         .field = "instruction",
          .seen = syntax::shown(instruction.mnemonic),
          .expected =
              "an instruction that accompanies matrix instructions, such as wgmma.fence, tcgen05.alloc or ldmatrix"});
@@ -521,7 +529,8 @@ std::vector<Violation> violations_of(const SupportInstruction& instruction, Targ
              .fix = fmt::format("{} have 576", print(rubin)),
              .source = std::string(row.source)}};
   }
-  return {{.field = "target",
+  return {{.code = ViolationCode::unsupported_target,
+           .field = "target",
            .seen = std::string(print(target)),
            .expected = print(row.targets),
            .source = std::string(row.source)}};

@@ -98,7 +98,10 @@ uint64_t Memory::Contents::free_address(int64_t bytes) {
   const auto size = static_cast<uint64_t>(bytes) + gap;
   for (;;) {
     if (next >= kernel::shared_window || size > kernel::shared_window - next)
-      throw Error({.field = "bytes", .seen = std::to_string(bytes), .expected = "bytes that fit the free addresses"});
+      throw Error({.code = ViolationCode::too_large,
+                   .field = "bytes",
+                   .seen = std::to_string(bytes),
+                   .expected = "bytes that fit the free addresses"});
     const auto behind = blocks.lower_bound(next);
     uint64_t end = next;  // of what is in the way
     if (behind != blocks.begin()) {

@@ -47,8 +47,10 @@ Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
   const int64_t blocks = cluster[0] * cluster[1] * cluster[2];
   const int64_t most = entry.most_cluster > 0 ? std::min<int64_t>(entry.most_cluster, most_cluster) : most_cluster;
   if (blocks > most)
-    throw Error(
-        {.field = "cluster", .seen = fmt::format("{} blocks", blocks), .expected = fmt::format("at most {}", most)});
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "cluster",
+                 .seen = fmt::format("{} blocks", blocks),
+                 .expected = fmt::format("at most {}", most)});
   return launch;
 }
 

@@ -36,7 +36,8 @@ constexpr auto element_types = std::to_array<ElementType>({
 /// Appends the digits of one mode with all nesting flattened.
 void append_digits(const Tuple& shape, const Tuple& stride, LayoutMode& mode) {
   if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size()) {
-    throw Error({.field = "CuTe layout",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "CuTe layout",
                  .seen = "shape and stride of different form",
                  .expected = "a stride for every number of the shape"});
   }
@@ -115,7 +116,8 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
     }
   }
   if (!mode) {
-    throw Error({.field = "CuTe layout",
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "CuTe layout",
                  .seen = shortened(name, 40),
                  .expected = "Layout_K_ or Layout_MN_, then INTER, SW32, SW64, SW128, or SW128_32B of UMMA"});
   }
@@ -127,7 +129,8 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
     const std::string_view type = reader.name();
     const auto row = std::ranges::find(element_types, type, &ElementType::name);
     if (row == element_types.end() || in_bits) {
-      throw Error({.field = "element type of the atom",
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "element type of the atom",
                    .seen = shortened(type, 40),
                    .expected = "half_t, bfloat16_t, tfloat32_t, float_e4m3_t, float_e5m2_t, int8_t, uint8_t, "
                                "float_e2m1_t or uint1b_t",
@@ -144,7 +147,10 @@ std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
 }
 
 [[noreturn]] void refuse_size(std::string seen) {
-  throw Error({.field = "CuTe layout", .seen = std::move(seen), .expected = "at most 1048576 of them"});
+  throw Error({.code = ViolationCode::too_large,
+               .field = "CuTe layout",
+               .seen = std::move(seen),
+               .expected = "at most 1048576 of them"});
 }
 
 /// Counts rows and columns. Throws Error if there are too many.
@@ -297,7 +303,8 @@ CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolV
   reader.take("{}");
   if (!reader.done()) reader.refuse("nothing more");
   if (shape.is_number != stride.is_number || shape.children.size() != stride.children.size())
-    throw Error({.field = "CuTe layout",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "CuTe layout",
                  .seen = "shape and stride of different form",
                  .expected = "a stride for every number of the shape"});
   if (shape.is_number || shape.children.size() == 1) {

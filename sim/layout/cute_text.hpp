@@ -35,7 +35,8 @@ class Reader {
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error({.field = fmt::format("CuTe layout, character {}", at_ + 1),
+    throw Error({.code = ViolationCode::malformed,
+                 .field = fmt::format("CuTe layout, character {}", at_ + 1),
                  .seen = rest.empty() ? "(the end)" : shortened(rest, 20),
                  .expected = std::move(legal),
                  .fix = "for example Swizzle<3,4,3> o ((8,8),(8,2)):((64,512),(1,8))"});
@@ -115,7 +116,8 @@ class Reader {
     const auto value = [&](std::string_view symbol, int64_t unit_bits) {
       const std::optional<int64_t> given = value_of_ ? value_of_(symbol) : std::nullopt;
       if (!given || *given < 0 || *given > most_number) {
-        throw Error({.field = fmt::format("{} of the CuTe layout", symbol),
+        throw Error({.code = given ? ViolationCode::illegal_value : ViolationCode::missing_input,
+                     .field = fmt::format("{} of the CuTe layout", symbol),
                      .seen = given ? std::to_string(*given) : "(no value)",
                      .expected = "0..4294967296",
                      .fix = "pass values for T, m, k, LBO and SBO, or write numbers"});

@@ -18,7 +18,8 @@ void require_countable(const ScaleImage& image) {
 
 void require_size(const ScaleImage& image, size_t seen, int64_t expected, std::string_view what) {
   if (static_cast<int64_t>(seen) == expected) return;
-  throw Error({.field = fmt::format("bytes of the {}", what),
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = fmt::format("bytes of the {}", what),
                .seen = std::to_string(seen),
                .expected = fmt::format("{} for {} rows and {} blocks", expected, image.rows, image.blocks)});
 }

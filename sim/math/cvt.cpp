@@ -503,7 +503,8 @@ std::vector<CvtOperand> require_count(const CvtInstruction& instruction, size_t 
   if (count == wanted.size()) return wanted;
   std::vector<std::string_view> names;
   for (const CvtOperand& operand : wanted) names.push_back(operand.name);
-  throw Error({.field = fmt::format("operands of {}", print(instruction)),
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = fmt::format("operands of {}", print(instruction)),
                .seen = std::to_string(count),
                .expected = fmt::format("{}: {}", wanted.size(), fmt::join(names, ", "))});
 }
@@ -641,7 +642,8 @@ std::vector<CvtLane> lanes_of(const CvtInstruction& instruction, std::span<const
 void compute(const CvtInstruction& instruction, std::span<const CvtOperands> operands, std::span<uint64_t> results) {
   form_of(instruction);
   if (operands.size() != results.size()) {
-    throw Error({.field = "operands",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "operands",
                  .seen = fmt::format("{} for {} results", operands.size(), results.size()),
                  .expected = "as many operands as results"});
   }
@@ -653,7 +655,8 @@ void compute(const CvtInstruction& instruction, std::span<const std::span<const 
   const std::vector<CvtOperand> wanted = require_count(instruction, operands.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (operands[i].size() == results.size()) continue;
-    throw Error({.field = fmt::format("operand {} of {}", wanted[i].name, print(instruction)),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("operand {} of {}", wanted[i].name, print(instruction)),
                  .seen = counted(std::ssize(operands[i]), "word"),
                  .expected = counted(std::ssize(results), "word")});
   }

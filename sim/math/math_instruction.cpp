@@ -367,7 +367,8 @@ void require_lengths(const MathInstruction& instruction, const std::array<size_t
   for (size_t i = 0; i < lengths.size(); ++i) {
     const size_t wanted = i < operands ? count : 0;
     if (lengths[i] == wanted) continue;
-    throw Error({.field = fmt::format("operand {} of {}", i + 1, print(instruction)),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = fmt::format("operand {} of {}", i + 1, print(instruction)),
                  .seen = counted(static_cast<int64_t>(lengths[i]), "word"),
                  .expected = counted(static_cast<int64_t>(wanted), "word")});
   }
@@ -471,7 +472,8 @@ void compute(const MathInstruction& instruction, std::span<const uint32_t> a, st
              std::span<const uint32_t> c, std::span<uint32_t> results) {
   require_known(instruction);
   if (instruction.format == Format::f64) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::wrong_type,
+                 .field = "instruction",
                  .seen = print(instruction),
                  .expected = "words of 32 bits or fewer",
                  .fix = "use the function for words of 64 bits"});

@@ -14,7 +14,10 @@ BankUse bank_use(std::span<const int64_t> addresses, int bytes) {
   if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)
     throw Error({.field = "bytes a thread", .seen = std::to_string(bytes), .legal = {"1", "2", "4", "8", "16"}});
   if (addresses.empty() || addresses.size() > 32)
-    throw Error({.field = "addresses", .seen = std::to_string(addresses.size()), .expected = "1..32, one a thread"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "addresses",
+                 .seen = std::to_string(addresses.size()),
+                 .expected = "1..32, one a thread"});
   for (const int64_t address : addresses) {
     if (address < 0 || address % bytes != 0)
       throw Error({.field = "address",

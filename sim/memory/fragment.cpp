@@ -57,14 +57,16 @@ void require_within(std::string_view field, int value, int end) {
 void require_format(const Fragment& fragment, Format format, std::string_view operand) {
   const int bits = info(format).bits;
   if ((bits > 32) == fragment.is_wide() && bits <= fragment.element_bits) return;
-  throw Error({.field = fmt::format("{} elements", operand),
+  throw Error({.code = ViolationCode::wrong_type,
+               .field = fmt::format("{} elements", operand),
                .seen = fmt::format("{} bits", fragment.element_bits),
                .expected = fmt::format("{} bits for {}", bits, info(format).name)});
 }
 
 void require_shape(const Matrix& values, int rows, int cols, std::string_view operand) {
   if (values.rows() == rows && values.cols() == cols) return;
-  throw Error({.field = std::string(operand),
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = std::string(operand),
                .seen = fmt::format("{} x {}", values.rows(), values.cols()),
                .expected = fmt::format("{} x {}", rows, cols)});
 }
@@ -72,7 +74,8 @@ void require_shape(const Matrix& values, int rows, int cols, std::string_view op
 void require_size(std::span<const uint32_t> registers, const Fragment& fragment, std::string_view operand) {
   require_sound(fragment);
   if (static_cast<int64_t>(registers.size()) == fragment.words()) return;
-  throw Error({.field = fmt::format("{} registers", operand),
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = fmt::format("{} registers", operand),
                .seen = std::to_string(registers.size()),
                .expected = fmt::format("{} threads of {} registers", fragment.threads, fragment.registers())});
 }

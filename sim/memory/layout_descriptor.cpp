@@ -294,7 +294,8 @@ DescriptorRequest checked(const CuteLayout& cute, DescriptorRequest request) {
   const int64_t steps = std::max<int64_t>(1, cute.rows / request.instruction_rows) *
                         std::max<int64_t>(1, cute.cols / request.instruction_cols);
   if (steps > most_steps || cute.stages() > most_steps / steps) {
-    throw Error({.field = "descriptors of the layout",
+    throw Error({.code = ViolationCode::too_large,
+                 .field = "descriptors of the layout",
                  .seen = fmt::format("{} stages of {}", cute.stages(), steps),
                  .expected = fmt::format("at most {}", most_steps)});
   }
@@ -344,7 +345,8 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
     const int64_t last_byte = shared->first_byte + std::max(1, cute.element_bits / 8) - 1;
     std::vector<Violation>& list = answer.found ? answer.warnings : answer.reasons;
     list.push_back(
-        {.field = "layout",
+        {.code = ViolationCode::contradiction,
+         .field = "layout",
          .seen = fmt::format("row {}, k {} and row {}, k {} share bytes {:#x}-{:#x}", shared->row, shared->col,
                              shared->other_row, shared->other_col, shared->first_byte, last_byte),
          .expected =

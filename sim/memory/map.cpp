@@ -77,7 +77,7 @@ std::size_t Map::axis(std::string_view name) const {
   if (const auto at = find(name)) return *at;
   std::vector<std::string> names;
   for (const MapAxis& axis : axes) names.emplace_back(axis.name);
-  throw Error({.field = "axis", .seen = std::string(name), .legal = names});
+  throw Error({.code = ViolationCode::unknown_name, .field = "axis", .seen = std::string(name), .legal = names});
 }
 
 std::vector<std::size_t> Map::element_axes() const {
@@ -97,7 +97,8 @@ int64_t Map::size() const {
 MapEntry Map::place_of(std::initializer_list<int64_t> element) const {
   const std::vector<std::size_t> own = element_axes();
   if (element.size() != own.size())
-    throw Error({.field = "element",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "element",
                  .seen = fmt::format("{} coordinates", element.size()),
                  .expected = std::to_string(own.size())});
   MapEntry entry{};

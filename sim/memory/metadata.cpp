@@ -119,7 +119,8 @@ Selection select(const SparsePattern& pattern, int rows, int stored_k, const std
 uint32_t nibble_of(const SparsePattern& pattern, std::span<const uint16_t> k) {
   require_sound(pattern);
   if (k.size() != static_cast<size_t>(pattern.stored_per_chunk)) {
-    throw Error({.field = "positions of a chunk",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "positions of a chunk",
                  .seen = std::to_string(k.size()),
                  .expected = std::to_string(pattern.stored_per_chunk)});
   }
@@ -133,7 +134,8 @@ Selection select(const MetadataLayout& layout, std::span<const uint32_t> metadat
   require_rows(rows);
   require_sound(layout, selector);
   if (metadata.size() != registers_for(rows)) {
-    throw Error({.field = "metadata registers",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "metadata registers",
                  .seen = std::to_string(metadata.size()),
                  .expected = std::to_string(registers_for(rows)) + ", one a thread"});
   }
@@ -151,7 +153,8 @@ std::vector<uint32_t> encode_metadata(const MetadataLayout& layout, std::span<co
   require_rows(rows);
   require_sound(layout, selector);
   if (k.size() != static_cast<size_t>(rows) * static_cast<size_t>(layout.stored_k)) {
-    throw Error({.field = "positions of stored elements",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "positions of stored elements",
                  .seen = std::to_string(k.size()),
                  .expected = std::to_string(rows) + " x " + std::to_string(layout.stored_k)});
   }

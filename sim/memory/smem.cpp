@@ -299,7 +299,8 @@ int code_bits_of(const SmemMap& map, Format format, std::string_view operand) {
   const bool may_be_in_bytes = code_bits == 4 || code_bits == 6;  // single bits are never in bytes
   if (element_bits == code_bits || (element_bits == 8 && may_be_in_bytes)) return code_bits;
   throw Error(
-      {.field = fmt::format("{} elements", operand),
+      {.code = ViolationCode::wrong_type,
+       .field = fmt::format("{} elements", operand),
        .seen = fmt::format("{} bits", element_bits),
        .expected = fmt::format("{} bits for {}{}", code_bits, info(format).name, may_be_in_bytes ? ", or 8" : "")});
 }
@@ -344,7 +345,8 @@ void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image,
   const SmemMatrix& matrix = map.matrix();
   const int code_bits = code_bits_of(map, values.format(), operand);
   if (values.rows() != matrix.rows || values.cols() != matrix.cols) {
-    throw Error({.field = std::string(operand),
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = std::string(operand),
                  .seen = fmt::format("{} x {}", values.rows(), values.cols()),
                  .expected = fmt::format("{} x {}", matrix.rows, matrix.cols)});
   }
@@ -373,7 +375,8 @@ void scatter(const Matrix& values, const SmemMap& map, std::span<uint8_t> image,
 std::vector<Violation> reach_warnings(const SmemMap& map) {
   const int64_t end = end_byte(map);
   if (end <= shared_memory_bytes) return {};
-  return {{.field = "last byte",
+  return {{.code = ViolationCode::too_large,
+           .field = "last byte",
            .seen = fmt::format("{:#x}", end - 1),
            .expected = fmt::format("below {:#x}: a CTA has at most 227 KB of shared memory", shared_memory_bytes),
            .fix = end > int64_t{1} << 18 ? "descriptors can address only 2^18 bytes" : "",

@@ -31,7 +31,10 @@ const Question& question_of(const SurveyUnit& unit) {
   static const std::vector<Question> all = questions();
   const auto found = std::ranges::find(all, unit.question, &Question::name);
   if (found != all.end()) return *found;
-  throw Error({.field = "question", .seen = unit.question, .expected = "a distribution of this version"});
+  throw Error({.code = ViolationCode::unknown_name,
+               .field = "question",
+               .seen = unit.question,
+               .expected = "a distribution of this version"});
 }
 
 std::vector<Asked> asked_of(const SurveyUnit& unit, const Question& question, uint64_t seed) {
@@ -73,7 +76,10 @@ Matrix matrix_of(std::span<const uint8_t> bytes, Format format, int rows, int co
   const size_t width = static_cast<size_t>(std::max(8, info(format).bits)) / 8;
   Matrix d(format, rows, cols);
   if (bytes.size() < d.size() * width)
-    throw Error({.field = "results", .seen = fmt::format("{} bytes", bytes.size()), .expected = "all of D"});
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "results",
+                 .seen = fmt::format("{} bytes", bytes.size()),
+                 .expected = "all of D"});
   size_t at = 0;
   for (int row = 0; row < rows; ++row) {
     for (int col = 0; col < cols; ++col) {

@@ -30,7 +30,8 @@ std::vector<State> answer_by_model(const Instruction& instruction, Target target
 
 Target known_target_of(const Gpu& gpu) {
   if (const std::optional<Target> target = target_of(gpu)) return *target;
-  throw Error({.field = "GPU",
+  throw Error({.code = ViolationCode::unsupported_target,
+               .field = "GPU",
                .seen = fmt::format("{} (sm_{})", gpu.name(), gpu.capability()),
                .expected = "a GPU that this version knows",
                .fix = "see bitmma list --targets; a newer bitmma may know it"});
@@ -69,7 +70,8 @@ TemporaryFolder::TemporaryFolder() {
   const char* const wanted = std::getenv("TMPDIR");
   std::string name = fmt::format("{}/bitmma-survey-XXXXXX", wanted && *wanted ? wanted : "/tmp");
   if (!mkdtemp(name.data())) {
-    throw Error({.field = "folder for temporary files",
+    throw Error({.code = ViolationCode::unusable_file,
+                 .field = "folder for temporary files",
                  .seen = fmt::format("{}: {}", name, std::strerror(errno)),
                  .expected = "a writable folder",
                  .fix = "set TMPDIR"});

@@ -234,7 +234,8 @@ void require_one_origin(const TensorFile& file, const SurveyReport& report, size
   std::vector<Violation> wrong;
   const auto check = [&](bool is_right, std::string_view key, const std::string& seen, std::string expected) {
     if (is_right) return;
-    wrong.push_back({.field = fmt::format("{}: {}", file.path, key),
+    wrong.push_back({.code = ViolationCode::malformed,
+                     .field = fmt::format("{}: {}", file.path, key),
                      .seen = seen.empty() ? "(missing)" : shortened(seen),
                      .expected = std::move(expected),
                      .fix = "the header was changed, so the report proves nothing: survey the GPU again"});
@@ -311,8 +312,10 @@ SurveyReport read_survey(const TensorFile& file) {
     return value ? *value : std::string();
   };
   const auto refuse = [&](std::string_view key, std::string seen, std::string expected) {
-    throw Error(
-        {.field = fmt::format("{}: {}", file.path, key), .seen = std::move(seen), .expected = std::move(expected)});
+    throw Error({.code = ViolationCode::malformed,
+                 .field = fmt::format("{}: {}", file.path, key),
+                 .seen = std::move(seen),
+                 .expected = std::move(expected)});
   };
   if (said("format") != survey_format) {
     refuse("format", said("format").empty() ? "(missing)" : printable(said("format")),

@@ -109,7 +109,8 @@ class Session {
       else wanted_units_.push_back({unit.name, kind_of(unit)});
     }
     if (wanted_ == 0) {
-      throw Error({.field = "only",
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "only",
                    .seen = options.only,
                    .expected = fmt::format("text that occurs in the name of a unit: {} has {} units",
                                            print(report_.target), units.size()),
@@ -131,7 +132,8 @@ class Session {
     write();
     if (failure_) std::rethrow_exception(failure_);
     if (is_dead_) {
-      throw Error({.field = "GPU",
+      throw Error({.code = ViolationCode::gpu_failed,
+                   .field = "GPU",
                    .seen = fmt::format("{} units in a row were stopped after {} seconds", stopped_in_a_row_,
                                        print_seconds(options_.unit_seconds)),
                    .expected = "a GPU that responds",
@@ -242,7 +244,8 @@ SurveyReport run_survey_unit(std::string_view name, const SurveyDevice& asked, c
   if (name.empty()) return report;
   const auto unit = std::ranges::find(units, name, &SurveyUnit::name);
   if (unit == units.end()) {
-    throw Error({.field = "unit",
+    throw Error({.code = ViolationCode::unknown_name,
+                 .field = "unit",
                  .seen = shortened(printable(name)),
                  .expected = fmt::format("one of the {} units that {} has", units.size(), print(report.target))});
   }
@@ -262,7 +265,10 @@ SurveyReport run_survey(const SurveyOptions& options, uint64_t seed,
                  .seen = who.why,
                  .fix = "use --rehearse TARGET to run without a GPU"});
   if (who.written->seed != seed)
-    throw Error({.field = "seed", .seen = std::to_string(who.written->seed), .expected = std::to_string(seed)});
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "seed",
+                 .seen = std::to_string(who.written->seed),
+                 .expected = std::to_string(seed)});
   Session session(options, begin_or_go_on(options, *who.written), progress);
   return session.run();
 }

@@ -22,7 +22,8 @@ std::vector<State> run(const SurveyUnit& unit, const Instruction& instruction, c
                        std::span<const State> before) {
   std::vector<State> after = execute(instruction, unit.target, before);
   if (after.size() == before.size()) return after;
-  throw Error({.field = "states after the instruction",
+  throw Error({.code = ViolationCode::wrong_shape,
+               .field = "states after the instruction",
                .seen = std::to_string(after.size()),
                .expected = fmt::format("{}, the number of states before it", before.size())});
 }

@@ -511,6 +511,7 @@ static void test_text_and_errors(void) {
     found = 1;
     CHECK(strcmp(violation.seen, "12") == 0 && strstr(violation.legal, "8..256") != NULL);
     CHECK(strstr(violation.source, "PTX") != NULL && violation.fix != NULL);
+    CHECK(strcmp(violation.code, "illegal_value") == 0);
   }
   CHECK(found);
   CHECK(bitmma_error_at(count, &violation) == BITMMA_ERROR_INVALID && bitmma_error_count() == count);

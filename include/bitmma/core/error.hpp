@@ -57,6 +57,16 @@ enum class ViolationCode : uint8_t {
   deadlock,
   kernel_trap,
   undefined_by_ptx,
+  wrong_shape,
+  wrong_type,
+  wrong_instruction,
+  missing_input,
+  malformed,
+  unsupported_target,
+  too_large,
+  out_of_memory,
+  gpu_failed,
+  internal_error,
 };
 
 /// The form of the message. `wrong_value` is for quantities: only they make a sentence with "=" and "must be".
@@ -122,6 +132,20 @@ inline constexpr auto violation_codes = std::to_array<ViolationCodeInfo>({
     {ViolationCode::deadlock, "deadlock", "threads wait for a barrier that never completes", MessageForm::statement},
     {ViolationCode::kernel_trap, "kernel_trap", "a kernel stopped itself with trap", MessageForm::statement},
     {ViolationCode::undefined_by_ptx, "undefined_by_ptx", "a kernel does what PTX leaves undefined",
+     MessageForm::statement},
+    {ViolationCode::wrong_shape, "wrong_shape",
+     "extents, or a number of elements or operands, that do not fit what they are used with"},
+    {ViolationCode::wrong_type, "wrong_type", "elements or an argument of another type than the function takes"},
+    {ViolationCode::wrong_instruction, "wrong_instruction", "an instruction for which the operation is not defined"},
+    {ViolationCode::missing_input, "missing_input", "a required tensor, key, operand or pointer is missing"},
+    {ViolationCode::malformed, "malformed",
+     "text or a file that breaks its grammar, such as a statement of PTX or a list of numbers"},
+    {ViolationCode::unsupported_target, "unsupported_target",
+     "a target that lacks the instruction or field; `expected` names those that have it"},
+    {ViolationCode::too_large, "too_large", "more than bitmma supports, or than a limit of the request allows"},
+    {ViolationCode::out_of_memory, "out_of_memory", "not enough memory for the request", MessageForm::statement},
+    {ViolationCode::gpu_failed, "gpu_failed", "a call of the GPU's driver failed, or the GPU does not respond"},
+    {ViolationCode::internal_error, "internal_error", "a fault of bitmma itself: please report it",
      MessageForm::statement},
 });
 

@@ -87,7 +87,9 @@ class Extents {
   /// Throws Error for more than four.
   constexpr Extents(std::initializer_list<int64_t> extents) : Extents(std::span<const int64_t>(extents)) {}
   constexpr explicit Extents(std::span<const int64_t> extents) {
-    if (extents.size() > most) throw Error({.field = "extents", .seen = "more than four", .expected = "up to four"});
+    if (extents.size() > most)
+      throw Error(
+          {.code = ViolationCode::wrong_shape, .field = "extents", .seen = "more than four", .expected = "up to four"});
     for (const int64_t extent : extents) values_[rank_++] = extent;
   }
 

@@ -90,7 +90,8 @@ void Subject::take_tile() {
   const bool fits = whole(logical.a->rows(), mma_.m) && whole(logical.b->cols(), mma_.n) &&
                     whole(logical.b->rows(), mma_.k) && logical.a->cols() == logical.b->rows();
   if (!fits || mma_.products > 1) {
-    throw Error({.field = "tile",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "tile",
                  .seen = fmt::format("{} x {} x {}", logical.a->rows(), logical.b->cols(), logical.b->rows()),
                  .expected = fmt::format("multiples of {} x {} x {}", mma_.m, mma_.n, mma_.k)});
   }
@@ -367,7 +368,8 @@ Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std:
     const FaultRow* const row = find_fault(rows, id);
     Parts alone = true_parts(subject);
     if (!row || !row->apply(subject, alone)) {
-      throw Error({.field = "fault",
+      throw Error({.code = ViolationCode::unknown_name,
+                   .field = "fault",
                    .seen = id,
                    .expected = "the id of a fault that is possible in this case",
                    .fix = "the catalogue of faults lists them"});
@@ -375,7 +377,8 @@ Matrix faulty_d(std::span<const Case> cases, int64_t index, std::span<const std:
     take_stage(parts, alone, row->fault.stage);
   }
   if (!computable(parts)) {
-    throw Error({.field = "faults",
+    throw Error({.code = ViolationCode::contradiction,
+                 .field = "faults",
                  .seen = fmt::format("{}", fmt::join(fault_ids, ", ")),
                  .expected = "faults whose types and adder are compatible"});
   }

@@ -212,7 +212,8 @@ Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, 
     throw Error({.field = "cases to search", .seen = std::to_string(options.max_cases), .expected = "1 or more"});
   }
   if (actual.empty() || actual.size() > cases.size()) {
-    throw Error({.field = "cases",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "cases",
                  .seen = counted(static_cast<int64_t>(actual.size()), "matrix of D"),
                  .expected = fmt::format("1..{}: one for each of the first cases", cases.size())});
   }
@@ -224,7 +225,8 @@ Diagnosis diagnose(std::span<const Case> cases, std::span<const Matrix> actual, 
     const Subject subject(cases, i);
     const Mma& mma = subject.mma();
     if (matrix.rows() != mma.m || matrix.cols() != mma.n || matrix.format() != mma.d) {
-      violations.push_back({.field = fmt::format("D of case {}", i),
+      violations.push_back({.code = ViolationCode::wrong_shape,
+                            .field = fmt::format("D of case {}", i),
                             .seen = shape_of(matrix),
                             .expected = fmt::format("{} x {} {}", mma.m, mma.n, info(mma.d).name)});
       continue;

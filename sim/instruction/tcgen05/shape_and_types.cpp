@@ -8,7 +8,8 @@ namespace bitmma {
 Instruction with_shape_and_types(const Instruction& instruction, const ShapeAndTypes& fields) {
   const auto* before = std::get_if<Tcgen05Mma>(&instruction);
   if (!before) {
-    throw Error({.field = "instruction",
+    throw Error({.code = ViolationCode::wrong_instruction,
+                 .field = "instruction",
                  .seen = print(instruction),
                  .expected = "a tcgen05.mma",
                  .fix = "the mnemonics of all other instructions contain shape and types"});

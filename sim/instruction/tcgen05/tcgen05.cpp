@@ -487,7 +487,8 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
     append_warnings(found, operand.role == Role::a ? "A" : "B", operand.matrix);
   }
   if (gather(instruction, state, nullptr).size() > 1) {
-    found.push_back({.field = "copies",
+    found.push_back({.code = ViolationCode::contradiction,
+                     .field = "copies",
                      .seen = "different",
                      .expected = "equal copies of A, metadata and scales in all lanes that read them",
                      .fix = "each part of D reads its own copy; write all of them",

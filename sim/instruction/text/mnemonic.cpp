@@ -173,7 +173,8 @@ class Reader {
   /// The first refusal shows the whole form.
   void refuse(std::string_view field, std::string_view seen, std::string expected,
               std::vector<std::string> legal = {}) {
-    violations_.push_back({.field = std::string(field),
+    violations_.push_back({.code = ViolationCode::malformed,
+                           .field = std::string(field),
                            .seen = shown(seen),
                            .expected = std::move(expected),
                            .legal = std::move(legal),

@@ -128,7 +128,8 @@ class OperandReader {
 
  private:
   void refuse(std::string_view field, std::string seen, std::string expected, std::string fix) {
-    violations_.push_back({.field = std::string(field),
+    violations_.push_back({.code = ViolationCode::malformed,
+                           .field = std::string(field),
                            .seen = std::move(seen),
                            .expected = std::move(expected),
                            .fix = std::move(fix),

@@ -190,7 +190,8 @@ std::vector<RuleCase> RuleSearch::Search::next_cases(int count) {
 void RuleSearch::Search::require_valid(const RuleObservation& observation) const {
   const Matrix &a = observation.operands.a, &b = observation.operands.b, &d = observation.d;
   const auto refuse = [](const char* field, const Matrix& seen, int rows, int cols, Format format) {
-    throw Error({.field = field,
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = field,
                  .seen = fmt::format("{} x {} of {}", seen.rows(), seen.cols(), info(seen.format()).name),
                  .expected = fmt::format("{} x {} of {}", rows, cols, info(format).name),
                  .fix = {},
@@ -219,7 +220,8 @@ void RuleSearch::Search::require_valid(const RuleObservation& observation) const
   const bool has_places = mma_.sparse || mma_.products > 1;
   if (selected.size() != (has_places ? a.size() : 0) ||
       std::ranges::any_of(selected, [&](uint16_t k) { return k >= b.rows(); })) {
-    throw Error({.field = "positions",
+    throw Error({.code = ViolationCode::wrong_shape,
+                 .field = "positions",
                  .seen = fmt::format("{}", selected.size()),
                  .expected = fmt::format("{} of rows of B", has_places ? a.size() : 0)});
   }
