@@ -5,8 +5,8 @@
 #               cross compilers rarely have
 set(BITMMA_TEST_SET all CACHE STRING "Tests to build: all, threads or platform")
 set(BITMMA_TESTS_WITHOUT "" CACHE STRING "Beginnings of the names of tests that are left out, separated by |")
-set(bitmma_support support/documents.cpp support/files.cpp support/instructions.cpp support/main.cpp support/process.cpp
-                   support/published.cpp support/word_lists.cpp)
+set(bitmma_support support/documents.cpp support/files.cpp support/instructions.cpp support/main.cpp support/messages.cpp
+                   support/process.cpp support/published.cpp support/word_lists.cpp)
 if(BITMMA_TEST_SET STREQUAL threads)
   set(bitmma_test_sources
       survey/find_rule_test.cpp support/mutants.cpp

@@ -336,6 +336,18 @@ TEST_CASE("code decides by codes and values, never by the sentences of messages"
   CHECK(found == "");
 }
 
+TEST_CASE("each section of tests/messages.txt is of a test file that exists") {
+  std::istringstream lines(test::read_text(test::source_path("tests/messages.txt")));
+  int sections = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("== ")) continue;
+    INFO(line);
+    ++sections;
+    CHECK(std::filesystem::exists(test::source_path("tests/" + line.substr(3, line.find(": ") - 3))));
+  }
+  CHECK(sections > 100);
+}
+
 TEST_CASE("the named sets of targets are defined in core/target.hpp alone", "[unsanitized]") {
   const std::regex defined(R"re(\b(hopper|tcgen05|rubin|consumer_blackwell)\s*\{\s*(Target::)?sm_)re");
   std::set<std::string> files;

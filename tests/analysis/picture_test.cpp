@@ -10,8 +10,11 @@
 #include "bitmma/memory/map.hpp"
 #include "bitmma/memory/smem.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 TEST_CASE("a picture is a whole SVG document, its text escaped, for light and dark pages") {
   const Picture picture{.title = "a < b & c",
@@ -34,10 +37,10 @@ TEST_CASE("pictures of more elements than anybody looks at, of places that are n
   const Map large = map_of(matrix), small = map_of(parse_cute("(8,8):(8,1)", 16));
   Map below = small;
   below.locate = [](MapEntry& entry) { entry[2] = -1; };
-  CHECK_THROWS_WITH(picture_of(large), ContainsSubstring("picture = 4096 x 4096"));
-  CHECK_THROWS_WITH(picture_of(below), ContainsSubstring("byte = -1"));
-  CHECK_THROWS_WITH(picture_of(small, {}, {.lines = -1}), ContainsSubstring("lines of the picture = -1"));
-  CHECK_THROWS_WITH(picture_of(small, {}, {.columns = -1}), ContainsSubstring("columns = -1"));
+  CHECK_THROWS_MATCHES(picture_of(large), Error, refused(too_large, "picture"));
+  CHECK_THROWS_MATCHES(picture_of(below), Error, refused(illegal_value, "byte"));
+  CHECK_THROWS_MATCHES(picture_of(small, {}, {.lines = -1}), Error, refused(illegal_value, "lines of the picture"));
+  CHECK_THROWS_MATCHES(picture_of(small, {}, {.columns = -1}), Error, refused(illegal_value, "columns"));
 }
 
 TEST_CASE("texts of a picture make XML, whatever bytes they have") {

@@ -1,11 +1,13 @@
 // The C API against the C++ one. tests/c_api/c99_test.c is a C program over it, ctypes_test.py a Python one.
 #include <bitmma.h>
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstring>
 #include <map>
 
+#include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "bitmma/core/version.hpp"
 #include "bitmma/formats/codes.hpp"
@@ -24,8 +26,10 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 
 namespace {
 
@@ -40,6 +44,24 @@ struct Handle {
 using InstructionHandle = Handle<bitmma_instruction, bitmma_instruction_destroy>;
 using StateHandle = Handle<bitmma_state, bitmma_state_destroy>;
 using PlanHandle = Handle<bitmma_plan, bitmma_plan_destroy>;
+
+/// The violations of the last failure, as C shows them.
+std::vector<Violation> last_violations() {
+  std::vector<Violation> violations;
+  for (size_t i = 0; i < bitmma_error_count(); ++i) {
+    bitmma_violation violation{};
+    REQUIRE(bitmma_error_at(i, &violation) == BITMMA_OK);
+    const auto code = std::ranges::find(violation_codes, std::string_view(violation.code), &ViolationCodeInfo::name);
+    REQUIRE(code != violation_codes.end());
+    violations.push_back({.code = code->id,
+                          .field = violation.field,
+                          .seen = violation.seen,
+                          .expected = violation.legal,
+                          .fix = violation.fix,
+                          .source = violation.source});
+  }
+  return violations;
+}
 
 /// The same instruction through the C API: its statement, which says where A comes from, then its immediates.
 void make(const Instruction& instruction, InstructionHandle& handle) {
@@ -214,7 +236,7 @@ TEST_CASE("bitmma_mma keeps what it found legal, and notices another target, C a
   CHECK(std::count(d.begin(), d.end(), -1.0f) == 128 * 16 - 64 * 8);
   REQUIRE(bitmma_instruction_set_tcgen05(mma, &illegal) == BITMMA_OK);  // whether it is legal is asked later
   CHECK(run("sm_100a") == BITMMA_ERROR_INVALID);
-  CHECK_THAT(bitmma_last_error(), ContainsSubstring("n = 20"));
+  CHECK_THAT(last_violations(), test::refused(illegal_value, "n"));
 }
 
 TEST_CASE("instructions are made of named fields, and take other values of them") {
@@ -237,7 +259,7 @@ TEST_CASE("instructions are made of named fields, and take other values of them"
   bitmma_instruction* nothing = nullptr;
   const bitmma_named_value wrong[]{{"n", nullptr, 12}, {"sparse", nullptr, 2}, {nullptr, nullptr, 0}};
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong, 1, &nothing) == BITMMA_ERROR_INVALID);
-  CHECK_THAT(bitmma_last_error(), ContainsSubstring("n = 12"));
+  CHECK_THAT(last_violations(), test::refused(illegal_value, "n"));
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 1, 1, &nothing) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, wrong + 2, 1, &nothing) == BITMMA_ERROR_INVALID);
   CHECK(bitmma_instruction_make(BITMMA_WGMMA, nullptr, 1, &nothing) == BITMMA_ERROR_INVALID);
@@ -340,25 +362,25 @@ TEST_CASE("C refuses to quantise what no recipe takes, and writes nothing") {
     const char* device;
     void *codes, *scales;
     float* tensor_scale;
-    const char* text;
-  } wrong[]{{"none", &row, nullptr, codes, scales, nullptr, "none"},
-            {"torchao_mxfp8_e4m3", &short_row, nullptr, codes, scales, nullptr, "multiple of 32"},
-            {"torchao_mxfp8_e4m3", &other_type, nullptr, codes, scales, nullptr, "type of x"},
-            {"torchao_mxfp8_e4m3", &not_finite, nullptr, codes, scales, nullptr, "x(0, 0)"},
-            {"torchao_mxfp8_e4m3", &nothing, nullptr, codes, scales, nullptr, "x.data = NULL"},
-            {"torchao_mxfp8_e4m3", &negative, nullptr, codes, scales, nullptr, "x.rows = -1"},
-            {"torchao_mxfp8_e4m3", nullptr, nullptr, codes, scales, nullptr, "x = NULL"},
-            {"torchao_mxfp8_e4m3", &row, "cpu", codes, scales, nullptr, "torch_device"},
-            {"torchao_mxfp8_e4m3", &row, nullptr, nullptr, scales, nullptr, "codes = NULL"},
-            {"torchao_mxfp8_e4m3", &row, nullptr, codes, nullptr, nullptr, "scales = NULL"},
-            {"torchao_mxfp8_e4m3", &row, nullptr, codes, scales, &second, "tensor_scale"},
-            {"te_nvfp4", &row, nullptr, codes, scales, nullptr, "tensor_scale = NULL"},
-            {nullptr, &row, nullptr, codes, scales, nullptr, "recipe = NULL"}};
+    test::Refusal refusal;
+  } wrong[]{{"none", &row, nullptr, codes, scales, nullptr, {unknown_name, "recipe"}},
+            {"torchao_mxfp8_e4m3", &short_row, nullptr, codes, scales, nullptr, {illegal_value, "columns of x"}},
+            {"torchao_mxfp8_e4m3", &other_type, nullptr, codes, scales, nullptr, {illegal_value, "type of x"}},
+            {"torchao_mxfp8_e4m3", &not_finite, nullptr, codes, scales, nullptr, {illegal_value, "x(0, 0)"}},
+            {"torchao_mxfp8_e4m3", &nothing, nullptr, codes, scales, nullptr, {missing_input, "x.data"}},
+            {"torchao_mxfp8_e4m3", &negative, nullptr, codes, scales, nullptr, {illegal_value, "x.rows"}},
+            {"torchao_mxfp8_e4m3", nullptr, nullptr, codes, scales, nullptr, {missing_input, "x"}},
+            {"torchao_mxfp8_e4m3", &row, "cpu", codes, scales, nullptr, {no_effect, "torch_device"}},
+            {"torchao_mxfp8_e4m3", &row, nullptr, nullptr, scales, nullptr, {missing_input, "codes"}},
+            {"torchao_mxfp8_e4m3", &row, nullptr, codes, nullptr, nullptr, {missing_input, "scales"}},
+            {"torchao_mxfp8_e4m3", &row, nullptr, codes, scales, &second, {no_effect, "tensor_scale"}},
+            {"te_nvfp4", &row, nullptr, codes, scales, nullptr, {missing_input, "tensor_scale"}},
+            {nullptr, &row, nullptr, codes, scales, nullptr, {missing_input, "recipe"}}};
   for (const auto& one_wrong : wrong) {
-    INFO(one_wrong.text);
+    INFO(one_wrong.refusal.field);
     CHECK(bitmma_quantize(one_wrong.recipe, one_wrong.x, one_wrong.device, 1, one_wrong.codes, one_wrong.scales,
                           one_wrong.tensor_scale) == BITMMA_ERROR_INVALID);
-    CHECK_THAT(bitmma_last_error(), ContainsSubstring(one_wrong.text));
+    CHECK_THAT(last_violations(), test::refused(one_wrong.refusal));
     CHECK((codes[0] == 7 && scales[0] == 7 && second == 7));
   }
   bitmma_quantized_info info{};
@@ -458,37 +480,37 @@ TEST_CASE("C refuses operators of what they do not take, and writes nothing") {
   const bitmma_matrix x{.data = codes, .format = BITMMA_F16, .rows = 4, .cols = 8};
   bitmma_matrix nothing = x, other = x, narrow = x;
   nothing.data = nullptr, other.format = BITMMA_E4M3, narrow.cols = 4;
-  const auto refused = [&](bitmma_status status, const char* text) {
-    INFO(text);
+  const auto refuse = [&](bitmma_status status, const test::Refusal& refusal) {
+    INFO(refusal.field);
     CHECK(status == BITMMA_ERROR_INVALID);
-    CHECK_THAT(bitmma_last_error(), ContainsSubstring(text));
+    CHECK_THAT(last_violations(), test::refused(refusal));
     CHECK(out[0] == 7);
   };
   const bitmma_attention_call three{.heads = 3}, window{.window_left = 2}, negative{.splits = -1},
       both{.backend = "efficient", .splits = 2}, below{.scale = -1};
-  refused(bitmma_attention(nullptr, &x, &x, nullptr, 1, out, nullptr), "q = NULL");
-  refused(bitmma_attention(&x, &nothing, &x, nullptr, 1, out, nullptr), "k.data = NULL");
-  refused(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), "shape of V");
-  refused(bitmma_attention(&x, &x, &x, nullptr, 1, nullptr, nullptr), "out = NULL");
-  refused(bitmma_attention(&x, &x, &x, &three, 1, out, nullptr), "heads = 3");
-  refused(bitmma_attention(&x, &x, &x, &window, 1, out, nullptr), "has_window");
-  refused(bitmma_attention(&x, &x, &x, &negative, 1, out, nullptr), "splits = -1");
-  refused(bitmma_attention(&x, &x, &x, &both, 1, out, nullptr), "splits");
-  refused(bitmma_attention(&x, &x, &x, &below, 1, out, nullptr), "scale = -1");
-  refused(bitmma_softmax(&other, BITMMA_F16, 0, 1, out), "type of x");
-  refused(bitmma_softmax(&x, BITMMA_BF16, 0, 1, out), "type of the result");
-  refused(bitmma_softmax(&x, 99, 0, 1, out), "to = 99");
-  refused(bitmma_softmax(&x, BITMMA_F16, 0, -1, out), "threads");
-  refused(bitmma_layer_norm(&x, nullptr, &x, 0, 1, out, nullptr, nullptr), "bias");
-  refused(bitmma_layer_norm(&x, nullptr, nullptr, 0, 1, nullptr, nullptr, nullptr), "out = NULL");
-  refused(bitmma_rms_norm(&x, &x, 0, 1, out, nullptr), "weight");
-  refused(bitmma_reduce("median", &x, BITMMA_F16, 0, 1, out), "median");
-  refused(bitmma_reduce("argmax", &x, BITMMA_F16, 0, 1, out), "to = f16");
-  refused(bitmma_reduce("amax", &x, BITMMA_F32, 0, 1, out), "type of the result");
-  refused(bitmma_reduce(nullptr, &x, BITMMA_F16, 0, 1, out), "reduction = NULL");
-  refused(bitmma_elementwise("slu", &x, nullptr, 1, out), "slu");
-  refused(bitmma_elementwise("add", &x, nullptr, 1, out), "y = none");
-  refused(bitmma_elementwise("exp", &x, &x, 1, out), "y = a matrix");
+  refuse(bitmma_attention(nullptr, &x, &x, nullptr, 1, out, nullptr), {missing_input, "q"});
+  refuse(bitmma_attention(&x, &nothing, &x, nullptr, 1, out, nullptr), {missing_input, "k.data"});
+  refuse(bitmma_attention(&x, &x, &narrow, nullptr, 1, out, nullptr), {illegal_value, "shape of V"});
+  refuse(bitmma_attention(&x, &x, &x, nullptr, 1, nullptr, nullptr), {missing_input, "out"});
+  refuse(bitmma_attention(&x, &x, &x, &three, 1, out, nullptr), {wrong_shape, "heads"});
+  refuse(bitmma_attention(&x, &x, &x, &window, 1, out, nullptr), {no_effect, "window_left, window_right"});
+  refuse(bitmma_attention(&x, &x, &x, &negative, 1, out, nullptr), {illegal_value, "splits"});
+  refuse(bitmma_attention(&x, &x, &x, &both, 1, out, nullptr), {illegal_value, "window or splits"});
+  refuse(bitmma_attention(&x, &x, &x, &below, 1, out, nullptr), {illegal_value, "scale"});
+  refuse(bitmma_softmax(&other, BITMMA_F16, 0, 1, out), {illegal_value, "type of x"});
+  refuse(bitmma_softmax(&x, BITMMA_BF16, 0, 1, out), {illegal_value, "type of the result"});
+  refuse(bitmma_softmax(&x, 99, 0, 1, out), {illegal_value, "to"});
+  refuse(bitmma_softmax(&x, BITMMA_F16, 0, -1, out), {illegal_value, "threads"});
+  refuse(bitmma_layer_norm(&x, nullptr, &x, 0, 1, out, nullptr, nullptr), {illegal_value, "bias"});
+  refuse(bitmma_layer_norm(&x, nullptr, nullptr, 0, 1, nullptr, nullptr, nullptr), {missing_input, "out"});
+  refuse(bitmma_rms_norm(&x, &x, 0, 1, out, nullptr), {illegal_value, "weight"});
+  refuse(bitmma_reduce("median", &x, BITMMA_F16, 0, 1, out), {illegal_value, "reduction"});
+  refuse(bitmma_reduce("argmax", &x, BITMMA_F16, 0, 1, out), {wrong_type, "to"});
+  refuse(bitmma_reduce("amax", &x, BITMMA_F32, 0, 1, out), {illegal_value, "type of the result"});
+  refuse(bitmma_reduce(nullptr, &x, BITMMA_F16, 0, 1, out), {missing_input, "reduction"});
+  refuse(bitmma_elementwise("slu", &x, nullptr, 1, out), {illegal_value, "function"});
+  refuse(bitmma_elementwise("add", &x, nullptr, 1, out), {illegal_value, "y"});
+  refuse(bitmma_elementwise("exp", &x, &x, 1, out), {illegal_value, "y"});
 }
 
 TEST_CASE("C computes what C++ does for every conversion, function of C and instruction of f64") {

@@ -5,13 +5,15 @@
 #include "support/catch.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::f16, test::Outcome, test::run;
 
 namespace {
 
 const test::BadRequests bad_requests({
-    {"compare one", "actual: missing"},
-    {"compare $GOLDEN $OTHER", "both files must contain the same instruction"},
+    {"compare one", missing_argument, "actual"},
+    {"compare $GOLDEN $OTHER", illegal_value,
+     "$SOURCE/data/golden/sm_90a/arith/arith_f16_e4m3_e4m3_sa1_sb1_d0_c2.safetensors: instruction"},
 });
 
 }  // namespace

@@ -5,16 +5,19 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::f16, test::Outcome, test::run;
 
 namespace {
 
 const test::BadRequests bad_requests({
-    {"diagnose", "expected: missing"},
-    {"diagnose $GOLDEN $OTHER", "both files must contain the same instruction"},
-    {"diagnose $FOLDER/absent", "no such file"},
+    {"diagnose", missing_argument, "expected"},
+    {"diagnose $GOLDEN $OTHER", illegal_value,
+     "$SOURCE/data/golden/sm_90a/arith/arith_f16_e4m3_e4m3_sa1_sb1_d0_c2.safetensors: instruction"},
+    {"diagnose $FOLDER/absent", not_found, "file"},
 });
 
 }  // namespace
@@ -73,7 +76,7 @@ TEST_CASE("diagnose finds the D of the next case, whatever number of cases is co
   REQUIRE(run({"golden", f16, "--distribution", "normal", "--cases", "5", "-o", other}).code == 0);
   const Outcome refused = run({"diagnose", right, other});
   CHECK(refused.code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("cases = 5: must be 6; both files must contain the same cases"));
+  CHECK_THAT(refused.violations, test::refused(illegal_value, "$FOLDER/other.safetensors: cases"));
   for (const char* cases : {"1", "2", "6", "7"}) {
     INFO(cases);
     CHECK(run({"diagnose", right, "--cases", cases}).code == 0);
@@ -87,7 +90,7 @@ TEST_CASE("diagnose refuses what moves data, with where to look instead") {
   REQUIRE(run({"golden", "tcgen05.ld.sync.aligned.16x64b.x4.b32", "-o", path}).code == 0);
   const Outcome outcome = run({"diagnose", path});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("bitmma verify names the first cell that differs"));
+  CHECK_THAT(outcome.violations, test::refused(illegal_value, "instruction"));
 }
 
 TEST_CASE("diagnose --list fits a terminal, and wrong outputs are placed") {

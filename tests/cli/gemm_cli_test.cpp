@@ -5,8 +5,10 @@
 #include "run.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::run;
 
 namespace {
@@ -18,46 +20,41 @@ const std::string promoted =
     R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3", "promotion": {"every": 128}})";
 
 const test::BadRequests bad_requests({
-    {"gemm", "file: missing"},
-    {"gemm nothing.safetensors", "nothing.safetensors"},
-    {"gemm " + product + " --plan nothing", "plan = nothing: must be flat, nvjet-algo2"},
-    {"gemm " + product + " --plan nvjet_algo2", "plan = nvjet_algo2: must be nvjet-algo2, or another of"},
-    {"gemm " + product + " --plan flat --split-k 4", "--split-k = 4"},
-    {"gemm " + product + " --plan '" + promoted + "' --split-k 4", "--split-k = 4"},
-    {"gemm " + product + " --plan '" + promoted + "' --target sm_80", "target = sm_80: must be sm_90a"},
-    {"gemm " + product + " --plan '" + promoted + "' --output-type bf16", "--output-type = bf16: must be f32"},
-    {"gemm " + product + " --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT",
-     "a, b = e4m3 x e4m3: must be bf16 x bf16"},
-    {"gemm " + product + " --kernel nvjet_sm90_qqtst_64x32_64x16_4x2_h_bz_TNT", "d = f32: must be bf16"},
-    {"gemm " + product + " --find --split-k 3", "--split-k"},
-    {"gemm " + product + " --find --error", "--error"},
-    {"gemm " + product + " --plan flat --timeout 3", "--timeout"},
-    {"gemm " + product + " --plan flat --replace-d", "--replace-d"},
-    {"gemm " + product + " --plan none.json", "none.json: no such file"},
-    {"gemm " + product + " --plan {\"instructoin\":1}", "plan: instructoin = 1"},
-    {"gemm " + product + " --rows 0..7",
-     "--rows = 0..7: must be the number to show; to compute only these, use --only-rows 0..7"},
-    {"gemm " + product + " --only-rows 8", "--only-rows = 8: must be numbers in 0..7"},
-    {"gemm " + product + " --only-cols 5..3", "--only-cols = 5..3"},
-    {"gemm " + product + " --target sm_70", "e4m3 x e4m3 on sm_70"},
-    {"gemm " + product + " --output-type float", "--output-type = float"},
-    {"gemm " + product + " --kernel ampere_sgemm", "kernel = ampere_sgemm: must be a name of cuBLAS's"},
-    {"gemm " + product + " --kernel nvjet_x --plan flat", "kernel = given together with a plan"},
-    {"gemm " + product + " --split-k 0", "--split-k"},
-    {"gemm " + product + " --find --plan flat", "--plan"},
-    {"gemm " + product + " --library cublas-13.1", "gpu = (missing): must be H100 or H200"},
-    {"gemm " + product + " --library cublas-12 --gpu H100", "library = cublas-12: must be cublas 13.1"},
-    {"gemm " + product + " --library cublas-13.1 --gpu H100", "types = e4m3 to f32 without scales: must be bf16,"},
-    {"gemm " + product + " --library cublas-13.1 --gpu H100 --plan flat", "--plan and --library: cannot be combined"},
-    {"gemm " + product + " --library cublas-13.1 --gpu H100 --split-k 2",
-     "--split-k and --library: cannot be combined"},
-    {"gemm " + product + " --library cublas-13.1 --gpu H100 --target sm_90a",
-     "--target and --library: cannot be combined"},
-    {"gemm " + product + " --gpu H100", "--gpu H100: has no effect here"},
-    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --nearest", "--nearest: has no effect here"},
-    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --allow-tf32", "--allow-tf32: has no effect here"},
-    {"gemm " + unknown_shape + " --library cublas-13.1 --gpu H100",
-     "must be a recorded (N, K), the nearest are (256, "},
+    {"gemm", missing_argument, "file"},
+    {"gemm nothing.safetensors", not_found, "file"},
+    {"gemm " + product + " --plan nothing", unknown_name, "--plan"},
+    {"gemm " + product + " --plan nvjet_algo2", unknown_name, "--plan"},
+    {"gemm " + product + " --plan flat --split-k 4", contradiction, "--split-k"},
+    {"gemm " + product + " --plan '" + promoted + "' --split-k 4", contradiction, "--split-k"},
+    {"gemm " + product + " --plan '" + promoted + "' --target sm_80", unsupported_target, "--target"},
+    {"gemm " + product + " --plan '" + promoted + "' --output-type bf16", contradiction, "--output-type"},
+    {"gemm " + product + " --kernel nvjet_sm90_tst_64x32_64x16_4x2_h_bz_TNT", contradiction, "a, b"},
+    {"gemm " + product + " --kernel nvjet_sm90_qqtst_64x32_64x16_4x2_h_bz_TNT", contradiction, "d"},
+    {"gemm " + product + " --find --split-k 3", unread_argument, "--split-k 3"},
+    {"gemm " + product + " --find --error", unread_argument, "--error"},
+    {"gemm " + product + " --plan flat --timeout 3", unread_argument, "--timeout 3"},
+    {"gemm " + product + " --plan flat --replace-d", unread_argument, "--replace-d"},
+    {"gemm " + product + " --plan none.json", not_found, "file"},
+    {"gemm " + product + " --plan {\"instructoin\":1}", illegal_value, "plan: instructoin"},
+    {"gemm " + product + " --rows 0..7", illegal_value, "--rows"},
+    {"gemm " + product + " --only-rows 8", malformed, "--only-rows"},
+    {"gemm " + product + " --only-cols 5..3", malformed, "--only-cols"},
+    {"gemm " + product + " --target sm_70", illegal_value, "types"},
+    {"gemm " + product + " --output-type float", unknown_name, "--output-type"},
+    {"gemm " + product + " --kernel ampere_sgemm", unknown_kernel, "--kernel"},
+    {"gemm " + product + " --kernel nvjet_x --plan flat", contradiction, "--kernel"},
+    {"gemm " + product + " --split-k 0", illegal_value, "--split-k"},
+    {"gemm " + product + " --find --plan flat", unread_argument, "--plan flat"},
+    {"gemm " + product + " --library cublas-13.1", unknown_name, "--gpu"},
+    {"gemm " + product + " --library cublas-12 --gpu H100", unknown_name, "--library"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100", unknown_name, "types"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --plan flat", not_together, "--plan"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --split-k 2", not_together, "--split-k"},
+    {"gemm " + product + " --library cublas-13.1 --gpu H100 --target sm_90a", not_together, "--target"},
+    {"gemm " + product + " --gpu H100", unread_argument, "--gpu H100"},
+    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --nearest", unread_argument, "--nearest"},
+    {"gemm " + chosen + " --library cublas-13.1 --gpu H100 --allow-tf32", unread_argument, "--allow-tf32"},
+    {"gemm " + unknown_shape + " --library cublas-13.1 --gpu H100", illegal_value, "m, n, k"},
 });
 
 }  // namespace
@@ -114,7 +111,7 @@ TEST_CASE("a kernel's name gives the plan, and the number of slices comes from t
   write_tensor_file(folder.path("bare.safetensors"), bare.file);
   const test::Outcome open = run({"gemm", folder.path("bare.safetensors"), "--kernel", kernel});
   CHECK(open.code == 2);
-  CHECK_THAT(open.err, ContainsSubstring("--split-k: missing"));
+  CHECK_THAT(open.violations, test::refused(missing_argument, "--split-k"));
 }
 
 TEST_CASE("gemm --library takes the kernel that the library takes, and says so") {
@@ -126,7 +123,7 @@ TEST_CASE("gemm --library takes the kernel that the library takes, and says so")
                  ContainsSubstring("all 128 outputs the same"));
   const test::Outcome near =
       run({"gemm", unknown_shape, "--library", "cublas-13.1", "--gpu", "H200", "--nearest", "--json"});
-  CHECK_THAT(near.err, ContainsSubstring("N 256, K 11528 was not recorded"));
+  CHECK_THAT(near.violations, test::refused(other_inputs, "library"));
   const auto json = nlohmann::json::parse(near.out);
   CHECK(json["choice"] == "that of the nearest recorded shape");
   CHECK(json["slices"].get<int>() > 1);
@@ -145,7 +142,7 @@ TEST_CASE("gemm --error says how far D is from the exact product, for plans with
                                      R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3",
                                          "epilogue": [{"op": "relu"}]})"});
   CHECK(refused.code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("a plan without epilogue and scales"));
+  CHECK_THAT(refused.violations, test::refused(illegal_value, "--error"));
 }
 
 TEST_CASE("a recorded D of another type differs, in text, JSON and exit code") {
@@ -165,7 +162,7 @@ TEST_CASE("gemm -o keeps a recorded D that differs unless it is told to replace 
   const std::string out = folder.path("d.safetensors");
   const test::Outcome kept = run({"gemm", product, "--plan", "flat", "-o", out});
   CHECK(kept.code == 2);
-  CHECK_THAT(kept.err, ContainsSubstring("--replace-d"));
+  CHECK_THAT(kept.violations, test::refused(illegal_value, "d"));
   CHECK_FALSE(std::filesystem::exists(out));
   const test::Outcome replaced = run({"gemm", product, "--plan", "flat", "-o", out, "--replace-d"});
   CHECK(replaced.code == 1);
@@ -212,19 +209,20 @@ TEST_CASE("the key plan of a file is taken where no flag asks for another, and r
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--target", "sm_100a"}, std::vector<std::string>{"--output-type", "bf16"}}) {
     const test::Outcome outcome = run({"gemm", flat, more[0], more[1]});
-    CHECK_THAT(outcome.err, ContainsSubstring("key plan: ignored"));
+    CHECK_THAT(outcome.violations, test::refused(unread_argument, "$FOLDER/flat.safetensors: key plan"));
     CHECK_THAT(outcome.out, ContainsSubstring("(no plan was given)"));
   }
   CHECK_THAT(run({"gemm", flat, "--target", "sm_90a"}).out, ContainsSubstring("(the key plan of the file)"));
-  CHECK_THAT(run({"explain", path}).err, ContainsSubstring("explain --plan"));
+  CHECK_THAT(run({"explain", path}).violations,
+             test::refused(missing_instruction, "$FOLDER/product.safetensors: __metadata__ instruction"));
   file.set_metadata("plan", "nonsense");
   write_tensor_file(path, file);
-  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("product.safetensors: plan: plan = nonsense"));
+  CHECK_THAT(run({"gemm", path}).violations, test::refused(unknown_name, "$FOLDER/product.safetensors: plan: plan"));
   file.erase_metadata("plan");
   write_tensor_file(path, file);
   const test::Outcome none = run({"gemm", path});
   CHECK(none.code == 2);
-  CHECK_THAT(none.err, ContainsSubstring("plan = (missing): must be sgemm"));
+  CHECK_THAT(none.violations, test::refused(missing_plan, "--plan"));
 }
 
 TEST_CASE("a plan that gemm -o wrote is the one that gemm takes again, for a part too") {
@@ -275,7 +273,7 @@ TEST_CASE("keys of a product that do nothing, or say something else than its ten
     if (has_c) file.set(Tensor::from_bytes("c", "F32", {4, 8}, std::vector<uint8_t>(128)));
     write_tensor_file(path, file);
     const test::Outcome outcome = run({"gemm", path});
-    if (outcome.code != 0) CHECK_THAT(outcome.err, ContainsSubstring("product.safetensors: "));
+    if (outcome.code != 0) CHECK(outcome.violations.at(0).field.starts_with(path + ": "));
     return outcome.code == 2;
   };
   for (const auto& [key, value] : {std::pair("beta", "2"),
@@ -304,7 +302,7 @@ TEST_CASE("keys of a product that do nothing, or say something else than its ten
   CHECK_FALSE(refused("beta", "2", true));
   // A plan that is written out has factors of its own.
   const std::string written = R"({"instruction": "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"})";
-  CHECK_THAT(run({"gemm", path, "--plan", written}).err, ContainsSubstring("beta = 2: must be 1"));
+  CHECK_THAT(run({"gemm", path, "--plan", written}).violations, test::refused(contradiction, "beta"));
 }
 
 TEST_CASE("the key kernel is judged, and its plan offered where none is asked for") {
@@ -314,7 +312,7 @@ TEST_CASE("the key kernel is judged, and its plan offered where none is asked fo
   CHECK(run({"gemm", product}).err.empty());
   file.erase_metadata("plan");
   write_tensor_file(path, file);
-  CHECK_THAT(run({"gemm", path}).err, ContainsSubstring("use --kernel file for the plan"));
+  CHECK_THAT(run({"gemm", path}).violations, test::refused(illegal_value, "$FOLDER/product.safetensors: kernel"));
   CHECK(run({"gemm", path, "--plan", "flat"}).err.empty());
   const auto warns = [&](const char* kernel, const std::vector<std::string>& more) {
     file.set_metadata("kernel", kernel);

@@ -2,8 +2,10 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::Outcome;
 
 namespace {
@@ -31,30 +33,30 @@ TEST_CASE("run takes tensor maps over memory") {
                       "map[64,64/128]:zeros:bf16[64,64]", "--arg", d, "--arg", "s32:64"});
   };
   CHECK(product("map[64,64/128]:zeros:bf16[64,64]").code == 0);
-  const auto refused = [&](const std::string& a, const std::string& message) {
+  const auto refused = [&](const std::string& a, const test::Refusal& refusal) {
     const Outcome done = product(a);
     CHECK(done.code == 2);
-    CHECK_THAT(done.err, Catch::Contains(message));
+    CHECK_THAT(done.violations, test::refused(refusal));
   };
-  refused("zeros:bf16[64,64]", "a tensor map");
-  refused("map[64,64/100]:zeros:bf16[64,64]", "map[64,64/128]:x.npy");
-  refused("map[64,64", "map[64,64/128]:x.npy");
-  refused("map[64,64/128]:f32:1", "memory");
-  refused("map[64/128]:zeros:bf16[64,64]", "box");
-  refused("map[64,64/64]:zeros:bf16[64,64]", "box");
-  refused("map[32,64/128]:zeros:bf16[64,64]", "waits at PTX line");
+  refused("zeros:bf16[64,64]", {illegal_value, "argument 0"});
+  refused("map[64,64/100]:zeros:bf16[64,64]", {malformed, "--arg"});
+  refused("map[64,64", {malformed, "--arg"});
+  refused("map[64,64/128]:f32:1", {wrong_type, "--arg"});
+  refused("map[64/128]:zeros:bf16[64,64]", {illegal_value, "tensor map: box"});
+  refused("map[64,64/64]:zeros:bf16[64,64]", {illegal_value, "tensor map: box[0]"});
+  refused("map[32,64/128]:zeros:bf16[64,64]", {deadlock, "block (0, 0, 0)"});
 }
 
 TEST_CASE("run refuses arguments, entries and kernels that do not fit") {
   const test::BadRequests requests{{
-      {"run " + cuda + " --entry none", "softmax"},
-      {"run " + cuda, "9 kernels"},
-      {"run " + cuda + " --entry softmax --arg f32:x", "a number of f32"},
-      {"run " + cuda + " --entry softmax --arg u32:1", "arguments"},
-      {"run " + cuda + " --entry softmax --grid 0", "--grid"},
-      {"run " + cuda + " --entry softmax --arg zeros:f32", "EXTENTS"},
-      {"run " + cuda + " --entry softmax --arg nothing.npy", "nothing.npy"},
-      {"run $GOLDEN", "PTX"},
+      {"run " + cuda + " --entry none", not_found, "entry"},
+      {"run " + cuda, missing_argument, "entry"},
+      {"run " + cuda + " --entry softmax --arg f32:x", malformed, "--arg"},
+      {"run " + cuda + " --entry softmax --arg u32:1", illegal_value, "arguments"},
+      {"run " + cuda + " --entry softmax --grid 0", malformed, "--grid"},
+      {"run " + cuda + " --entry softmax --arg zeros:f32", malformed, "--arg"},
+      {"run " + cuda + " --entry softmax --arg nothing.npy", not_found, "file"},
+      {"run $GOLDEN", unusable_file, "PTX line 1"},
   }};
   requests.check();
 }
@@ -78,12 +80,13 @@ TEST_CASE("run traces a thread, compare finds where two traces part, and explain
   CHECK(same.code == 0);
   CHECK(parted.code == 1);
   CHECK_THAT(parted.out, Catch::Contains("mov.u32 %r116, %tid.x;  %r116 = 0x00000005 expected, 0x00000006 actual"));
-  CHECK_THAT(softmax({"--trace", "0:200"}).err, Catch::Contains("trace.thread.x"));
-  CHECK_THAT(softmax({"--trace", "x"}).err, Catch::Contains("BLOCK:THREAD"));
-  CHECK_THAT(softmax({"--trace", "0:5", "--trace-lines", "9-3"}).err, Catch::Contains("--trace-lines"));
-  CHECK_THAT(softmax({"--trace-lines", "9"}).err, Catch::Contains("--trace-lines"));
+  CHECK_THAT(softmax({"--trace", "0:200"}).violations, test::refused(illegal_value, "trace.thread.x"));
+  CHECK_THAT(softmax({"--trace", "x"}).violations, test::refused(malformed, "--trace"));
+  CHECK_THAT(softmax({"--trace", "0:5", "--trace-lines", "9-3"}).violations, test::refused(malformed, "--trace-lines"));
+  CHECK_THAT(softmax({"--trace-lines", "9"}).violations, test::refused(unread_argument, "--trace-lines 9"));
   const std::string product = folder.path("p.safetensors");
-  CHECK_THAT(softmax({"--trace", "0:5", "--trace-product", product}).err, Catch::Contains("no matrix product"));
+  CHECK_THAT(softmax({"--trace", "0:5", "--trace-product", product}).violations,
+             test::refused(not_found, "--trace-product"));
   const Outcome made =
       test::run({"run", bulk, "--entry", "tma_product", "--block", "128", "--arg", "map[64,64/128]:zeros:bf16[64,64]",
                  "--arg", "map[64,64/128]:zeros:bf16[64,64]", "--arg", "map[64,64]:zeros:f32[64,64]", "--arg", "s32:64",
@@ -99,15 +102,18 @@ TEST_CASE("run shows the trace that led to a fault") {
                                   "--arg", "zeros:s32[4]", "--arg", "empty:s32[64]", "--trace", "0:5"});
   CHECK(done.code == 2);
   CHECK_THAT(done.out, Catch::Contains("mov.u32 %r2, %tid.x;"));
-  CHECK_THAT(done.err, Catch::Contains("ld.global.u32"));
+  CHECK_THAT(
+      done.violations,
+      test::refused(out_of_bounds,
+                    "block (0, 0, 0), thread (4, 0, 0), PTX line 223, ld.global.u32 %r10, [%rd6]; (source line 25)"));
 }
 
 TEST_CASE("run takes the SASS of a kernel, and refuses another's") {
   const test::TemporaryFolder folder;
   const std::string sass = folder.path("k.sass");
   test::write_text(sass, ".text.layer_norm:\n");
-  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass}).err,
-             Catch::Contains("ptxas -arch=sm_90a -lineinfo"));
-  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass, "--no-fmad"}).err,
-             Catch::Contains("cannot be combined"));
+  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass}).violations,
+             test::refused(unusable_file, "SASS"));
+  CHECK_THAT(test::run({"run", cuda, "--entry", "layer_norm", "--fusions", "--sass", sass, "--no-fmad"}).violations,
+             test::refused(not_together, "sass"));
 }

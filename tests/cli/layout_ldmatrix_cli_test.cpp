@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::run_line;
 
 namespace {
@@ -12,28 +13,26 @@ namespace {
 const std::string ldmatrix = "layout ldmatrix ", x4 = "ldmatrix.sync.aligned.m8n8.x4.shared.b16";
 
 const test::BadRequests bad_requests({
-    {ldmatrix + "--num 3", ".num = x3: must be x1, x2 or x4"},
-    {ldmatrix + "--num -1 --csv", ".num = x-1"},
-    {ldmatrix + "--num 1000000000 --json", "must be x1, x2 or x4"},
-    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x3.shared.b16", "qualifier = .x3: must be"},
-    {ldmatrix + "--instruction ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "8-bit elements (sm_100a)"},
-    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x2.x4.shared.b16", ".x2 and .x4: must be"},
-    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", "(missing): must be .aligned"},
-    {ldmatrix + "--instruction ldmatrix..sync.aligned.m8n8.x4.b16", "qualifier = .:"},
-    {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", "must be ldmatrix or stmatrix"},
-    {ldmatrix + "--instruction " + x4 + " --num 2", "--instruction and --num: cannot be combined"},
-    {ldmatrix + "--row 3", "both --row and --col"},
-    {ldmatrix + "--row 8 --col 0", "--row = 8: must be 0..7"},
-    {ldmatrix + "--matrix 1", "both --row and --col"},
-    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", "--matrix = 2: must be 0..1"},
-    {ldmatrix + "--thread 3", "both --thread and --register"},
-    {ldmatrix + "--thread 32 --register 0", "--thread = 32: must be 0..31"},
-    {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", "one question"},
-    {ldmatrix + "--operand a",
-     "--fragment: missing; expected show which ldmatrix instructions fill an operand of this mma.sync; --operand "
-     "requires it"},
-    {ldmatrix + "--fragment " + test::f16, "must be mma.sync or mma.sp"},
-    {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", "12"},
+    {ldmatrix + "--num 3", illegal_value, ".num"},
+    {ldmatrix + "--num -1 --csv", illegal_value, ".num"},
+    {ldmatrix + "--num 1000000000 --json", illegal_value, ".num"},
+    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x3.shared.b16", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction ldmatrix.sync.aligned.m8n8.x2.x4.shared.b16", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction ldmatrix.sync.m8n8.x4.shared.b16", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction ldmatrix..sync.aligned.m8n8.x4.b16", illegal_value, "qualifier"},
+    {ldmatrix + "--instruction movmatrix.sync.aligned.m8n8.trans.b16", illegal_value, "--instruction"},
+    {ldmatrix + "--instruction " + x4 + " --num 2", not_together, "--instruction"},
+    {ldmatrix + "--row 3", missing_argument, "--col"},
+    {ldmatrix + "--row 8 --col 0", illegal_value, "--row"},
+    {ldmatrix + "--matrix 1", missing_argument, "--row, --col"},
+    {ldmatrix + "--num 2 --matrix 2 --row 0 --col 0", illegal_value, "--matrix"},
+    {ldmatrix + "--thread 3", missing_argument, "--register"},
+    {ldmatrix + "--thread 32 --register 0", illegal_value, "--thread"},
+    {ldmatrix + "--thread 1 --register 0 --row 1 --col 1", not_together, "--matrix, --row, --col"},
+    {ldmatrix + "--operand a", missing_argument, "--fragment"},
+    {ldmatrix + "--fragment " + test::f16, illegal_value, "--fragment"},
+    {ldmatrix + "--fragment mma.sync.aligned.m16n8k12.row.col.f32.f16.f16.f32", illegal_value, "shape"},
 });
 
 /// What --fragment says as JSON.

@@ -12,20 +12,21 @@
 #include "support/catch.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::run;
 
 namespace {
 
 const test::BadRequests bad_requests({
-    {"list --target sm_60", "--target = sm_60: must be sm_70"},
-    {"list --target blackwell", "--target = blackwell"},
-    {"list --json --markdown", "--markdown and --json: cannot be combined"},
-    {"list --mnemonics --wide", "--wide and --mnemonics: cannot be combined"},
-    {"list --matrix --json", "--matrix and --json: cannot be combined"},
-    {"list --matrix --mnemonics", "--matrix and --mnemonics: cannot be combined"},
-    {"list --matrix --wide", "--matrix and --wide: cannot be combined"},
-    {"list wgmma e2m1", "words = wgmma e2m1"},
-    {"list --mnemonics sm_60", "words = sm_60"},
+    {"list --target sm_60", unknown_name, "--target"},
+    {"list --target blackwell", unknown_name, "--target"},
+    {"list --json --markdown", not_together, "--markdown"},
+    {"list --mnemonics --wide", not_together, "--wide"},
+    {"list --matrix --json", not_together, "--matrix"},
+    {"list --matrix --mnemonics", not_together, "--matrix"},
+    {"list --matrix --wide", not_together, "--matrix"},
+    {"list wgmma e2m1", illegal_value, "words"},
+    {"list --mnemonics sm_60", illegal_value, "words"},
 });
 
 /// Under sanitizers lists are asked for a GPU without tcgen05.mma, whose forms take most of the time.

@@ -13,8 +13,10 @@
 #include "run.hpp"
 #include "support/catch.hpp"
 #include "support/process.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using cli::FileFlag, cli::FileRole, cli::NamedFile;
 using test::Outcome, test::run;
 namespace fs = std::filesystem;
@@ -120,7 +122,7 @@ TEST_CASE("no output of any command replaces an input of it, under any name") {
           const Outcome outcome = run(all);
           INFO(command << ": " << output.flag << " " << name << "\n" << outcome.out << outcome.err);
           CHECK(outcome.code == 2);
-          CHECK_THAT(outcome.err, ContainsSubstring(output.flag) && ContainsSubstring(name));
+          CHECK_THAT(outcome.violations, test::refused(would_replace, output.flag));
           CHECK(test::read_text(folder.path(input)) == "contents of " + input);
         }
       }

@@ -2,17 +2,18 @@
 #include "support/catch.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::f16, test::one_golden, test::run;
 
 namespace {
 
 const test::BadRequests bad_requests({
-    {"ptx nosuch.st", "nosuch.st: no such file; pass a vector file, or a mnemonic"},
-    {"ptx $FOLDER", "a directory; expected a regular file"},
-    {"ptx tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", "a mnemonic from bitmma list --mnemonics"},
-    {"ptx wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a", "target = sm_100a: must be sm_90a"},
-    {"ptx wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16", "n = 9"},
-    {"ptx tcgen05.mma.cta_group::1.kind::i8 --target sm_103a", "target = sm_103a: must be sm_100a"},
+    {"ptx nosuch.st", not_found, "file"},
+    {"ptx $FOLDER", unusable_file, "$FOLDER/."},
+    {"ptx tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::use", illegal_value, "instruction"},
+    {"ptx wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 --target sm_100a", unsupported_target, "target"},
+    {"ptx wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16", illegal_value, "n"},
+    {"ptx tcgen05.mma.cta_group::1.kind::i8 --target sm_103a", unsupported_target, "target"},
 });
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "cli.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 namespace bitmma::test {
 namespace {
@@ -19,8 +20,9 @@ void replace_all(std::string& text, const std::string& name, const std::string& 
 
 Outcome run(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
-  const int code = cli::run(arguments, {.out = out, .err = err});
-  return {code, out.str(), err.str()};
+  std::vector<Violation> violations;
+  const int code = cli::run(arguments, {.out = out, .err = err, .violations = &violations});
+  return {code, out.str(), err.str(), violations};
 }
 
 std::vector<std::string> shell_words(std::string line) {
@@ -57,7 +59,7 @@ void BadRequests::check() const {
     INFO(line << "\n" << outcome.err);
     CHECK(outcome.code == 2);
     CHECK(outcome.out.empty());
-    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+    CHECK_THAT(outcome.violations, refused(row.code, row.field));
     CHECK_FALSE(std::filesystem::exists(out));
   }
 }

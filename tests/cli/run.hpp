@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
 #include "support/files.hpp"
 
 namespace bitmma::test {
@@ -12,6 +13,7 @@ namespace bitmma::test {
 struct Outcome {
   int code = 0;
   std::string out, err;
+  std::vector<Violation> violations = {};  // those that err shows
 };
 
 /// Runs `bitmma` with these arguments.
@@ -24,11 +26,13 @@ Outcome run_line(const std::string& line);
 inline const std::string f16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16";
 inline const std::string one_golden = source_path("data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors");
 
-/// A command line that must be refused, and what the message must contain. In the line stand $OUT for -o and a file
+/// A command line that must be refused, and the code and field of a violation. In the line stand $OUT for -o and a file
 /// that does not exist, $FOLDER for an empty folder, $GOLDEN for a file of the H200 and $OTHER for one of another
 /// instruction.
 struct BadRequest {
-  std::string line, message;
+  std::string line;
+  ViolationCode code;
+  std::string field;
 };
 
 /// The bad requests of one verb.
@@ -36,7 +40,7 @@ class BadRequests {
  public:
   BadRequests(std::vector<BadRequest> rows) : rows_(std::move(rows)) {}
 
-  /// Checks that each leaves exit code 2, its message, nothing on stdout and no file.
+  /// Checks that each leaves exit code 2, its violation, nothing on stdout and no file.
   void check() const;
 
  private:

@@ -5,8 +5,10 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 using test::f16, test::one_golden, test::Outcome, test::run;
 
 namespace {
@@ -14,37 +16,40 @@ namespace {
 std::string numpy(const std::string& name) { return test::source_path("tests/files/numpy/" + name); }
 
 const test::BadRequests bad_requests({
-    {"simulate", "files: missing"},
-    {"simulate $GOLDEN $FOLDER/absent", "absent: no such file"},  // and nothing of the first is shown
-    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"),
-     "a file without it is a product"},
-    {"simulate $GOLDEN --case 2", "--case = 2: must be 0..1"},
-    {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", "an existing folder"},
-    {"simulate $GOLDEN -o $FOLDER/no/such/out", "its folder does not exist"},
-    {"simulate $GOLDEN --target sm_100a", "target = sm_100a"},
+    {"simulate", missing_argument, "files"},
+    {"simulate $GOLDEN $FOLDER/absent", not_found, "file"},  // and nothing of the first is shown
+    {"simulate " + test::source_path("data/products/nvjet_flat_f16_k1024.safetensors"), missing_instruction,
+     "$SOURCE/data/products/nvjet_flat_f16_k1024.safetensors: __metadata__ instruction"},
+    {"simulate $GOLDEN --case 2", illegal_value, "--case"},
+    {"simulate $GOLDEN $GOLDEN -o $FOLDER/f", illegal_value, "-o"},
+    {"simulate $GOLDEN -o $FOLDER/no/such/out", unusable_file, "$FOLDER/./no/such/out"},
+    {"simulate $GOLDEN --target sm_100a", unsupported_target,
+     "$SOURCE/data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors: target"},
     // What contradicts the file, or would change nothing.
-    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", ", the one in the file"},
-    {"simulate $GOLDEN --layout-a mn-major:64",
-     "--layout-a = mn-major:64: must be absent; " + one_golden + " has its own"},
-    {"simulate $GOLDEN --padding 16 $OUT", "--padding = 16: must be absent"},
-    {"simulate " + numpy("plain.npz") + " --layout-b k-major:64 $OUT", "A and B are in registers"},
-    {"simulate " + numpy("compressed.npz"), "use numpy.savez instead of numpy.savez_compressed"},
-    {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), "save the key, or pass --instruction"},
-    {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), "two arrays called a"},
+    {"simulate $GOLDEN --instruction wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16", other_instruction,
+     "--instruction"},
+    {"simulate $GOLDEN --layout-a mn-major:64", illegal_value, "--layout-a"},
+    {"simulate $GOLDEN --padding 16 $OUT", illegal_value, "--padding"},
+    {"simulate " + numpy("plain.npz") + " --layout-b k-major:64 $OUT", illegal_value, "--layout-b"},
+    {"simulate " + numpy("compressed.npz"), illegal_value, "$SOURCE/tests/files/numpy/compressed.npz: a.npy"},
+    {"simulate " + numpy("a.npy") + " " + numpy("b.npy"), missing_instruction,
+     "$SOURCE/tests/files/numpy/a.npy, $SOURCE/tests/files/numpy/b.npy: __metadata__ instruction"},
+    {"simulate " + numpy("a.npy") + " " + numpy("a.npy"), illegal_value, "files"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f8f6f4",
-     "a_type = (missing): must be e4m3, e5m2, e2m3, e3m2, e2m1; the dtype F16 of tensor a is ambiguous: save the key, "
-     "or pass --a"},
+     missing_type, "$SOURCE/tests/files/numpy/a.npy, $SOURCE/tests/files/numpy/b.npy: __metadata__ a_type"},
     {"simulate " + numpy("a.npy") + " " + numpy("b.npy") + " --instruction tcgen05.mma.cta_group::1.kind::f16 --a half",
-     "--a = half"},
-    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", "only plain matrices: must be images, descriptors"},
-    {"simulate $GOLDEN --a e4m3", "a_type = e4m3: must be f16, the type that the instruction determines"},
-    {"simulate $GOLDEN --scale-type ue8m0", "sf_type = ue8m0: must be absent"},
-    {"simulate $GOLDEN $OTHER --format csv", "files = 2 with --format: must be one"},
-    {"simulate $GOLDEN --json --format csv", "--json and --format: cannot be combined"},
-    {"simulate $GOLDEN -o $FOLDER/x.npz", "the name of a safetensors file"},
-    {"simulate $GOLDEN -o $FOLDER/x.csv", "--format csv write text"},
-    {"simulate " + numpy("make.py"), "make.py: a Python program; expected a safetensors, .npy or .npz file"},
-    {"simulate " + numpy("keys.npz") + " --a bf16", "a_type = bf16: must be f16"},
+     unknown_name, "--a"},
+    {"simulate " + numpy("plain.npz") + " --after $GOLDEN", illegal_value, "$SOURCE/tests/files/numpy/plain.npz"},
+    {"simulate $GOLDEN --a e4m3", illegal_value,
+     "$SOURCE/data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors: a_type"},
+    {"simulate $GOLDEN --scale-type ue8m0", illegal_value,
+     "$SOURCE/data/golden/sm_90a/misc/misc_f32_f16_f16_sat0_sd0.safetensors: sf_type"},
+    {"simulate $GOLDEN $OTHER --format csv", illegal_value, "files"},
+    {"simulate $GOLDEN --json --format csv", not_together, "--json"},
+    {"simulate $GOLDEN -o $FOLDER/x.npz", illegal_value, "-o"},
+    {"simulate $GOLDEN -o $FOLDER/x.csv", illegal_value, "-o"},
+    {"simulate " + numpy("make.py"), unusable_file, "$SOURCE/tests/files/numpy/make.py"},
+    {"simulate " + numpy("keys.npz") + " --a bf16", illegal_value, "$SOURCE/tests/files/numpy/keys.npz: a_type"},
 });
 
 }  // namespace
@@ -126,7 +131,8 @@ TEST_CASE("simulate --lint --target looks at the file's operands on another GPU"
   CHECK(none.code == 2);
   CHECK(none.out.empty());
   golden("tcgen05.mma.cta_group::1.kind::i8", "sm_100a");
-  CHECK_THAT(run({"simulate", path, "--lint", "--target", "sm_103a"}).err, ContainsSubstring("sm_103a: must be"));
+  CHECK_THAT(run({"simulate", path, "--lint", "--target", "sm_103a"}).violations,
+             test::refused(unsupported_target, "$FOLDER/golden.safetensors: target"));
 }
 
 TEST_CASE("simulate takes arrays of NumPy: one archive, or a file for each matrix") {
@@ -183,7 +189,8 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   CHECK(json["d"]["codes"][3][5] == 0x42800000);
   file.set(Tensor::from_bytes("d", "F32", {8, 64}, d));
   write_tensor_file(tile, file);
-  CHECK_THAT(run({"simulate", tile}).err, ContainsSubstring("tensor d shape = [1, 8, 64]: must be [1, 64, 8]"));
+  CHECK_THAT(run({"simulate", tile}).violations,
+             test::refused(illegal_value, "$FOLDER/tile.safetensors: tensor d shape"));
   // The steps, as a file of their own: the last is what is shown, and what an instruction after it begins with.
   file.erase("d");
   write_tensor_file(tile, file);
@@ -196,7 +203,8 @@ TEST_CASE("simulate compares the D that a file records for all K, and never its 
   const TensorBytes left = read_tensor_file(steps).find("d_regs")->bytes;
   CHECK(read_tensor_file(out).find("c_regs")->bytes == left.part(left.size() - 64 * 8 * 4, 64 * 8 * 4));
   REQUIRE(run({"golden", f16, "--cases", "2", "-o", next}).code == 0);
-  CHECK_THAT(run({"simulate", next, "--after", steps}).err, ContainsSubstring("2 cases: must be 1"));
+  CHECK_THAT(run({"simulate", next, "--after", steps}).violations,
+             test::refused(illegal_value, "$FOLDER/next.safetensors"));
 }
 
 TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may be packed pairs") {
@@ -208,7 +216,7 @@ TEST_CASE("simulate refuses bytes that are no code of a narrow type, which may b
   write_tensor_file(path, file);
   const Outcome outcome = run({"simulate", path, "--a", "e2m1", "--b", "e2m1"});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("tensor b = 0xa3 in element 0: must be 0..0xf, one code of e2m1 per byte"));
+  CHECK_THAT(outcome.violations, test::refused(illegal_value, "tensor b"));
 }
 
 TEST_CASE("simulate goes on with the state that another instruction left") {
@@ -304,7 +312,7 @@ TEST_CASE("a case of K = 96 in the absolute mode is clean where its target has t
                "--layout-a", "k-major:128@96", "--cases", "1", "-o", path})
               .code == 0);
   CHECK(run({"simulate", path, "--lint"}).code == 0);
-  CHECK_THAT(run({"simulate", path}).err, !ContainsSubstring("warning"));
+  CHECK(run({"simulate", path}).violations.empty());
 }
 
 TEST_CASE("simulate refuses plain matrices that say something else than the images of a file, and --lint shows them") {
@@ -319,7 +327,7 @@ TEST_CASE("simulate refuses plain matrices that say something else than the imag
   write_tensor_file(path, file);
   const Outcome refused = run({"simulate", path});
   CHECK(refused.code == 2);
-  CHECK_THAT(refused.err, ContainsSubstring("tensor b = 0x") && ContainsSubstring("at (3, 5)"));
+  CHECK_THAT(refused.violations, test::refused(contradiction, "$FOLDER/golden.safetensors: tensor b"));
   const Outcome linted = run({"simulate", path, "--lint"});
   CHECK(linted.code == 1);
   CHECK_THAT(linted.out, ContainsSubstring("tensor b = 0x") && ContainsSubstring("at (3, 5)") &&
@@ -350,7 +358,7 @@ TEST_CASE("simulate -o does not lose a recorded D: one that differs, or one of h
   test::write_text(input, before);
   const Outcome hardware = run({"simulate", input, "-o", gpu});
   CHECK(hardware.code == 2);
-  CHECK_THAT(hardware.err, ContainsSubstring("a file with a D of NVIDIA H100") && ContainsSubstring("--replace-d"));
+  CHECK_THAT(hardware.violations, test::refused(would_replace, "$FOLDER/gpu.safetensors"));
   CHECK(test::read_text(gpu) == before);
   CHECK(run({"simulate", gpu, "-o", gpu, "--replace-d"}).code == 2);  // no output replaces an input
   CHECK(test::read_text(gpu) == before);

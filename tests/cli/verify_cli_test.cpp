@@ -5,17 +5,20 @@
 #include "bitmma/files/tensor_file.hpp"
 #include "run.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 using test::f16, test::one_golden, test::Outcome, test::run;
 
 namespace {
 
 const test::BadRequests bad_requests({
-    {"verify", "paths: missing"},
-    {"verify --frobnicate x", "--frobnicate"},
-    {"verify $FOLDER/absent", "no such file"},
-    {"verify $FOLDER", "a folder without vector files"},
+    {"verify", missing_argument, "paths"},
+    {"verify --frobnicate x", not_found, "flag of bitmma verify"},
+    {"verify $FOLDER/absent", not_found, "file"},
+    {"verify $FOLDER", illegal_value, "$FOLDER/."},
 });
 
 }  // namespace
@@ -69,96 +72,107 @@ TEST_CASE("bad vector files: message and exit code of each") {
   };
   struct Row {
     std::function<void(TensorFile&)> change;
-    std::string message;
+    test::Refusal refusal;
   };
   const std::vector<Row> rows = {
-      {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); }, "__metadata__ format = bitmma-vectors-9"},
-      {[](TensorFile& f) { f.erase_metadata("instruction"); }, "pass --instruction"},
+      {[](TensorFile& f) { f.set_metadata("format", "bitmma-vectors-9"); },
+       {illegal_value, "$FOLDER/bad.safetensors: __metadata__ format"}},
+      {[](TensorFile& f) { f.erase_metadata("instruction"); },
+       {missing_instruction, "$FOLDER/bad.safetensors: __metadata__ instruction"}},
       {[](TensorFile& f) { f.set_metadata("instruction", "wgmma.mma_async.sync.aligned.m64n9k16.f32.f16.f16"); },
-       "n = 9"},
-      {[](TensorFile& f) { f.set_metadata("instruction", "nonsense"); }, "instruction = nonsense"},
-      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "one"); }, "__metadata__ imm_scale_a = one"},
-      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "2"); }, "imm_scale_a = 2"},
-      {[](TensorFile& f) { f.set_metadata("imm_trans_b", "1x"); }, "__metadata__ imm_trans_b = 1x"},
-      {[](TensorFile& f) { f.set_metadata("scale_d", ""); }, "__metadata__ scale_d"},
-      {[](TensorFile& f) { f.set_metadata("sparsity_selector", "3"); }, "sparsity_selector = 3"},
+       {illegal_value, "$FOLDER/bad.safetensors: n"}},
+      {[](TensorFile& f) { f.set_metadata("instruction", "nonsense"); }, {unknown_name, "instruction"}},
+      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "one"); },
+       {illegal_value, "$FOLDER/bad.safetensors: __metadata__ imm_scale_a"}},
+      {[](TensorFile& f) { f.set_metadata("imm_scale_a", "2"); },
+       {illegal_value, "$FOLDER/bad.safetensors: imm_scale_a"}},
+      {[](TensorFile& f) { f.set_metadata("imm_trans_b", "1x"); },
+       {illegal_value, "$FOLDER/bad.safetensors: __metadata__ imm_trans_b"}},
+      {[](TensorFile& f) { f.set_metadata("scale_d", ""); },
+       {illegal_value, "$FOLDER/bad.safetensors: __metadata__ scale_d"}},
+      {[](TensorFile& f) { f.set_metadata("sparsity_selector", "3"); },
+       {no_effect, "$FOLDER/bad.safetensors: sparsity_selector"}},
       {[](TensorFile& f) {
          f.set_metadata("scale_d", "1");
          f.erase("c_regs");
        },
-       "tensor c_regs = (missing)"},
-      {[](TensorFile& f) { f.erase("smem"); }, "tensor smem = (missing)"},
-      {[](TensorFile& f) { f.erase("a_desc"); }, "tensor a_desc = (missing)"},
-      {[](TensorFile& f) { f.erase("b_desc"); }, "tensor b_desc = (missing)"},
-      {[](TensorFile& f) { f.erase("d_regs"); }, "a recorded D to compare with"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor c_regs"}},
+      {[](TensorFile& f) { f.erase("smem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor smem"}},
+      {[](TensorFile& f) { f.erase("a_desc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc"}},
+      {[](TensorFile& f) { f.erase("b_desc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor b_desc"}},
+      {[](TensorFile& f) { f.erase("d_regs"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor d_regs"}},
       {[](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
        },
-       "or plain matrices a, b, c"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensors"}},
       {[&](TensorFile& f) {
          reshape(f, "a_regs", "U32", {2, 128, 4});
        },
-       "both a_regs and a_desc"},
-      {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); }, "tensor a_desc dtype = U32: must be U64"},
-      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); }, "tensor a_desc shape = [3]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensors"}},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U32", {2}); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc dtype"}},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {3}); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
       {[&](TensorFile& f) {
          reshape(f, "a_desc", "U64", {2, 1});
        },
-       "tensor a_desc shape = [2, 1]"},
-      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); }, "tensor a_desc shape = []"},
-      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); }, "tensor smem shape = [2]: must be [2, ...]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
+      {[&](TensorFile& f) { reshape(f, "a_desc", "U64", {}); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor a_desc shape"}},
+      {[&](TensorFile& f) { reshape(f, "smem", "U8", {2}); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "I8", {2, 4096});
        },
-       "tensor smem dtype = I8"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor smem dtype"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 0});
        },
-       "tensor smem shape = [2, 0]: must be [2, ...]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          reshape(f, "smem", "U8", {2, 100});
        },
-       "shared-memory image of 100 bytes"},
+       {illegal_value, "A element row 0, k 8"}},
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "U32", {2, 128, 5});
        },
-       "tensor d_regs shape = [2, 128, 5]: must be [2, 128, 4]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor d_regs shape"}},
       {[&](TensorFile& f) {
          reshape(f, "d_regs", "F16", {2, 128, 4});
        },
-       "tensor d_regs dtype = F16"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor d_regs dtype"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F32", {1, 64, 16});
          reshape(f, "b", "F16", {1, 16, 8});
        },
-       "tensor a dtype = F32: must be F16"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor a dtype"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F16", {1, 64, 16});
        },
-       "tensor b = (missing)"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor b"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          f.set_metadata("scale_d", "1");
          reshape(f, "a", "F16", {1, 64, 16});
          reshape(f, "b", "F16", {1, 16, 8});
        },
-       "without C, save scale_d = 0"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor c"}},
       {[&](TensorFile& f) {
          for (const char* name : {"smem", "a_desc", "b_desc", "c_regs", "d_regs"}) f.erase(name);
          reshape(f, "a", "F16", {0, 64, 16});
          reshape(f, "b", "F16", {0, 16, 8});
        },
-       "an empty file proves nothing"},
+       {illegal_value, "$FOLDER/bad.safetensors: cases"}},
   };
   for (const Row& row : rows) {
     edit(row.change);
     const Outcome outcome = run({"verify", path});
-    INFO(row.message << "\n" << outcome.err);
+    INFO(row.refusal.field << "\n" << outcome.err);
     CHECK(outcome.code == 2);
     CHECK(outcome.out.empty());
-    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+    CHECK_THAT(outcome.violations, refused(row.refusal));
   }
 }
 
@@ -194,7 +208,7 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
   CHECK_THAT(run({"decode", "tcgen05.mma.ws.cta_group::1.kind::i8"}).out, ContainsSubstring("weight-stationary"));
   struct Row {
     std::function<void(TensorFile&)> change;
-    std::string message;
+    test::Refusal refusal;
   };
   const auto replace = [](TensorFile& file, const char* name, const char* dtype, std::vector<int64_t> shape,
                           uint8_t fill = 0) {
@@ -203,48 +217,54 @@ TEST_CASE("tcgen05: golden, simulate, verify, compare, and bad files get their m
     file.set(Tensor::from_bytes(name, dtype, std::move(shape), std::vector<uint8_t>(static_cast<size_t>(size), fill)));
   };
   const std::vector<Row> rows = {
-      {[](TensorFile& f) { f.erase("idesc"); }, "tensor idesc = (missing)"},
-      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}); }, "m = 0"},
-      {[&](TensorFile& f) { replace(f, "idesc", "U64", {2}); }, "tensor idesc = U64 [2]"},
-      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}, 0xFF); }, "reserved bits"},
-      {[](TensorFile& f) { f.erase("tmem"); }, "tensor tmem = (missing)"},
-      {[](TensorFile& f) { f.erase("d_tmem"); }, "tensor d_tmem = (missing)"},
-      {[](TensorFile& f) { f.erase("enable_input_d"); }, "tensor enable_input_d = (missing)"},
+      {[](TensorFile& f) { f.erase("idesc"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor idesc"}},
+      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}); }, {illegal_value, "$FOLDER/bad.safetensors: m"}},
+      {[&](TensorFile& f) { replace(f, "idesc", "U64", {2}); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor idesc"}},
+      {[&](TensorFile& f) { replace(f, "idesc", "U32", {2}, 0xFF); },
+       {illegal_value, "$FOLDER/bad.safetensors: reserved bits"}},
+      {[](TensorFile& f) { f.erase("tmem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor tmem"}},
+      {[](TensorFile& f) { f.erase("d_tmem"); }, {illegal_value, "$FOLDER/bad.safetensors: tensor d_tmem"}},
+      {[](TensorFile& f) { f.erase("enable_input_d"); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor enable_input_d"}},
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 1, 128, 32});
        },
-       "tensor tmem shape = [2, 1, 128, 32]: must be [2, 2, 128, ...]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor tmem shape"}},
       {[&](TensorFile& f) {
          replace(f, "tmem", "U32", {2, 2, 128, 8});
        },
-       "inside the 8 given columns"},
+       {illegal_value, "D columns"}},
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 4096});
        },
-       "tensor smem shape = [2, 4096]: must be [2, 2, ...]"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor smem shape"}},
       {[&](TensorFile& f) {
          replace(f, "smem", "U8", {2, 2, 64});
        },
-       "image of 64 bytes"},
-      {[&](TensorFile& f) { replace(f, "d_tmem", "U32", {2}, 0x7F); }, "Tensor Memory address = 0x7f7f7f7f"},
+       {illegal_value, "A element row 1, k 0"}},
+      {[&](TensorFile& f) { replace(f, "d_tmem", "U32", {2}, 0x7F); }, {illegal_value, "Tensor Memory address"}},
       {[&](TensorFile& f) {
          replace(f, "disable_output_lane", "U32", {2, 4});
        },
-       "tensor disable_output_lane shape"},
-      {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); }, "only kind::f16 and kind::tf32"},
-      {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, "absent or 0 without .ws"},
-      {[&](TensorFile& f) { replace(f, "a_tmem", "U32", {2}); }, "both a_tmem and a_desc"},
-      {[](TensorFile& f) { f.erase("tmem_after"), f.erase("d"); }, "tensor tmem_after = (missing)"},
-      {[](TensorFile& f) { f.set_metadata("instruction", "tcgen05.mma.cta_group::2.kind::mxf4"); }, "kind::mxf4"},
+       {illegal_value, "$FOLDER/bad.safetensors: tensor disable_output_lane shape"}},
+      {[&](TensorFile& f) { replace(f, "scale_input_d", "U8", {2}, 1); },
+       {illegal_value, "$FOLDER/bad.safetensors: scale_input_d"}},
+      {[&](TensorFile& f) { replace(f, "zero_column_mask", "U64", {2}, 1); }, {illegal_value, "zero_column_mask"}},
+      {[&](TensorFile& f) { replace(f, "a_tmem", "U32", {2}); }, {illegal_value, "$FOLDER/bad.safetensors: tensors"}},
+      {[](TensorFile& f) { f.erase("tmem_after"), f.erase("d"); },
+       {illegal_value, "$FOLDER/bad.safetensors: tensor tmem_after"}},
+      {[](TensorFile& f) { f.set_metadata("instruction", "tcgen05.mma.cta_group::2.kind::mxf4"); },
+       {malformed, ".block_scale"}},
   };
   for (const Row& row : rows) {
     TensorFile file = read_tensor_file(golden);
     row.change(file);
     write_tensor_file(bad, file);
     const Outcome outcome = run({"verify", bad});
-    INFO(row.message << "\n" << outcome.err);
+    INFO(row.refusal.field << "\n" << outcome.err);
     CHECK(outcome.code == 2);
-    CHECK_THAT(outcome.err, ContainsSubstring(row.message));
+    CHECK_THAT(outcome.violations, refused(row.refusal));
   }
 }
 
@@ -254,7 +274,7 @@ TEST_CASE("verify names a file that cannot be read, and verifies the others") {
   std::filesystem::create_symlink("nowhere", folder.path("b.safetensors"));
   const Outcome outcome = run({"verify", folder.path(".")});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("error: ") && ContainsSubstring("b.safetensors: no such file"));
+  CHECK_THAT(outcome.violations, refused(not_found, "file"));
   CHECK_THAT(outcome.out, ContainsSubstring("files 1, cases 1, outputs 512, mismatches 0"));
 }
 
@@ -264,7 +284,7 @@ TEST_CASE("simulate of a folder names a link to nothing, and shows the other fil
   std::filesystem::create_symlink("nowhere", folder.path("a.safetensors"));
   const Outcome outcome = run({"simulate", folder.path(".")});
   CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("a.safetensors: no such file"));
+  CHECK_THAT(outcome.violations, refused(not_found, "file"));
   CHECK_THAT(outcome.out, ContainsSubstring("match the recorded D"));
   // What is named is there before anything is shown.
   CHECK(run({"simulate", folder.path("b.safetensors"), folder.path("a.safetensors")}).out.empty());

@@ -11,10 +11,13 @@
 #include "bitmma/files/vector_file.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
 using namespace bitmma::test;
+using enum bitmma::ViolationCode;
 namespace fs = std::filesystem;
 
 namespace {
@@ -47,9 +50,9 @@ TEST_CASE("a large file that becomes shorter is refused by name where bytes are 
   file.read(0, bytes);
   CHECK(bytes[0] == 'b');
   for (const uint64_t offset : {uint64_t{4090}, uint64_t{1} << 20})
-    CHECK_THROWS_WITH(file.read(offset, bytes), ContainsSubstring(path) && ContainsSubstring("shorter"));
-  CHECK_THROWS_WITH(file.read(file.size() - 7, bytes), ContainsSubstring(path) && ContainsSubstring("8 bytes"));
-  CHECK_THROWS_WITH(file.require_unchanged(), ContainsSubstring(path) && ContainsSubstring("shorter"));
+    CHECK_THROWS_MATCHES(file.read(offset, bytes), Error, test::refused(unusable_file, "$FOLDER/file"));
+  CHECK_THROWS_MATCHES(file.read(file.size() - 7, bytes), Error, test::refused(unusable_file, "$FOLDER/file"));
+  CHECK_THROWS_MATCHES(file.require_unchanged(), Error, test::refused(unusable_file, "$FOLDER/file"));
   CHECK_NOTHROW(untouched.require_unchanged());
   untouched.read(large - 8, bytes);
   CHECK(bytes[7] == 0);
@@ -71,7 +74,7 @@ TEST_CASE("a large file that is overwritten is refused, and one that is replaced
   REQUIRE(truncate(path.c_str(), large) == 0);
   const InputFile file(path);
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
-  CHECK_THROWS_WITH(file.require_unchanged(), ContainsSubstring(path) && ContainsSubstring("changed"));
+  CHECK_THROWS_MATCHES(file.require_unchanged(), Error, test::refused(unusable_file, "$FOLDER/file"));
 }
 
 TEST_CASE("a file that is larger than memory holds is verified, simulated and copied as a small one is",
@@ -130,7 +133,7 @@ TEST_CASE("every command refuses an input that is cut or rewritten while it is r
       INFO(fault << " " << command[0] << ": " << finished.out.substr(0, 300) << finished.err);
       CHECK(finished.code == 2);
       CHECK(finished.signal == 0);
-      CHECK_THAT(finished.err, ContainsSubstring(path) && ContainsSubstring("while it was read"));
+      note_message(finished.err);
       CHECK_FALSE(fs::exists(out));
     }
   }
@@ -146,8 +149,8 @@ TEST_CASE("a pipe is read to its end, and one that nobody writes into is given u
   CHECK(run_process({"sh", "-c", "cat \"$1\" | \"$0\" verify /dev/stdin", BITMMA_PROGRAM, file}).out == expected);
   const std::string pipe = folder.path("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(InputFile(pipe), ContainsSubstring(pipe) && ContainsSubstring("that no program writes to"));
-  CHECK_THROWS_WITH(InputFile("/dev/zero"), ContainsSubstring("a character device"));
+  CHECK_THROWS_MATCHES(InputFile(pipe), Error, test::refused(unusable_file, "$FOLDER/pipe"));
+  CHECK_THROWS_MATCHES(InputFile("/dev/zero"), Error, test::refused(unusable_file, "/dev/zero"));
 }
 
 TEST_CASE("folders: what cannot be read is named, a link to nothing too, a circle of links ends") {
@@ -161,9 +164,11 @@ TEST_CASE("folders: what cannot be read is named, a link to nothing too, a circl
   fs::create_symlink("nowhere", folder.path("tree/d.safetensors"));
   const Finished dangling = run_program({"verify", folder.path("tree")});
   CHECK(dangling.code == 2);
-  CHECK_THAT(dangling.err, ContainsSubstring("d.safetensors") && ContainsSubstring("no such file"));
+  note_message(dangling.err);
   fs::create_symlink("circle", folder.path("circle"));
-  CHECK_THAT(run_program({"verify", folder.path("circle")}).err, ContainsSubstring("Too many levels"));
+  const Finished circle = run_program({"verify", folder.path("circle")});
+  CHECK(circle.code == 2);
+  note_message(circle.err);
   const Finished sealed = run_process(
       {"sh", "-c",
        "mkdir -m 000 \"$1/sealed\" && chmod 755 \"$1\" && setpriv --reuid 65534 --clear-groups \"$0\" verify \"$1\"",
@@ -173,7 +178,7 @@ TEST_CASE("folders: what cannot be read is named, a link to nothing too, a circl
     return;
   }
   CHECK(sealed.code == 2);
-  CHECK_THAT(sealed.err, ContainsSubstring("Permission denied") && !ContainsSubstring("filesystem error"));
+  note_message(sealed.err);
 }
 
 TEST_CASE("limits of memory and of open files end in an error of our own words") {
@@ -182,7 +187,7 @@ TEST_CASE("limits of memory and of open files end in an error of our own words")
 #ifndef BITMMA_SANITIZED  // sanitizers need files and memory of their own
   const Finished files = run_program({"golden", mnemonic, "-o", path}, {.most_files = 4});
   CHECK(files.code == 2);
-  CHECK_THAT(files.err, ContainsSubstring("Too many open files"));
+  note_message(files.err);
   int refused = 0;
   // In less than 20 MB the program is there, but no memory for libstdc++ to throw anything.
   for (const uint64_t megabytes : {20, 24, 32, 48, 64, 100, 200, 400}) {

@@ -7,8 +7,10 @@
 #include "bitmma/core/random.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 
 namespace {
 
@@ -24,75 +26,91 @@ TEST_CASE("hostile tensor files are refused with the file and the field, and nev
   const test::TemporaryFolder folder;
   const std::string path = folder.path("bad.safetensors");
   struct Row {
-    std::string text, message;
+    std::string text;
+    test::Refusal refusal;
   };
   const std::string big(200, '[');
   for (const Row& row : {
-           Row{"", "header length"},
-           Row{"1234567", "header length"},
-           Row{std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8), "header length"},
-           Row{std::string("\x10\0\0\0\0\0\0\0{}", 10), "header length"},
-           Row{with_header("not json"), "header"},
-           Row{with_header("[]"), "a JSON object"},
-           Row{with_header("\"x\""), "a JSON object"},
-           Row{with_header(big), "header"},
-           Row{with_header("{\"a\":" + big + std::string(200, ']') + "}"), "tensor a = an array"},
-           Row{with_header("{\"a\":{\"more\":" + big + std::string(200, ']') + "}}"), "deeply nested"},
-           Row{with_header("{\"__metadata__\":5}"), "__metadata__"},
-           Row{with_header("{\"__metadata__\":{\"k\":5}}"), "__metadata__ k"},
-           Row{with_header("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}"), "twice"},
-           Row{with_header("{\"x\":5}"), "tensor x"},
-           Row{with_header("{\"x\":{}}"), "tensor x"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1]}}", "1"), "tensor x"},
-           Row{with_header("{\"x\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}", "1"), "tensor x dtype"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1.5],\"data_offsets\":[0,1]}}", "1"), "tensor x shape"},
+           Row{"", {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+           Row{"1234567", {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+           Row{std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8),
+               {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+           Row{std::string("\x10\0\0\0\0\0\0\0{}", 10), {illegal_value, "$FOLDER/bad.safetensors: header length"}},
+           Row{with_header("not json"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("[]"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("\"x\""), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header(big), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{\"a\":" + big + std::string(200, ']') + "}"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor a"}},
+           Row{with_header("{\"a\":{\"more\":" + big + std::string(200, ']') + "}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{\"__metadata__\":5}"), {illegal_value, "$FOLDER/bad.safetensors: __metadata__"}},
+           Row{with_header("{\"__metadata__\":{\"k\":5}}"), {illegal_value, "$FOLDER/bad.safetensors: __metadata__ k"}},
+           Row{with_header("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{\"x\":5}"), {illegal_value, "$FOLDER/bad.safetensors: tensor x"}},
+           Row{with_header("{\"x\":{}}"), {illegal_value, "$FOLDER/bad.safetensors: tensor x"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x"}},
+           Row{with_header("{\"x\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x dtype"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x shape"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x shape"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1.5],\"data_offsets\":[0,1]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x shape"}},
            Row{with_header("{\"x\":{\"dtype\":\"U64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,1]}}", "1"),
-               "tensor x shape"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x shape"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,1]}}", "1"),
-               "2 bytes for U8 [2]"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", "1"),
-               "tensor x data_offsets"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", "1"), "begin <= end"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[5,6]}}", "1"), "begin <= end"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[5,6]}}", "1"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,18446744073709551615]}}", "1"),
-               "begin <= end"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"x\":{\"dtype\":\"U8\","
                            "\"shape\":[1],\"data_offsets\":[0,1]}}",
                            "1"),
-               "twice"},
+               {illegal_value, "$FOLDER/bad.safetensors: header"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"y\":{\"dtype\":\"U8\","
                            "\"shape\":[2],\"data_offsets\":[1,3]}}",
                            "123"),
-               "must not overlap"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor y data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "12"),
-               "must not leave gaps"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "12"),
-               "after the last tensor"},
-           Row{with_header("{\"\xff\":1}"), "header"},
+               {illegal_value, "$FOLDER/bad.safetensors: size"}},
+           Row{with_header("{\"\xff\":1}"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
            // What the safetensors library does not take either.
-           Row{with_header("\xEF\xBB\xBF{}"), "a byte order mark"},
-           Row{with_header(std::string("{}\0\0", 4)), "a zero byte at byte 2"},
-           Row{with_header("{} x"), "header"},
-           Row{with_header("{},"), "header"},
-           Row{with_header("{\"__metadata__\":{},\"__metadata__\":{}}"), "twice"},
+           Row{with_header("\xEF\xBB\xBF{}"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header(std::string("{}\0\0", 4)), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{} x"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{},"), {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{\"__metadata__\":{},\"__metadata__\":{}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: header"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}"),
-               "twice"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[[0]],\"data_offsets\":[0,0]}}"), "tensor x shape"},
-           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0,0]}}"), "[begin, end]"},
+               {illegal_value, "$FOLDER/bad.safetensors: header"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[[0]],\"data_offsets\":[0,0]}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x shape"}},
+           Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0,0]}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
            Row{with_header("{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,-1]}}"),
-               "tensor x data_offsets"},
-           Row{with_header("{\"x\":{\"dtype\":null,\"shape\":[0],\"data_offsets\":[0,0]}}"), "tensor x dtype = null"},
-           Row{with_header("{\"x\":[]}"), "tensor x = an array"},
-           Row{with_header("{\"\\u001b[31m\":5}"), "tensor \\x1b[31m"},
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x data_offsets"}},
+           Row{with_header("{\"x\":{\"dtype\":null,\"shape\":[0],\"data_offsets\":[0,0]}}"),
+               {illegal_value, "$FOLDER/bad.safetensors: tensor x dtype"}},
+           Row{with_header("{\"x\":[]}"), {illegal_value, "$FOLDER/bad.safetensors: tensor x"}},
+           Row{with_header("{\"\\u001b[31m\":5}"), {illegal_value, "$FOLDER/bad.safetensors: tensor \\x1b[31m"}},
        }) {
     test::write_text(path, row.text);
     INFO(row.text.substr(0, 200));
-    REQUIRE_THROWS_WITH(read_tensor_file(path), ContainsSubstring(path) && ContainsSubstring(row.message));
+    REQUIRE_THROWS_MATCHES(read_tensor_file(path), Error, test::refused(row.refusal));
   }
-  CHECK_THROWS_WITH(read_tensor_file(folder.path("absent")), ContainsSubstring("no such file"));
-  CHECK_THROWS_WITH(read_tensor_file(folder.path(".")), ContainsSubstring("directory"));
+  CHECK_THROWS_MATCHES(read_tensor_file(folder.path("absent")), Error, test::refused(not_found, "file"));
+  CHECK_THROWS_MATCHES(read_tensor_file(folder.path(".")), Error, test::refused(unusable_file, "$FOLDER/."));
 }
 
 TEST_CASE("what is wrong with a header is said in bitmma's own words") {
@@ -146,32 +164,36 @@ TEST_CASE("headers of very many tensors and keys take no longer than their lengt
   CHECK(back.metadata.size() == count);
   CHECK(back.find("tensor 149999") != nullptr);
   back.tensors.push_back(back.tensors[70'000]);
-  CHECK_THROWS_WITH(write_tensor_file(folder.path("twice"), back), ContainsSubstring("the key \"tensor 70000\" twice"));
+  CHECK_THROWS_MATCHES(write_tensor_file(folder.path("twice"), back), Error,
+                       test::refused(illegal_value, "$FOLDER/twice: header"));
 }
 
 TEST_CASE("a tensor that no reader would take is not written") {
   const test::TemporaryFolder folder;
   struct Row {
     Tensor tensor;
-    std::string message;
+    test::Refusal refusal;
   };
-  for (const Row& row : {Row{Tensor::from_bytes("x", "U8", {2}, {1}), "1 bytes: must be 2 for U8 [2]"},
-                         Row{Tensor::from_bytes("x", "U8", {-1}, {1}), "tensor x = [-1]"},
-                         Row{Tensor::from_bytes("x", "U64", {int64_t{1} << 62, 4}, {}), "less than 2^64 bytes"},
-                         Row{Tensor::from_bytes("\xff", "U8", {1}, {1}), "UTF-8"},
-                         Row{Tensor::from_bytes("x", "\xff", {1}, {1}), "UTF-8"},
-                         Row{Tensor::from_bytes("__metadata__", "U8", {1}, {1}), "twice"}}) {
+  for (const Row& row :
+       {Row{Tensor::from_bytes("x", "U8", {2}, {1}), {illegal_value, "$FOLDER/x: tensor x"}},
+        Row{Tensor::from_bytes("x", "U8", {-1}, {1}), {illegal_value, "$FOLDER/x: tensor x"}},
+        Row{Tensor::from_bytes("x", "U64", {int64_t{1} << 62, 4}, {}), {illegal_value, "$FOLDER/x: tensor x"}},
+        Row{Tensor::from_bytes("\xff", "U8", {1}, {1}), {illegal_value, "$FOLDER/x: header"}},
+        Row{Tensor::from_bytes("x", "\xff", {1}, {1}), {illegal_value, "$FOLDER/x: header"}},
+        Row{Tensor::from_bytes("__metadata__", "U8", {1}, {1}), {illegal_value, "$FOLDER/x: header"}}}) {
     TensorFile file;
     file.tensors.push_back(row.tensor);
-    INFO(row.message);
-    CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), file), ContainsSubstring(row.message));
+    INFO(row.refusal.field);
+    CHECK_THROWS_MATCHES(write_tensor_file(folder.path("x"), file), Error, test::refused(row.refusal));
     CHECK_FALSE(std::filesystem::exists(folder.path("x")));
   }
   TensorFile keys;
   keys.metadata = {{"k", "\xff"}};
-  CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), keys), ContainsSubstring("UTF-8"));
+  CHECK_THROWS_MATCHES(write_tensor_file(folder.path("x"), keys), Error,
+                       test::refused(illegal_value, "$FOLDER/x: header"));
   keys.metadata = {{"k", "1"}, {"k", "2"}};
-  CHECK_THROWS_WITH(write_tensor_file(folder.path("x"), keys), ContainsSubstring("the key \"k\" twice"));
+  CHECK_THROWS_MATCHES(write_tensor_file(folder.path("x"), keys), Error,
+                       test::refused(illegal_value, "$FOLDER/x: header"));
 }
 
 TEST_CASE("more cases than a file can hold are refused with the size, before anything is written") {
@@ -182,17 +204,21 @@ TEST_CASE("more cases than a file can hold are refused with the size, before any
     return file;
   };
   for (const int64_t cases : {std::numeric_limits<int64_t>::max(), int64_t{1} << 60, int64_t{1} << 59})
-    CHECK_THROWS_WITH(write_case_batches(folder.path("x"), cases, make), ContainsSubstring("a file of at most"));
+    CHECK_THROWS_MATCHES(write_case_batches(folder.path("x"), cases, make), Error,
+                         test::refused(illegal_value, "$FOLDER/x: tensor x"));
   for (const int64_t cases : {int64_t{0}, int64_t{-1}})
-    CHECK_THROWS_WITH(write_case_batches(folder.path("x"), cases, make), ContainsSubstring("cases = "));
+    CHECK_THROWS_MATCHES(write_case_batches(folder.path("x"), cases, make), Error,
+                         test::refused(illegal_value, "$FOLDER/x: cases"));
   const auto none = [](int64_t) { return TensorFile{}; };
   const auto too_many = [](int64_t) {
     TensorFile file;
     file.tensors.push_back(Tensor::from_bytes("x", "U8", {3}, {1, 2, 3}));
     return file;
   };
-  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, none), ContainsSubstring("cases from 0 on = 0"));
-  CHECK_THROWS_WITH(write_case_batches(folder.path("x"), 2, too_many), ContainsSubstring("must be 1..2"));
+  CHECK_THROWS_MATCHES(write_case_batches(folder.path("x"), 2, none), Error,
+                       test::refused(illegal_value, "$FOLDER/x: cases from 0 on"));
+  CHECK_THROWS_MATCHES(write_case_batches(folder.path("x"), 2, too_many), Error,
+                       test::refused(illegal_value, "$FOLDER/x: cases from 0 on"));
   CHECK_FALSE(std::filesystem::exists(folder.path("x")));
 }
 
@@ -249,9 +275,8 @@ TEST_CASE("batches that are not alike are refused, and nothing is written") {
   };
   write_case_batches(folder.path("good"), 2, make);
   CHECK(read_tensor_file(folder.path("good")).find("x")->bytes.size() == 2);
-  REQUIRE_THROWS_WITH(write_case_batches(folder.path("bad"), 4, make), ContainsSubstring("tensor x") &&
-                                                                           ContainsSubstring("I8 [2] from case 2 on") &&
-                                                                           ContainsSubstring("U8 [2], as before"));
+  REQUIRE_THROWS_MATCHES(write_case_batches(folder.path("bad"), 4, make), Error,
+                         test::refused(illegal_value, "$FOLDER/bad: tensor x"));
   CHECK_FALSE(std::filesystem::exists(folder.path("bad")));
 }
 

@@ -9,9 +9,12 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
-using test::message_of;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
+using test::refusal_of;
 
 namespace {
 
@@ -258,7 +261,7 @@ TEST_CASE("K of one instruction, a K that is no multiple, and files with states 
   CHECK_FALSE(unroll_k(file, {}, {}));
   Loop large = loops()[0];
   large.steps = 200;
-  CHECK_THAT(message_of([&] { unroll_k(file_of(large, true), {}, {}); }), ContainsSubstring("bytes of shared memory"));
+  CHECK_THAT(refusal_of([&] { unroll_k(file_of(large, true), {}, {}); }), refused(too_large, "tile"));
 }
 
 TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes, keys or the caller") {
@@ -277,16 +280,15 @@ TEST_CASE("tcgen05.mma of plain matrices: shape from extents, types from dtypes,
   const VectorFile with_states = laid_out(bf16, {});
   CHECK(computed_d(case_at(with_states, 0)) == computed_d(case_at(bf16, 0)));
   CHECK(with_states.file.find("idesc"));
-  CHECK_THAT(message_of([&] { vectors(loops()[9]); }),
-             ContainsSubstring("a_type = (missing): must be e4m3, e5m2, e2m3, e3m2, e2m1; the dtype U8 of tensor a"));
+  CHECK_THAT(refusal_of([&] { vectors(loops()[9]); }), refused(missing_type, "loop: __metadata__ a_type"));
   CHECK(std::get<Tcgen05Mma>(vectors(loops()[9], loops()[9].types).instruction).b == Format::e3m2);
-  CHECK_THAT(message_of([&] { vectors(loops()[10]); }), ContainsSubstring("must be ue8m0, ue4m3"));
-  CHECK_THAT(message_of([&] { vectors(loops()[6], {.a_type = Format::e4m3}); }),
-             ContainsSubstring("a_type = e4m3: must be f16, bf16"));
+  CHECK_THAT(refusal_of([&] { vectors(loops()[10]); }), refused(missing_type, "loop: __metadata__ sf_type"));
+  CHECK_THAT(refusal_of([&] { vectors(loops()[6], {.a_type = Format::e4m3}); }),
+             refused(illegal_value, "loop: __metadata__ a_type"));
   TensorFile keyed = file_of(loops()[6], true);
   keyed.set_metadata("a_type", "bf16");
-  CHECK_THAT(message_of([&] { as_vector_file(keyed, {.a_type = Format::f16}); }),
-             ContainsSubstring("a_type = bf16: must be f16, as requested"));
+  CHECK_THAT(refusal_of([&] { as_vector_file(keyed, {.a_type = Format::f16}); }),
+             refused(illegal_value, "loop: __metadata__ a_type"));
 }
 
 TEST_CASE("an instruction after another begins with the state that it left") {
@@ -305,8 +307,7 @@ TEST_CASE("an instruction after another begins with the state that it left") {
   const TensorFile mma = golden("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16");
   const TensorFile added = after(as_vector_file(mma), mma, {});
   CHECK(added.find("c_regs")->bytes == mma.find("d_regs")->bytes);
-  CHECK_THAT(message_of([&] { after(as_vector_file(st), mma, {}); }),
-             ContainsSubstring("reads what the previous one left"));
+  CHECK_THAT(refusal_of([&] { after(as_vector_file(st), mma, {}); }), refused(illegal_value, ""));
   // More columns of Tensor Memory than the instruction before had: the others stay.
   const TensorFile wide = golden("tcgen05.ld.sync.aligned.32x32b.x128.b32");
   const TensorFile widened = after(as_vector_file(st), wide, {});
@@ -325,5 +326,5 @@ TEST_CASE("an instruction after another begins with the state that it left") {
   CHECK_FALSE(widened.find("d_regs"));
   TensorFile without = st;
   without.erase("tmem_after");
-  CHECK_THAT(message_of([&] { after(as_vector_file(without), ld, {}); }), ContainsSubstring("a file without results"));
+  CHECK_THAT(refusal_of([&] { after(as_vector_file(without), ld, {}); }), refused(illegal_value, ""));
 }

@@ -12,8 +12,11 @@
 #include "support/amount.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 namespace {
 
@@ -137,22 +140,23 @@ TEST_CASE("a target that nobody knows, or that does not have the instruction, is
   const TensorFile file = golden_of(parse_instruction(f16_wgmma));
   for (const char* name : {"sm_91", "", "SM_91A", "blackwell"}) {
     INFO("\"" << name << "\"");
-    CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", name)),
-                      ContainsSubstring("__metadata__ target") && ContainsSubstring(name));
+    CHECK_THROWS_MATCHES(as_vector_file(with_key(file, "target", name)), Error,
+                         refused(illegal_value, "__metadata__ target"));
   }
-  CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", "sm_100a")),
-                    ContainsSubstring("target = sm_100a: must be sm_90a"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(file, "target", "sm_100a")), Error,
+                       refused(unsupported_target, "target"));
   CHECK_THROWS_AS(as_vector_file(with_key(file, "target", "sm_90")), Error);
 }
 
 TEST_CASE("a target that was asked for stands in for a missing key and must not contradict one") {
   const TensorFile silent = without_target(f16_tcgen05(16));
   CHECK(as_vector_file(silent, {.target = Target::sm_103a}).target == Target::sm_103a);
-  CHECK_THROWS_WITH(as_vector_file(silent, {.target = Target::sm_90a}), ContainsSubstring("target = sm_90a"));
+  CHECK_THROWS_MATCHES(as_vector_file(silent, {.target = Target::sm_90a}), Error,
+                       refused(unsupported_target, "target"));
   const TensorFile says = with_key(silent, "target", "sm_100a");
   CHECK(as_vector_file(says, {.target = Target::sm_100a}).target == Target::sm_100a);
-  CHECK_THROWS_WITH(as_vector_file(says, {.target = Target::sm_103a}),
-                    ContainsSubstring("__metadata__ target = sm_100a: must be sm_103a"));
+  CHECK_THROWS_MATCHES(as_vector_file(says, {.target = Target::sm_103a}), Error,
+                       refused(other_target, "__metadata__ target"));
 }
 
 TEST_CASE("files that name no target mean sm_90a, sm_100a, sm_103a or sm_120a by what they hold") {
@@ -184,7 +188,8 @@ TEST_CASE("a file whose later cases need another target than its first one is of
   file.erase_metadata("target");
   file.set(u32_tensor("idesc", {idesc_of(k64), idesc_of(k96)}));
   CHECK(as_vector_file(file).target == Target::sm_103a);
-  CHECK_THROWS_WITH(as_vector_file(with_key(file, "target", "sm_100a")), ContainsSubstring("sm_100a"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(file, "target", "sm_100a")), Error,
+                       refused(unsupported_target, "target"));
 }
 
 TEST_CASE("tensors with names that other instructions use are refused, and with x- they do not matter") {
@@ -203,7 +208,8 @@ TEST_CASE("tensors with names that other instructions use are refused, and with 
         TensorFile file = good;
         file.set(hostile);
         INFO(print(instruction) << " with " << name << " " << hostile.dtype << " " << print_shape(hostile.shape));
-        CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring(name + ": no such tensor"));
+        CHECK_THROWS_MATCHES(as_vector_file(file), Error,
+                             refused(unknown_key, "tensor of a vector file of " + print(instruction)));
         Tensor free = hostile;
         free.name = "x-" + name;
         file = good;
@@ -251,7 +257,8 @@ TEST_CASE("the same holds beside logical matrices alone") {
         TensorFile file = good;
         file.set(hostile);
         INFO(print(instruction) << " with " << name << " " << hostile.dtype << " " << print_shape(hostile.shape));
-        CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring(name + ": no such tensor"));
+        CHECK_THROWS_MATCHES(as_vector_file(file), Error,
+                             refused(unknown_key, "tensor of a vector file of " + print(instruction)));
         Tensor free = hostile;
         free.name = "x-" + name;
         file = good;
@@ -293,7 +300,7 @@ TEST_CASE("a tensor that the instruction needs is refused by name when its dtype
           rule.name == "a_tmem" || (rule.name == "a_regs" && !std::get_if<MmaSync>(&instruction));
       const std::string asked_for(says_where_a_is ? "a_desc" : rule.name);
       if (rule.required)
-        CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("tensor " + asked_for + " = (missing)"));
+        CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "tensor " + asked_for));
       else CHECK_NOTHROW(as_vector_file(file));
     }
   }
@@ -313,22 +320,23 @@ TEST_CASE("a file of another format, without its instruction or any tensor is re
   TensorFile file = good;
   file.erase_metadata("format");
   CHECK(as_vector_file(file).name() == f16_wgmma);
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "format", "other")),
-                    ContainsSubstring("__metadata__ format = other"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(good, "format", "other")), Error,
+                       refused(illegal_value, "__metadata__ format"));
   file = good;
   file.erase_metadata("instruction");
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("__metadata__ instruction = (missing)"));
+  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(missing_instruction, "__metadata__ instruction"));
   CHECK(as_vector_file(file, {.instruction = f16_wgmma}).name() == f16_wgmma);
   file = good;
   file.tensors.clear();
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("or plain matrices a, b, c"));
+  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "tensors"));
 }
 
 TEST_CASE("the refusals of a file that was read name its path") {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("x.safetensors");
   write_tensor_file(path, with_key(golden_of(parse_instruction(f16_wgmma)), "target", "sm_91"));
-  CHECK_THROWS_WITH(read_vector_file(path), ContainsSubstring(path + ": __metadata__ target"));
+  CHECK_THROWS_MATCHES(read_vector_file(path), Error,
+                       refused(illegal_value, "$FOLDER/x.safetensors: __metadata__ target"));
 }
 
 TEST_CASE("immediates are metadata keys: their values are read, and those out of range are refused by name") {
@@ -337,12 +345,13 @@ TEST_CASE("immediates are metadata keys: their values are read, and those out of
   CHECK(turned.negate_a);
   CHECK_FALSE(turned.negate_b);
   CHECK_FALSE(std::get<Wgmma>(as_vector_file(with_key(good, "scale_d", "0")).instruction).enable_input_d);
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_scale_a", "0")),
-                    ContainsSubstring("imm_scale_a = 0: must be 1 or -1"));
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "scale_d", "2")), ContainsSubstring("scale_d = 2: must be 0 or 1"));
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_trans_a", "yes")),
-                    ContainsSubstring("__metadata__ imm_trans_a = yes: must be a whole number"));
-  CHECK_THROWS_WITH(as_vector_file(with_key(good, "imm_trans_a", "")), ContainsSubstring("__metadata__ imm_trans_a"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(good, "imm_scale_a", "0")), Error,
+                       refused(illegal_value, "imm_scale_a"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(good, "scale_d", "2")), Error, refused(illegal_value, "scale_d"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(good, "imm_trans_a", "yes")), Error,
+                       refused(illegal_value, "__metadata__ imm_trans_a"));
+  CHECK_THROWS_MATCHES(as_vector_file(with_key(good, "imm_trans_a", "")), Error,
+                       refused(illegal_value, "__metadata__ imm_trans_a"));
 }
 
 TEST_CASE("tcgen05.mma's cases may differ in shape and immediates, and every case has its own") {
@@ -359,20 +368,20 @@ TEST_CASE("tcgen05.mma's cases may differ in shape and immediates, and every cas
   CHECK(instruction_at(vectors, 1) == Instruction(narrow));
   CHECK(case_at(vectors, 1).instruction == Instruction(narrow));
   file.set(Tensor::from_bytes("scale_input_d", "U8", {2}, {0, 16}));
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("scale_input_d = 16: must be 0..15"));
+  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "scale_input_d"));
   file.set(Tensor::from_bytes("scale_input_d", "U8", {2}, {0, 3}));
   file.set(u32_tensor("idesc", {idesc_of(wide), 0}));
   CHECK_THROWS_AS(as_vector_file(file), Error);
   file.erase("idesc");
-  CHECK_THROWS_WITH(as_vector_file(file), ContainsSubstring("tensor idesc = (missing)"));
+  CHECK_THROWS_MATCHES(as_vector_file(file), Error, refused(illegal_value, "tensor idesc"));
 }
 
 TEST_CASE("there is a case for every index below their number, and none beside") {
   const VectorFile vectors = as_vector_file(golden_of(parse_instruction(f16_wgmma)));
   CHECK_NOTHROW(case_at(vectors, 0));
   CHECK_NOTHROW(case_at(vectors, 2));
-  CHECK_THROWS_WITH(case_at(vectors, 3), ContainsSubstring("case = 3: must be 0..2"));
-  CHECK_THROWS_WITH(case_at(vectors, -1), ContainsSubstring("case = -1"));
+  CHECK_THROWS_MATCHES(case_at(vectors, 3), Error, refused(illegal_value, "case"));
+  CHECK_THROWS_MATCHES(case_at(vectors, -1), Error, refused(illegal_value, "case"));
 }
 
 TEST_CASE("a part of a file has those cases, and knows which case of the whole its first one is") {
@@ -421,7 +430,7 @@ TEST_CASE("cases with different parts do not make a file") {
   builder.add(this_case);
   this_case.after.reset();
   builder.add(this_case);
-  CHECK_THROWS_WITH(std::move(builder).finish({}), ContainsSubstring("the same parts of the same shape in every case"));
+  CHECK_THROWS_MATCHES(std::move(builder).finish({}), Error, refused(illegal_value, "tensor d_regs"));
 }
 
 TEST_CASE(
@@ -460,8 +469,8 @@ TEST_CASE("what the format does not have is kept, and nobody who asks for cases 
 TEST_CASE("a case that a file does not have is refused, however it is asked for") {
   const VectorFile vectors = as_vector_file(golden_of(f16_tcgen05(16), 2));
   for (const int64_t index : {int64_t{-1}, int64_t{2}, std::numeric_limits<int64_t>::max()}) {
-    CHECK_THROWS_WITH(case_at(vectors, index), ContainsSubstring("0..1"));
-    CHECK_THROWS_WITH(instruction_at(vectors, index), ContainsSubstring("0..1"));
+    CHECK_THROWS_MATCHES(case_at(vectors, index), Error, refused(illegal_value, "case"));
+    CHECK_THROWS_MATCHES(instruction_at(vectors, index), Error, refused(illegal_value, "case"));
   }
 }
 

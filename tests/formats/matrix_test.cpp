@@ -8,8 +8,11 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/core/random.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 namespace {
 
@@ -59,10 +62,10 @@ TEST_CASE("a new matrix holds zeros, as many as it has elements, and a negative 
   }
   CHECK(Matrix().size() == 0);
   CHECK(Matrix(Format::f16, 0, 7).size() == 0);
-  CHECK_THROWS_WITH(Matrix(Format::f16, -1, 4), ContainsSubstring("matrix = -1 x 4"));
+  CHECK_THROWS_MATCHES(Matrix(Format::f16, -1, 4), Error, refused(wrong_shape, "matrix"));
   CHECK_THROWS_AS(Matrix(Format::f64, 4, -1), Error);
-  CHECK_THROWS_WITH(Matrix(static_cast<Format>(200), 4, 4), ContainsSubstring("value 200 of an enumeration"));
-  CHECK_THROWS_WITH(Matrix(Format::f64, largest, largest), ContainsSubstring("matrix = 2147483647 x 2147483647 f64"));
+  CHECK_THROWS_MATCHES(Matrix(static_cast<Format>(200), 4, 4), Error, refused(illegal_value, "format of a matrix"));
+  CHECK_THROWS_MATCHES(Matrix(Format::f64, largest, largest), Error, refused(too_large, "matrix"));
 }
 
 TEST_CASE("an element's code is what was set, in its row and column and nowhere else") {
@@ -119,7 +122,7 @@ TEST_CASE("the same bits can be read as another format of the same width, and of
     for (const FormatInfo& to : formats) {
       INFO(from.name << " as " << to.name);
       if (from.bits == to.bits) CHECK(Matrix(from.id, 2, 2).as(to.id) == Matrix(to.id, 2, 2));
-      else CHECK_THROWS_WITH(Matrix(from.id, 2, 2).as(to.id), ContainsSubstring(std::to_string(from.bits) + " bits"));
+      else CHECK_THROWS_MATCHES(Matrix(from.id, 2, 2).as(to.id), Error, refused(wrong_type, "format"));
     }
   }
 }
@@ -171,8 +174,7 @@ TEST_CASE("a block has the elements from its first row and column on, and writte
 TEST_CASE("a block that reaches outside is refused, extents that overflow an int included, and nothing is written") {
   for (const Format format : {Format::f16, Format::f64}) {
     const Matrix matrix(format, 6, 9);
-    CHECK_THROWS_WITH(block_of(matrix, 2, 5, 0, 9),
-                      ContainsSubstring("5 x 9 from (2, 0)") && ContainsSubstring("inside 6 x 9"));
+    CHECK_THROWS_MATCHES(block_of(matrix, 2, 5, 0, 9), Error, refused(wrong_shape, "block of a matrix"));
     for (const auto& [row, rows, col, cols] :
          {std::array{0, 7, 0, 9}, std::array{0, 6, 0, 10}, std::array{-1, 2, 0, 1}, std::array{0, 1, -1, 2},
           std::array{0, -1, 0, 1}, std::array{0, 1, 0, -1}, std::array{7, 0, 0, 0}, std::array{1, largest, 0, 1},
@@ -268,8 +270,8 @@ TEST_CASE("numbers that an integer format does not have are refused by name and 
         std::pair(Format::u32, 0x1p32f), std::pair(Format::u32, -1.0f), std::pair(Format::s8, infinity),
         std::pair(Format::s32, -infinity), std::pair(Format::u8, not_a_number)}) {
     INFO(info(format).name << " " << value);
-    CHECK_THROWS_WITH(code_of(format, value), ContainsSubstring("value for " + std::string(info(format).name)) &&
-                                                  ContainsSubstring("a whole number in"));
+    CHECK_THROWS_MATCHES(code_of(format, value), Error,
+                         refused(illegal_value, "value for " + std::string(info(format).name)));
   }
   CHECK(code_of(Format::s8, -128) == 0x80);
   CHECK(code_of(Format::s8, -0.0f) == 0);
@@ -281,7 +283,7 @@ TEST_CASE("numbers that an integer format does not have are refused by name and 
 
 TEST_CASE("as many values as elements are asked for, and the message counts both") {
   const std::vector<float> five(5);
-  CHECK_THROWS_WITH(from_floats(Format::f16, 2, 3, five), ContainsSubstring("values = 5: must be 6 for 2 x 3"));
+  CHECK_THROWS_MATCHES(from_floats(Format::f16, 2, 3, five), Error, refused(wrong_shape, "values"));
   CHECK_THROWS_AS(from_floats(Format::f64, 2, 3, std::vector<float>(12)), Error);
   CHECK_THROWS_AS(from_floats(Format::f16, -2, -3, std::vector<float>(6)), Error);
 }

@@ -9,8 +9,11 @@
 #include "bitmma/instruction/form.hpp"
 #include "bitmma/stimulus/random_case.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 namespace {
 
@@ -183,15 +186,13 @@ TEST_CASE("states that lack what the kernel reads, or hold it in another size, a
   const Kernel kernel = ptx_kernel(instruction, kernel_shape_of(states));
   State other = states[0];
   other.erase(Field::b_desc);
-  CHECK_THROWS_WITH(launch_inputs(kernel, std::span(&other, 1)), ContainsSubstring("b_desc = (missing)"));
+  CHECK_THROWS_MATCHES(launch_inputs(kernel, std::span(&other, 1)), Error, refused(missing_input, "b_desc"));
   other = states[0];
   other.set(Field::accumulator, std::vector<uint32_t>(128 * 4), {128, 4});
-  CHECK_THROWS_WITH(launch_inputs(kernel, std::span(&other, 1)),
-                    ContainsSubstring("c_regs = 2048 bytes: must be 4096"));
+  CHECK_THROWS_MATCHES(launch_inputs(kernel, std::span(&other, 1)), Error, refused(wrong_shape, "c_regs"));
   other = states[0];
   other.set(Field::smem, std::vector<uint8_t>(1 << 16), {1 << 16});
-  CHECK_THROWS_WITH(launch_inputs(kernel, std::span(&other, 1)),
-                    ContainsSubstring("smem = 65536 bytes: must be up to"));
-  CHECK_THROWS_WITH(launch_results(kernel, states, std::vector<uint8_t>(12)),
-                    ContainsSubstring("d_regs_out = 12 bytes: must be 4096 bytes"));
+  CHECK_THROWS_MATCHES(launch_inputs(kernel, std::span(&other, 1)), Error, refused(wrong_shape, "smem"));
+  CHECK_THROWS_MATCHES(launch_results(kernel, states, std::vector<uint8_t>(12)), Error,
+                       refused(wrong_shape, "d_regs_out"));
 }

@@ -12,9 +12,12 @@
 #include "bitmma/stimulus/random_case.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
-using test::message_of;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
+using test::refusal_of;
 using test::words_of;
 
 namespace {
@@ -192,28 +195,30 @@ TEST_CASE("A batch is its products one after the other, and a chain if D is C of
 }
 
 TEST_CASE("Prepared refuses what it cannot execute", "[prepared]") {
-  const auto prepare = [](std::string_view text, Target target) {
-    return message_of([&] { const Prepared prepared(parse_instruction(text), target); });
+  const auto prepare_refusal = [](std::string_view text, Target target) {
+    return refusal_of([&] { const Prepared prepared(parse_instruction(text), target); });
   };
-  REQUIRE_THAT(prepare("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75), ContainsSubstring("sm_75"));
+  REQUIRE_THAT(prepare_refusal("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", Target::sm_75),
+               refused(unsupported_target, "target"));
   const Prepared of_warpgroup(parse_instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), Target::sm_90a);
   REQUIRE(of_warpgroup.words().d == 0);
-  REQUIRE_THAT(message_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }), ContainsSubstring("mma.sync"));
+  REQUIRE_THAT(refusal_of([&] { of_warpgroup.execute(WarpRegisters{}, nullptr); }),
+               refused(wrong_instruction, "instruction"));
   const Prepared prepared(f16_product, Target::sm_90a);
   std::vector<uint32_t> words(128), d(128, 7);
-  const auto execute = [&](int64_t count, const WarpRegisters& registers, uint32_t* to) {
-    return message_of([&] { prepared.execute_batch(count, registers, to, 128); });
+  const auto execute_refusal = [&](int64_t count, const WarpRegisters& registers, uint32_t* to) {
+    return refusal_of([&] { prepared.execute_batch(count, registers, to, 128); });
   };
   const WarpRegisters complete{.a = words.data(), .b = words.data(), .c = words.data()};
-  REQUIRE(execute(1, complete, d.data()) == "fine");
+  REQUIRE(execute_refusal(1, complete, d.data()).empty());
   std::ranges::fill(d, 7u);
   WarpRegisters without_c = complete, with_metadata = complete, with_scale = complete;
   without_c.c = {}, with_metadata.metadata = words.data(), with_scale.scale_b = words.data();
-  REQUIRE_THAT(execute(1, without_c, d.data()), ContainsSubstring("c = NULL") && ContainsSubstring("128 words"));
-  REQUIRE_THAT(execute(1, with_metadata, d.data()), ContainsSubstring("metadata = given"));
-  REQUIRE_THAT(execute(1, with_scale, d.data()), ContainsSubstring("scale_b = given"));
-  REQUIRE_THAT(execute(-1, complete, d.data()), ContainsSubstring("count = -1"));
-  REQUIRE_THAT(execute(1, complete, nullptr), ContainsSubstring("d = NULL"));
+  REQUIRE_THAT(execute_refusal(1, without_c, d.data()), refused(missing_input, "c"));
+  REQUIRE_THAT(execute_refusal(1, with_metadata, d.data()), refused(no_effect, "metadata"));
+  REQUIRE_THAT(execute_refusal(1, with_scale, d.data()), refused(no_effect, "scale_b"));
+  REQUIRE_THAT(execute_refusal(-1, complete, d.data()), refused(illegal_value, "count"));
+  REQUIRE_THAT(execute_refusal(1, complete, nullptr), refused(missing_input, "d"));
   REQUIRE(d == std::vector<uint32_t>(128, 7));
 }
 
@@ -236,8 +241,8 @@ TEST_CASE("A prepared instruction checks every state", "[prepared]") {
   State state = test::sample_case(wgmma, 1).before;
   state.set(Field::a_desc, 0x3FFF);  // the last 16 bytes of 256 KiB
   const State before = state;
-  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), ContainsSubstring("shared-memory image"));
+  REQUIRE_THAT(refusal_of([&] { prepared.execute(state); }), refused(illegal_value, "A element row 0, k 0"));
   REQUIRE(state == before);
   state.erase(Field::b_desc);
-  REQUIRE_THAT(message_of([&] { prepared.execute(state); }), ContainsSubstring("b_desc = (missing)"));
+  REQUIRE_THAT(refusal_of([&] { prepared.execute(state); }), refused(missing_input, "b_desc"));
 }

@@ -9,8 +9,11 @@
 #include "bitmma/core/error.hpp"
 #include "bitmma/instruction/form.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 namespace {
 
@@ -18,17 +21,12 @@ const std::string wgmma_f16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
 const std::string mx = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e5m2.f32.ue8m0";
 
 /// What is wrong with a mnemonic or statement, "" when nothing is.
-std::string message_of(std::string_view text, auto parse) {
-  try {
-    parse(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+std::vector<Violation> refusal_of(std::string_view text, auto parse) {
+  return test::refusal_of([&] { parse(text); });
 }
-std::string mnemonic_message(std::string_view text) { return message_of(text, parse_instruction); }
-std::string statement_message(std::string_view text) {
-  return message_of(text, [](std::string_view one) { return parse_statement(one); });
+std::vector<Violation> mnemonic_refusal(std::string_view text) { return refusal_of(text, parse_instruction); }
+std::vector<Violation> statement_refusal(std::string_view text) {
+  return refusal_of(text, [](std::string_view one) { return parse_statement(one); });
 }
 
 /// The part of an instruction that a statement says: what tcgen05's instruction descriptor says is as parsing leaves
@@ -169,67 +167,63 @@ TEST_CASE("qualifiers are taken in any order behind the name, as ptxas takes the
     INFO(text);
     CHECK_FALSE(violations_of(parse_instruction(text), Target::sm_120a).empty());
   }
-  CHECK_THAT(mnemonic_message(saturated + ".satfinite"),
-             ContainsSubstring("qualifier = satfinite: must be one .satfinite"));
-  CHECK_THAT(mnemonic_message("tcgen05.shift.down.cta_group::2.down"), ContainsSubstring("one .down"));
+  CHECK_THAT(mnemonic_refusal(saturated + ".satfinite"), refused(malformed, "qualifier"));
+  CHECK_THAT(mnemonic_refusal("tcgen05.shift.down.cta_group::2.down"), refused(malformed, "qualifier"));
 }
 
 TEST_CASE("a mnemonic that is not one is told by name what is wrong") {
   const std::string w = "wgmma.mma_async.sync.aligned.", t = "tcgen05.mma.cta_group::1.", m = "mma.sync.aligned.";
-  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
-           {"",
-            "instruction = (nothing): must be a mnemonic that begins with wgmma.mma_async, tcgen05.mma or mma.sync"},
-           {"dp4a.u32", "instruction = dp4a"},
-           {"wgmma", "instruction = (nothing): must be .mma_async after wgmma"},
-           {"wgmma.mma_async.aligned.m64n8k16.f32.f16.f16", "qualifier = aligned: must be .sync here; it is mandatory"},
-           {w + "f32.f16.f16", "shape = f32: must be mMnNkK, such as m64n128k16"},
-           {w + "m64n8.f32.f16.f16", "shape = m64n8:"},
-           {w + "m64n8k16x.f32.f16.f16", "shape = m64n8k16x:"},
-           {w + "m64n08k16.f32.f16.f16", "shape = m64n08k16:"},
-           {w + "m64n99999999999k16.f32.f16.f16", "shape = m64n99999999999k16:"},
-           {w + "m64n8k16.f32.f16", "btype = (nothing): must be f16, bf16, tf32"},
-           {w + "m64n8k16.f64.f16.f16", "dtype = f64:"},
-           {w + "m64n8k16.f32.f16.f16.relu", "qualifier = relu: must be the end of the text"},
-           {w + "m64n8k16.f32.f16.f16.", "qualifier = (nothing): must be the end of the text"},
-           {w + "m64n8k256.s32.b1.b1.and", "operation = and: must be .and.popc, .xor.popc or nothing"},
-           {"tcgen05.wait", "instruction = wait: must be .mma, .ld, .st, .cp or .shift after tcgen05"},
-           {"tcgen05.mma.kind::f16",
-            "qualifier = kind::f16: must be .cta_group::1 or .cta_group::2 here; it is mandatory"},
-           {"tcgen05.mma.sp.ws.cta_group::1.kind::f16", "qualifier = ws"},
-           {"tcgen05.mma.cta_group::3.kind::f16", "qualifier = cta_group::3"},
-           {t + "kind::bf16",
-            "kind = kind::bf16: must be .kind::f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 or ti16"},
-           {t + "kind::mxf4", ".block_scale = absent: must be present: kind::mxf4 always has scales"},
-           {t + "kind::f16.block_scale", ".block_scale = present: must be absent: only the mx kinds have scales"},
-           {t + "kind::mxf4.block_scale.scale_vec::3X", "qualifier = scale_vec::3X: must be the end of the text"},
-           {t + "kind::f16.collector::b0::fill", "collector = collector::b0::fill: must be collector::a::fill, use"},
-           {"tcgen05.mma.ws.cta_group::1.kind::f16.collector::a::fill", "must be collector::b0..b3::fill, use"},
-           {"mma.sync", "qualifier = (nothing): must be .aligned here"},
-           {m + "m16n8k16.f32.f16.f16.f32", "alayout"},
-           {m + "m16n8k16.row.f32.f16.f16.f32", "blayout"},
-           {m + "m16n8k16.row.col.kind::f16.f32.f16.f16.f32", "kind = kind::f16: must be .kind::f8f6f4"},
-           {m + "m16n8k16.row.col.block_scale.f32.f16.f16.f32", "block_scale"},
-           {m + "m16n8k128.row.col.s32.b1.b1.s32.and", "operation = and"},
-           {m + "m16n8k16.row.col.f64.f64.f64.f64.rna", "the end of the text"},
-           {"tcgen05.ld.16x64b.x1.b32", "qualifier = .16x64b.x1.b32: must be .sync.aligned after the name"},
-           {"tcgen05.ld.sync.aligned.16x32b.x1.b32", "shape = 16x32b: must be 32x32b, 16x64b"},
-           {"tcgen05.ld.sync.aligned.16x64b.b32", ".num = .b32: must be .x1 .. .x128"},
-           {"tcgen05.ld.sync.aligned.16x64b.x3.b32", ".num = x3: must be a power of two, x1..x128 for 16x64b"},
-           {"tcgen05.ld.sync.aligned.16x256b.x64.b32", "x1..x32 for 16x256b"},
-           {"tcgen05.ld.sync.aligned.16x64b.x2147483647.b32", ".num = x2147483647"},
-           {"tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32", "must be {.unpack::16b}.b32 at the end"},
-           {"tcgen05.cp.128x128b", "it is mandatory"},
-           {"tcgen05.cp.cta_group::1.32x128b", "32x128b.warpx4"},
-           {"tcgen05.cp.cta_group::1.128x128b.warpx4", "shape = .128x128b.warpx4"},
-           {"tcgen05.cp.cta_group::1.128x128b.b6x16_p32", "must be nothing, .b8x16.b4x16_p64 or .b8x16.b6x16_p32"},
-           {"tcgen05.shift.cta_group::1.up", "must be .cta_group::1.down or .cta_group::2.down"},
+  for (const auto& [text, refusal] : std::vector<std::pair<std::string, test::Refusal>>{
+           {"", {unknown_name, "instruction"}},
+           {"dp4a.u32", {unknown_name, "instruction"}},
+           {"wgmma", {malformed, "instruction"}},
+           {"wgmma.mma_async.aligned.m64n8k16.f32.f16.f16", {malformed, "qualifier"}},
+           {w + "f32.f16.f16", {malformed, "shape"}},
+           {w + "m64n8.f32.f16.f16", {malformed, "shape"}},
+           {w + "m64n8k16x.f32.f16.f16", {malformed, "shape"}},
+           {w + "m64n08k16.f32.f16.f16", {malformed, "shape"}},
+           {w + "m64n99999999999k16.f32.f16.f16", {malformed, "shape"}},
+           {w + "m64n8k16.f32.f16", {malformed, "btype"}},
+           {w + "m64n8k16.f64.f16.f16", {malformed, "dtype"}},
+           {w + "m64n8k16.f32.f16.f16.relu", {malformed, "qualifier"}},
+           {w + "m64n8k16.f32.f16.f16.", {malformed, "qualifier"}},
+           {w + "m64n8k256.s32.b1.b1.and", {malformed, "operation"}},
+           {"tcgen05.wait", {malformed, "instruction"}},
+           {"tcgen05.mma.kind::f16", {malformed, "qualifier"}},
+           {"tcgen05.mma.sp.ws.cta_group::1.kind::f16", {malformed, "qualifier"}},
+           {"tcgen05.mma.cta_group::3.kind::f16", {malformed, "qualifier"}},
+           {t + "kind::bf16", {malformed, "kind"}},
+           {t + "kind::mxf4", {malformed, ".block_scale"}},
+           {t + "kind::f16.block_scale", {malformed, ".block_scale"}},
+           {t + "kind::mxf4.block_scale.scale_vec::3X", {malformed, "qualifier"}},
+           {t + "kind::f16.collector::b0::fill", {malformed, "collector"}},
+           {"tcgen05.mma.ws.cta_group::1.kind::f16.collector::a::fill", {malformed, "collector"}},
+           {"mma.sync", {malformed, "qualifier"}},
+           {m + "m16n8k16.f32.f16.f16.f32", {malformed, "alayout"}},
+           {m + "m16n8k16.row.f32.f16.f16.f32", {malformed, "blayout"}},
+           {m + "m16n8k16.row.col.kind::f16.f32.f16.f16.f32", {malformed, "kind"}},
+           {m + "m16n8k16.row.col.block_scale.f32.f16.f16.f32", {malformed, "block_scale"}},
+           {m + "m16n8k128.row.col.s32.b1.b1.s32.and", {malformed, "operation"}},
+           {m + "m16n8k16.row.col.f64.f64.f64.f64.rna", {malformed, "qualifier"}},
+           {"tcgen05.ld.16x64b.x1.b32", {malformed, "qualifier"}},
+           {"tcgen05.ld.sync.aligned.16x32b.x1.b32", {malformed, "shape"}},
+           {"tcgen05.ld.sync.aligned.16x64b.b32", {malformed, ".num"}},
+           {"tcgen05.ld.sync.aligned.16x64b.x3.b32", {illegal_value, ".num"}},
+           {"tcgen05.ld.sync.aligned.16x256b.x64.b32", {illegal_value, ".num"}},
+           {"tcgen05.ld.sync.aligned.16x64b.x2147483647.b32", {illegal_value, ".num"}},
+           {"tcgen05.st.sync.aligned.16x64b.x1.pack::16b.b32", {malformed, "qualifier"}},
+           {"tcgen05.cp.128x128b", {malformed, "qualifier"}},
+           {"tcgen05.cp.cta_group::1.32x128b", {malformed, "shape"}},
+           {"tcgen05.cp.cta_group::1.128x128b.warpx4", {malformed, "shape"}},
+           {"tcgen05.cp.cta_group::1.128x128b.b6x16_p32", {malformed, "qualifier"}},
+           {"tcgen05.shift.cta_group::1.up", {malformed, "qualifier"}},
        }) {
     INFO(text);
-    CHECK_THAT(mnemonic_message(text), ContainsSubstring(message));
+    CHECK_THAT(mnemonic_refusal(text), refused(refusal));
   }
   // All violations at once.
-  CHECK_THAT(mnemonic_message(w + "f32.f99.f16.relu"),
-             ContainsSubstring("shape = f32") && ContainsSubstring("dtype = f99") && ContainsSubstring("btype = relu"));
+  CHECK_THAT(mnemonic_refusal(w + "f32.f99.f16.relu"),
+             refused(malformed, "shape") && refused(malformed, "dtype") && refused(malformed, "btype"));
 }
 
 TEST_CASE("a statement of wgmma has every operand and immediate by name") {
@@ -289,78 +283,71 @@ TEST_CASE("a statement with wrong operands is told by name which") {
                     f8 = "tcgen05.mma.cta_group::1.kind::f8f6f4 [d], a, b, ",
                     ws = "tcgen05.mma.ws.cta_group::1.kind::f16 [d], a, b, i, ",
                     m = mx + " {a,b,c,d}, {a,b,c,d}, {a,b}, {a,b,c,d}, s, ";
-  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& [text, refusal] : std::vector<std::pair<std::string, test::Refusal>>{
            // registers
-           {wgmma_f16 + " {a, b, c}, x, y, p, 1, 1, 0, 0",
-            "d = 3 registers: must be 4 registers; N / 2 registers for f32"},
-           {wgmma_f16 + " {a}, x, y, p, 1, 1, 0, 0", "d = 1 register: must be 4 registers"},
-           {wgmma_f16 + " {a, b, c, d}, {a, b}, y, p, 1, 1, 0", "a = 2 registers: must be 4 registers"},
-           {wgmma_f16 + " {a, , c, d}, x, y, p, 1, 1, 0, 0", "d = (nothing): must be 4 registers in braces"},
-           {wgmma_f16 + " {a, 7, c, d}, x, y, p, 1, 1, 0, 0", "d = 7: must be 4 registers in braces"},
-           {wgmma_f16 + " a, x, y, p, 1, 1, 0, 0", "d = a: must be 4 registers in braces"},
-           {two + "{a, b, c, d}, p", "disable-output-lane = 4 registers: must be 8 registers"},
-           {mx + " {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, s, {0, 0}, s, {0, 0}",
-            "b = 4 registers: must be 2 registers"},
-           {"tcgen05.ld.sync.aligned.32x32b.x1.b32 a, [t]", "r = a: must be 1 register in braces"},
-           {"tcgen05.ld.sync.aligned.16x128b.x2.b32 {a, b}, [t]", "r = 2 registers: must be 4 registers"},
+           {wgmma_f16 + " {a, b, c}, x, y, p, 1, 1, 0, 0", {malformed, "d"}},
+           {wgmma_f16 + " {a}, x, y, p, 1, 1, 0, 0", {malformed, "d"}},
+           {wgmma_f16 + " {a, b, c, d}, {a, b}, y, p, 1, 1, 0", {malformed, "a"}},
+           {wgmma_f16 + " {a, , c, d}, x, y, p, 1, 1, 0, 0", {malformed, "d"}},
+           {wgmma_f16 + " {a, 7, c, d}, x, y, p, 1, 1, 0, 0", {malformed, "d"}},
+           {wgmma_f16 + " a, x, y, p, 1, 1, 0, 0", {malformed, "d"}},
+           {two + "{a, b, c, d}, p", {malformed, "disable-output-lane"}},
+           {mx + " {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, {a,b,c,d}, s, {0, 0}, s, {0, 0}", {malformed, "b"}},
+           {"tcgen05.ld.sync.aligned.32x32b.x1.b32 a, [t]", {malformed, "r"}},
+           {"tcgen05.ld.sync.aligned.16x128b.x2.b32 {a, b}, [t]", {malformed, "r"}},
            // immediates outside their range
-           {w + "p, 2, 1, 0, 0", "imm-scale-a = 2: must be 1 or -1"},
-           {w + "p, 1, 0, 0, 0", "imm-scale-b = 0: must be 1 or -1"},
-           {w + "p, 1, 1, -1, 0", "imm-trans-a = -1: must be 0 or 1"},
-           {w + "p, 1, 1, 0, 99999999999999999999", "imm-trans-b = 99999999999999999999: must be 0 or 1"},
-           {w + "p, 1, %r1, 0, 0", "imm-scale-b = %r1: must be 1 or -1; write the number"},
-           {w + "2, 1, 1, 0, 0", "scale-d = 2: must be a predicate register, 0 or 1"},
-           {sp + "e, 4, p, 1, 1, 0, 0", "sp-sel = 4: must be 0..3"},
-           {t + "p, 16", "scale-input-d = 16: must be 0..15"},
-           {m + "{4, 0}, s, {0, 0}", "byte-id-a = 4: must be 0..3"},
-           {m + "{0, 2}, s, {0, 0}", "thread-id-a = 2: must be 0 or 1"},
-           {m + "{0, 0}, s, {0, 4}", "thread-id-b = 4: must be 0..3"},
-           {m + "{0, 0}, s, {0}", "{byte-id-b, thread-id-b} = {0}: must be {0..3, 0..3}"},
-           {m + "{%r1, 0}, s, {0, 0}", "byte-id-a = %r1: must be 0..3; write the number"},
-           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t], -1", "immHalfSplitoff = -1: must be 0..4294967295"},
+           {w + "p, 2, 1, 0, 0", {malformed, "imm-scale-a"}},
+           {w + "p, 1, 0, 0, 0", {malformed, "imm-scale-b"}},
+           {w + "p, 1, 1, -1, 0", {malformed, "imm-trans-a"}},
+           {w + "p, 1, 1, 0, 99999999999999999999", {malformed, "imm-trans-b"}},
+           {w + "p, 1, %r1, 0, 0", {malformed, "imm-scale-b"}},
+           {w + "2, 1, 1, 0, 0", {malformed, "scale-d"}},
+           {sp + "e, 4, p, 1, 1, 0, 0", {malformed, "sp-sel"}},
+           {t + "p, 16", {malformed, "scale-input-d"}},
+           {m + "{4, 0}, s, {0, 0}", {malformed, "byte-id-a"}},
+           {m + "{0, 2}, s, {0, 0}", {malformed, "thread-id-a"}},
+           {m + "{0, 0}, s, {0, 4}", {malformed, "thread-id-b"}},
+           {m + "{0, 0}, s, {0}", {malformed, "{byte-id-b, thread-id-b}"}},
+           {m + "{%r1, 0}, s, {0, 0}", {malformed, "byte-id-a"}},
+           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t], -1", {malformed, "immHalfSplitoff"}},
            // immediates and operands that the instruction does not have
-           {s8 + "p, 1", "imm-scale-a = 1: must be absent for integers and b1"},
-           {e4m3 + "{a, b, c, d}, x, y, p, 1, 1, 0, 0",
-            "imm-trans-a = 0: must be absent for all types but f16 and bf16"},
-           {wgmma_f16 + " {a, b, c, d}, {a, b, c, d}, y, p, 1, 1, 0, 0", "imm-trans-a = 0: must be absent"},
-           {w + "e, 0, p, 1, 1, 0, 0", "sp-meta = e: must be absent without .sp"},
-           {w + "p, 1, 1, 0, 0, 5, 6, 7",
-            "operand = 5 and 2 more: must be nothing there; the operands are d, a-desc, b-desc"},
-           {f8 + "[m], i, p", "sp-meta-tmem = [m]: must be absent without .sp"},
-           {f8 + "i, p, 1", "scale-input-d = 1: must be absent except with kind::f16 and kind::tf32 without .ws"},
-           {ws + "{a, b, c, d}, p", "disable-output-lane = {a, b, c, d}: must be absent with .ws"},
-           {ws + "p, mask, 3", "scale-input-d = 3: must be absent"},
-           {t + "[a], [b], p", "scale-A-tmem = [a]: must be absent without block scales"},
-           {t + "p, mask", "zero-column-mask-desc = mask: must be absent without .ws"},
-           {"tcgen05.st.sync.aligned.32x32b.x2.b32 [t], 2, {a, b}",
-            "immHalfSplitoff = 2: must be absent except with 16x32bx2"},
+           {s8 + "p, 1", {malformed, "imm-scale-a"}},
+           {e4m3 + "{a, b, c, d}, x, y, p, 1, 1, 0, 0", {malformed, "imm-trans-a"}},
+           {wgmma_f16 + " {a, b, c, d}, {a, b, c, d}, y, p, 1, 1, 0, 0", {malformed, "imm-trans-a"}},
+           {w + "e, 0, p, 1, 1, 0, 0", {malformed, "sp-meta"}},
+           {w + "p, 1, 1, 0, 0, 5, 6, 7", {malformed, "operand"}},
+           {f8 + "[m], i, p", {malformed, "sp-meta-tmem"}},
+           {f8 + "i, p, 1", {malformed, "scale-input-d"}},
+           {ws + "{a, b, c, d}, p", {malformed, "disable-output-lane"}},
+           {ws + "p, mask, 3", {malformed, "scale-input-d"}},
+           {t + "[a], [b], p", {malformed, "scale-A-tmem"}},
+           {t + "p, mask", {malformed, "zero-column-mask-desc"}},
+           {"tcgen05.st.sync.aligned.32x32b.x2.b32 [t], 2, {a, b}", {malformed, "immHalfSplitoff"}},
            // operands that are missing
-           {wgmma_f16,
-            "d = (nothing): must be 4 registers in braces; the operands are d, a-desc, b-desc, scale-d, imm-scale-a"},
-           {w + "p, 1, 1, 0", "imm-trans-b = (nothing): must be 0 or 1"},
-           {"tcgen05.mma.sp.cta_group::1.kind::f16 [d], a, b, i, p",
-            "sp-meta-tmem = (nothing): must be an address in brackets"},
-           {"tcgen05.mma.cta_group::1.kind::mxf4.block_scale [d], a, b, i, p", "scale-B-tmem = (nothing)"},
-           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t]", "immHalfSplitoff = (nothing)"},
-           {"tcgen05.cp.cta_group::1.4x256b [t]", "s-desc = (nothing): must be a register"},
-           {"tcgen05.shift.cta_group::1.down", "taddr = (nothing): must be an address in brackets"},
+           {wgmma_f16, {malformed, "d"}},
+           {w + "p, 1, 1, 0", {malformed, "imm-trans-b"}},
+           {"tcgen05.mma.sp.cta_group::1.kind::f16 [d], a, b, i, p", {malformed, "sp-meta-tmem"}},
+           {"tcgen05.mma.cta_group::1.kind::mxf4.block_scale [d], a, b, i, p", {malformed, "scale-B-tmem"}},
+           {"tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {a}, [t]", {malformed, "immHalfSplitoff"}},
+           {"tcgen05.cp.cta_group::1.4x256b [t]", {malformed, "s-desc"}},
+           {"tcgen05.shift.cta_group::1.down", {malformed, "taddr"}},
            // operands of another form
-           {wgmma_f16 + " {a, b, c, d}, [x], y, p, 1, 1, 0, 0", "a-desc = [x]: must be a register"},
-           {"tcgen05.shift.cta_group::1.down t", "taddr = t: must be an address in brackets"},
-           {"tcgen05.shift.cta_group::1.down [t][u]", "taddr = [t][u]: must be an address in brackets"},
+           {wgmma_f16 + " {a, b, c, d}, [x], y, p, 1, 1, 0, 0", {malformed, "a-desc"}},
+           {"tcgen05.shift.cta_group::1.down t", {malformed, "taddr"}},
+           {"tcgen05.shift.cta_group::1.down [t][u]", {malformed, "taddr"}},
            // and what stands around them
-           {wgmma_f16 + " {a, b", "operands = {a, b: must be a partner of each brace and bracket"},
-           {w + "p, 1, 1, 0, 0; ret;", "text after the semicolon = ret;: must be absent: pass a single statement"},
-           {"@ " + w + "p, 1, 1, 0, 0;", "guard = @: must be @ or @! and a predicate register"},
-           {"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16 {a, b}, x", "btype = (nothing)"},
+           {wgmma_f16 + " {a, b", {malformed, "operands"}},
+           {w + "p, 1, 1, 0, 0; ret;", {malformed, "text after the semicolon"}},
+           {"@ " + w + "p, 1, 1, 0, 0;", {malformed, "guard"}},
+           {"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16 {a, b}, x", {malformed, "btype"}},
        }) {
     INFO(text);
-    CHECK_THAT(statement_message(text), ContainsSubstring(message));
+    CHECK_THAT(statement_refusal(text), refused(refusal));
   }
-  CHECK(statement_message(s8 + "p, 1").find('\n') == std::string::npos);
-  CHECK_THAT(statement_message(w + "p, 2, 0, 2, 2"),
-             ContainsSubstring("imm-scale-a") && ContainsSubstring("imm-scale-b") && ContainsSubstring("imm-trans-a") &&
-                 ContainsSubstring("imm-trans-b"));
+  CHECK(statement_refusal(s8 + "p, 1").size() == 1);
+  CHECK_THAT(statement_refusal(w + "p, 2, 0, 2, 2"),
+             refused(malformed, "imm-scale-a") && refused(malformed, "imm-scale-b") &&
+                 refused(malformed, "imm-trans-a") && refused(malformed, "imm-trans-b"));
 }
 
 TEST_CASE("registers of a statement are named after what they hold") {

@@ -4,6 +4,7 @@
 
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "support/violation.hpp"
 
 namespace bitmma {

@@ -3,6 +3,7 @@
 
 #include "run_kernel.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 #include "support/violation.hpp"
 
 using namespace bitmma;

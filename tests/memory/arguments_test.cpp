@@ -12,6 +12,7 @@
 #include "bitmma/memory/smem.hpp"
 #include "bitmma/memory/tmem.hpp"
 #include "support/catch.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
 
@@ -20,7 +21,7 @@ namespace {
 constexpr int lowest = std::numeric_limits<int>::min(), highest = std::numeric_limits<int>::max();
 
 struct Row {
-  std::string what, message;  // of the error; empty where any field will do
+  std::string what, value;  // a part of "field = seen" of a violation; empty where any will do
   std::function<void()> call;
 };
 
@@ -28,7 +29,11 @@ void check_all(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     INFO(row.what);
     CHECK_THROWS_AS(row.call(), Error);
-    CHECK_THROWS_WITH(row.call(), ContainsSubstring(row.message));
+    const std::vector<Violation> violations = test::refusal_of(row.call);
+    for (const Violation& violation : violations) test::note_message(print(violation));
+    CHECK(std::ranges::any_of(violations, [&](const Violation& violation) {
+      return (violation.field + " = " + violation.seen).find(row.value) != std::string::npos;
+    }));
   }
 }
 
@@ -66,7 +71,7 @@ TEST_CASE("matrices of shared memory without elements, and elements outside them
       {"negative strides", "stride_dim_byte_offset = -16", gathered(with_strides(16, -16), Format::f16)},
       {"start", "start address", gathered(with_strides(16, 16, -1), Format::f16)},
       {"far away", "byte", gathered(with_strides(int64_t{1} << 32, int64_t{1} << 32, int64_t{1} << 32), Format::f16)},
-      {"another shape", "A = 8 x 8: must be 8 x 16",
+      {"another shape", "A = 8 x 8",
        [&] {
          std::vector<uint8_t> to(4096);
          scatter(Matrix(Format::f16, 8, 8), map, to, "A");
@@ -138,11 +143,11 @@ TEST_CASE("fragments that do not fill registers, and places that they do not hav
                     const std::vector<uint32_t> registers(3);
                     static_cast<void>(gather_transposed(registers, good, Format::f32, "d"));
                   }});
-  rows.push_back({"shape", "d = 64 x 16: must be 64 x 8", [good] {
+  rows.push_back({"shape", "d = 64 x 16", [good] {
                     std::vector<uint32_t> registers(512);
                     scatter(Matrix(Format::f32, 64, 16), good, registers, "d");
                   }});
-  rows.push_back({"transposed shape", "d = 64 x 8: must be 8 x 64", [good] {
+  rows.push_back({"transposed shape", "d = 64 x 8", [good] {
                     std::vector<uint32_t> registers(512);
                     scatter_transposed(Matrix(Format::f32, 64, 8), good, registers, "d");
                   }});
@@ -250,8 +255,7 @@ TEST_CASE("layouts that divide by nothing or go beyond 64 bits are refused") {
        }},
       {"padding", "stride or padding", [&] { static_cast<void>(minimal_strides(Major::k, none, 16, 8, 8, far - 15)); }},
       {"swizzle", "swizzle", [&] { static_cast<void>(minimal_strides(Major::mn, flat, 16, 8, 8)); }},
-      {"cute", "at most 1048576",
-       [] { static_cast<void>(parse_cute("((65536,65536,65536,32768),1):((1,1,1,1),1)", 16)); }},
+      {"cute", "CuTe layout", [] { static_cast<void>(parse_cute("((65536,65536,65536,32768),1):((1,1,1,1),1)", 16)); }},
       {"scales", "scale matrix", [] { static_cast<void>(pack_scales({.rows = int64_t{1} << 62, .blocks = 4}, {})); }},
       {"unpacked", "scale matrix", [] { static_cast<void>(unpack_scales({.rows = -1, .blocks = 4}, {})); }},
   };
@@ -265,7 +269,7 @@ TEST_CASE("places of a map that are none are refused") {
   check_all({
       {"bits", "element bits = 129", [&] { static_cast<void>(map_of(wide)); }},
       {"coordinates", "element = 1 coordinates", [&] { static_cast<void>(map.place_of({1})); }},
-      {"row", "row = 8: must be 0..7",
+      {"row", "row = 8",
        [&] {
          static_cast<void>(map.place_of({8, 0}));
        }},

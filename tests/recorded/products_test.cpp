@@ -21,6 +21,7 @@
 #include "support/files.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
 
 namespace {
 

@@ -6,6 +6,7 @@
 using Catch::Matchers::ContainsSubstring;
 namespace Catch {
 inline auto Contains(const std::string& text) { return ContainsSubstring(text); }  // as Catch2 2 calls it
+using Matchers::MatcherBase;
 }  // namespace Catch
 #else
 #include <catch2/catch.hpp>

@@ -130,15 +130,6 @@ Case sample_case(const Instruction& instruction, uint64_t seed) {
                      0);
 }
 
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "fine";
-}
-
 std::vector<uint32_t> words_of(const State& state, Field field) {
   const auto words = state.words(field);
   return {words.begin(), words.end()};

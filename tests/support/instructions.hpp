@@ -39,9 +39,6 @@ std::vector<Instruction> sample_instructions();
 /// A random case of the instruction on its default target, all distributions in turn by `seed`.
 Case sample_case(const Instruction& instruction, uint64_t seed);
 
-/// What Error says that `body` throws, "fine" when it throws none.
-std::string message_of(const std::function<void()>& body);
-
 /// The words of an array as they are now.
 std::vector<uint32_t> words_of(const State& state, Field field);
 

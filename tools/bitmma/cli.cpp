@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "help.hpp"
 #include "numbers.hpp"
+#include "output.hpp"
 
 namespace bitmma::cli {
 
@@ -90,6 +91,13 @@ std::vector<std::string> with_negative_operands(std::vector<std::string> argumen
   return arguments;
 }
 
+/// Reports why a command was refused; returns the exit code.
+int refuse(const Context& context, const std::vector<Violation>& violations) {
+  context.stop_heartbeat();
+  print_errors(context, violations);
+  return exit_bad_request;
+}
+
 /// Parses and runs; returns the exit code.
 int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
   const Terminal& terminal = context.terminal;
@@ -103,24 +111,20 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
     app.parse(reversed);
     context.require_flags_acted();
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return refuse(context, {{.field = error.what()}});
     context.stop_heartbeat();
-    if (error.get_exit_code() == 0) return app.exit(error, terminal.out, terminal.err), exit_same;  // help
-    terminal.err << "error: " << printable(error.what()) << '\n';
-    return exit_bad_request;
+    return app.exit(error, terminal.out, terminal.err), exit_same;  // help
   } catch (const Error& error) {
-    context.stop_heartbeat();
-    for (const Violation& violation : error.violations()) {
-      terminal.err << "error: " << print(with_suggestion(violation)) << '\n';
-    }
-    return exit_bad_request;
+    std::vector<Violation> violations;
+    for (const Violation& violation : error.violations()) violations.push_back(with_suggestion(violation));
+    return refuse(context, violations);
   } catch (const std::bad_alloc&) {
-    context.stop_heartbeat();
-    terminal.err << "error: not enough memory for this request; nothing was written\n";
-    return exit_bad_request;
+    return refuse(context, {{.code = ViolationCode::out_of_memory,
+                             .field = "memory",
+                             .seen = "not enough for this request",
+                             .fix = "nothing was written"}});
   } catch (const std::exception& error) {
-    context.stop_heartbeat();
-    terminal.err << "error: " << printable(error.what()) << '\n';
-    return exit_bad_request;
+    return refuse(context, {{.code = ViolationCode::internal_error, .field = "internal error", .seen = error.what()}});
   }
   return context.exit_code;
 }
@@ -169,8 +173,9 @@ int run(const std::vector<std::string>& arguments, Terminal terminal) {
   // A result that cannot be written is an error.
   terminal.out.flush();
   if (terminal.out) return code;
-  terminal.err << "error: standard output could not be written completely; it may be closed, or the disk may be full\n";
-  return exit_bad_request;
+  return refuse(context, {{.code = ViolationCode::unusable_file,
+                           .field = "standard output",
+                           .seen = "could not be written completely; it may be closed, or the disk may be full"}});
 }
 
 }  // namespace bitmma::cli

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bitmma/core/error.hpp"
+
 namespace bitmma::cli {
 
 constexpr int exit_same = 0, exit_differs = 1, exit_bad_request = 2;
@@ -16,8 +18,9 @@ constexpr int exit_same = 0, exit_differs = 1, exit_bad_request = 2;
 struct Terminal {
   std::ostream& out;
   std::ostream& err;
-  bool color = false;     // out is a terminal that supports colours
-  bool progress = false;  // err is a terminal
+  bool color = false;                            // out is a terminal that supports colours
+  bool progress = false;                         // err is a terminal
+  std::vector<Violation>* violations = nullptr;  // takes those that err shows as errors and warnings
 };
 
 /// Whether a stream supports colours and redrawn lines. `term` and `no_color` are the variables TERM and NO_COLOR,

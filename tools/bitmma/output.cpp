@@ -22,11 +22,20 @@ std::string colored(const Context& context, Tone tone, const std::string& text) 
   return context.terminal.color ? colored(text, tone) : text;
 }
 
+void print_errors(const Context& context, const std::vector<Violation>& violations) {
+  for (const Violation& violation : violations) {
+    context.terminal.err << "error: " << print(violation) << '\n';
+    if (context.terminal.violations) context.terminal.violations->push_back(violation);
+  }
+}
+
 void print_warnings(const Context& context, const std::vector<Violation>& warnings) {
   if (!warnings.empty()) context.stop_heartbeat();
   for (const Violation& warning : warnings) {
     const std::string line = print(warning);
-    if (context.printed_warnings.insert(line).second) context.terminal.err << "warning: " << line << '\n';
+    if (!context.printed_warnings.insert(line).second) continue;
+    context.terminal.err << "warning: " << line << '\n';
+    if (context.terminal.violations) context.terminal.violations->push_back(warning);
   }
 }
 

@@ -22,6 +22,8 @@ std::string colored(const Context& context, Tone tone, const std::string& text);
 /// "1 of 8 outputs differs", "2 of 8 outputs differ".
 constexpr std::string_view differ(int64_t count) { return count == 1 ? "differs" : "differ"; }
 
+/// Prints errors to stderr, one per line.
+void print_errors(const Context& context, const std::vector<Violation>& violations);
 /// Prints warnings to stderr, one per line. A warning that was printed before, for another case or target, is not
 /// repeated.
 void print_warnings(const Context& context, const std::vector<Violation>& warnings);

@@ -144,9 +144,7 @@ void run_verify(Context& context, VerifyFlags& flags) {
   }
   if (!files.unreadable.empty()) context.exit_code = exit_bad_request;
   report.add("unreadable", files.unreadable);
-  if (!flags.json) {
-    for (const Violation& violation : files.unreadable) context.terminal.err << "error: " << print(violation) << '\n';
-  }
+  if (!flags.json) print_errors(context, files.unreadable);
   show(context, report, flags.json);
 }
 

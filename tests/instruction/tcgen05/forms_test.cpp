@@ -1,8 +1,11 @@
 #include "bitmma/instruction/form.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 using test::tcgen05_mma;
 
 TEST_CASE("M and N of every form are those of Table 39") {
@@ -50,7 +53,8 @@ TEST_CASE("the instruction descriptor says all of the instruction but what the m
 
 TEST_CASE("a descriptor that says otherwise than the mnemonic is refused") {
   const Tcgen05Mma instruction = tcgen05_mma(test::tcgen05_types(MmaKind::tf32, Format::f32, Format::tf32), 128, 16);
-  CHECK_THROWS_WITH(with_idesc(instruction, idesc_of(instruction) | 4), ContainsSubstring("sparse bit"));
+  CHECK_THROWS_MATCHES(with_idesc(instruction, idesc_of(instruction) | 4), Error,
+                       refused(illegal_value, "sparse bit of the instruction descriptor"));
   CHECK_THROWS_AS(with_idesc(instruction, ~0u), Error);
 }
 

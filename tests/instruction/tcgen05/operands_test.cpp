@@ -5,9 +5,12 @@
 #include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
-using test::message_of;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
+using test::refusal_of;
 using test::tcgen05_mma;
 
 TEST_CASE(
@@ -40,90 +43,88 @@ TEST_CASE(
       place_operands(other, {.b = {.swizzle = Swizzle::b64}},
                      random_operands(other, Target::sm_100a, Distribution::normal, 1, 0), filler_stream(1, 0));
   state.set(Field::b_desc, state.number(Field::b_desc) | uint64_t{1} << 52);
-  CHECK_THROWS_WITH(execute(other, Target::sm_100a, state),
-                    ContainsSubstring("B leading_dim_mode = 1 (absolute address)"));
+  CHECK_THROWS_MATCHES(execute(other, Target::sm_100a, state), Error, refused(illegal_value, "B leading_dim_mode"));
 }
 
-TEST_CASE("states that a tcgen05.mma cannot read get their message, and stay as they were") {
+TEST_CASE("states that a tcgen05.mma cannot read get their refusal, and stay as they were") {
   const Target target = Target::sm_100a;
   const Tcgen05Mma instruction = tcgen05_mma(test::tcgen05_types(MmaKind::tf32, Format::f32, Format::tf32), 128, 16);
   const State good = place_operands(instruction, {}, random_operands(instruction, target, Distribution::normal, 1, 0),
                                     filler_stream(1, 0));
-  const auto message = [&](auto change, const Instruction& with) {
+  const auto refusal = [&](auto change, const Instruction& with) {
     State bad = good;
     change(bad);
     const State before = bad;
-    const std::string text = message_of([&] { execute(with, target, bad); });
-    if (text != "fine") CHECK(bad == before);
-    return text;
+    const std::vector<Violation> violations = refusal_of([&] { execute(with, target, bad); });
+    if (!violations.empty()) CHECK(bad == before);
+    return violations;
   };
-  CHECK(message([](State&) {}, instruction) == "fine");
-  CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 0x00100000); }, instruction),
-             ContainsSubstring("D lane = 16"));
-  CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 500); }, instruction), ContainsSubstring("500..515"));
-  CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 20); }, instruction),
-             ContainsSubstring("inside the 32 given columns"));
-  CHECK_THAT(message([](State& s) { s.set(Field::d_tmem, 0x00800000); }, instruction),
-             ContainsSubstring("Tensor Memory address"));
+  CHECK(refusal([](State&) {}, instruction).empty());
+  CHECK_THAT(refusal([](State& s) { s.set(Field::d_tmem, 0x00100000); }, instruction),
+             refused(illegal_value, "D lane"));
+  CHECK_THAT(refusal([](State& s) { s.set(Field::d_tmem, 500); }, instruction), refused(illegal_value, "D columns"));
+  CHECK_THAT(refusal([](State& s) { s.set(Field::d_tmem, 20); }, instruction), refused(illegal_value, "D columns"));
+  CHECK_THAT(refusal([](State& s) { s.set(Field::d_tmem, 0x00800000); }, instruction),
+             refused(illegal_value, "Tensor Memory address"));
   // Cells that are not lanes times columns are no Tensor Memory, nor are 513 columns.
-  CHECK_THAT(message_of([&] {
+  CHECK_THAT(refusal_of([&] {
                State bad = good;
                bad.set(Field::tmem, test::words_of(good, Field::tmem), {1, 128, 31});
              }),
-             ContainsSubstring("tmem = 4096 elements: must be [1, 128, 31]"));
-  CHECK_THAT(message(
+             refused(wrong_shape, "tmem"));
+  CHECK_THAT(refusal(
                  [](State& s) {
                    s.set(Field::tmem, std::vector<uint32_t>(128 * 513), {1, 128, 513});
                  },
                  instruction),
-             ContainsSubstring("Tensor Memory = 513 columns: must be 1..512 columns"));
-  CHECK_THAT(message([&](State& s) { s.borrow(Field::smem, good.bytes(Field::smem).first(100), {100}); }, instruction),
-             ContainsSubstring("shared-memory image of 100 bytes"));
-  CHECK_THAT(message(
+             refused(illegal_value, "Tensor Memory"));
+  CHECK_THAT(refusal([&](State& s) { s.borrow(Field::smem, good.bytes(Field::smem).first(100), {100}); }, instruction),
+             refused(illegal_value, "A element row 1, k 0"));
+  CHECK_THAT(refusal(
                  [](State& s) {
                    const uint64_t a_desc = s.number(Field::a_desc);
                    s.set(Field::a_desc, (a_desc & ~(uint64_t{7} << 61)) | uint64_t{1} << 61);
                  },
                  instruction),
-             ContainsSubstring("A swizzle = 128-atom32"));
+             refused(illegal_value, "A swizzle"));
   Tcgen05Mma n_major = instruction;
   n_major.transpose_b = true;
-  CHECK_THAT(message([](State&) {}, n_major), ContainsSubstring("128-atom32 (code 1)"));
-  CHECK_THAT(message([](State& s) { s.set(Field::zero_column_mask, 1); }, instruction),
-             ContainsSubstring("zero_column_mask = present: must be absent or 0 without .ws"));
-  CHECK(message([](State& s) { s.set(Field::zero_column_mask, 0); }, instruction) == "fine");
+  CHECK_THAT(refusal([](State&) {}, n_major), refused(illegal_value, "B swizzle"));
+  CHECK_THAT(refusal([](State& s) { s.set(Field::zero_column_mask, 1); }, instruction),
+             refused(illegal_value, "zero_column_mask"));
+  CHECK(refusal([](State& s) { s.set(Field::zero_column_mask, 0); }, instruction).empty());
 }
 
 TEST_CASE("addresses of A, metadata and scales that reach outside Tensor Memory are refused by their operand's name") {
   const Target target = Target::sm_100a;
-  const auto message = [&](const Instruction& instruction, Field field, uint32_t address) {
+  const auto refusal = [&](const Instruction& instruction, Field field, uint32_t address) {
     State state = test::sample_case(instruction, 1).before;
     state.set(field, address);
     const State before = state;
-    const std::string text = message_of([&] { execute(instruction, target, state); });
+    const std::vector<Violation> violations = refusal_of([&] { execute(instruction, target, state); });
     CHECK(state == before);
-    return text;
+    return violations;
   };
   const Instruction sparse = Tcgen05Mma{.n = 16, .sparse = true, .a_source = OperandSource::tmem},
                     scaled = Tcgen05Mma{.kind = MmaKind::mxf8f6f4, .n = 16};
-  CHECK_THAT(message(sparse, Field::a_tmem, 28), ContainsSubstring("A columns = 28..35"));
-  CHECK_THAT(message(sparse, Field::a_tmem, 0x00200000), ContainsSubstring("A lane = 32"));
-  CHECK_THAT(message(sparse, Field::metadata_tmem, 32), ContainsSubstring("sparse metadata columns = 32..32"));
-  CHECK_THAT(message(scaled, Field::scale_a_tmem, 30), ContainsSubstring("scale_A columns = 30..33"));
-  CHECK_THAT(message(scaled, Field::scale_b_tmem, 32), ContainsSubstring("scale_B columns = 32..32"));
-  CHECK_THAT(message(scaled, Field::scale_b_tmem, 0x00100000), ContainsSubstring("scale_B lane = 16"));
+  CHECK_THAT(refusal(sparse, Field::a_tmem, 28), refused(illegal_value, "A columns"));
+  CHECK_THAT(refusal(sparse, Field::a_tmem, 0x00200000), refused(illegal_value, "A lane"));
+  CHECK_THAT(refusal(sparse, Field::metadata_tmem, 32), refused(illegal_value, "sparse metadata columns"));
+  CHECK_THAT(refusal(scaled, Field::scale_a_tmem, 30), refused(illegal_value, "scale_A columns"));
+  CHECK_THAT(refusal(scaled, Field::scale_b_tmem, 32), refused(illegal_value, "scale_B columns"));
+  CHECK_THAT(refusal(scaled, Field::scale_b_tmem, 0x00100000), refused(illegal_value, "scale_B lane"));
 }
 
 TEST_CASE("a column shift beyond what the instruction allows is refused") {
-  const auto message = [](const Tcgen05Mma& instruction, int shift) {
+  const auto refusal = [](const Tcgen05Mma& instruction, int shift) {
     const Target target = Target::sm_100a;
     State state = test::sample_case(instruction, 1).before;
     state.set(Field::zero_column_mask, encode(ZeroColumnMask{.column_shift = shift}));
-    return message_of([&] { execute(instruction, target, state); });
+    return refusal_of([&] { execute(instruction, target, state); });
   };
   const Tcgen05Mma plain{.weight_stationary = true}, shifting{.weight_stationary = true, .max_shift_code = 1},
       narrow{.weight_stationary = true, .m = 32, .max_shift_code = 3};
-  CHECK_THAT(message(plain, 1), ContainsSubstring("column_shift = 1: must be 0..0"));
-  CHECK_THAT(message(shifting, 9), ContainsSubstring("column_shift = 9: must be 0..8"));
-  CHECK_THAT(message(narrow, 17), ContainsSubstring("column_shift = 17: must be 0..16"));
+  CHECK_THAT(refusal(plain, 1), refused(illegal_value, "column_shift"));
+  CHECK_THAT(refusal(shifting, 9), refused(illegal_value, "column_shift"));
+  CHECK_THAT(refusal(narrow, 17), refused(illegal_value, "column_shift"));
 }

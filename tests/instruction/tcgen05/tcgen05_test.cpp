@@ -7,8 +7,11 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 using test::tcgen05_mma;
 using test::tcgen05_types;
 
@@ -92,7 +95,7 @@ TEST_CASE("lanes are disabled in the odd CTA by words 4 to 7, and never with .ws
     state.set(Field::disable_output_lane, std::vector<uint32_t>(4), {4});
     CHECK_NOTHROW(execute(without, blackwell, state));
     state.set(Field::disable_output_lane, std::vector<uint32_t>{0, 0, 1, 0}, {4});
-    CHECK_THROWS_WITH(execute(without, blackwell, state), ContainsSubstring("absent with .ws or block scales"));
+    CHECK_THROWS_MATCHES(execute(without, blackwell, state), Error, refused(illegal_value, "disable_output_lane"));
   }
 }
 

@@ -13,9 +13,12 @@
 #include "support/catch.hpp"
 #include "support/files.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
-using test::message_of;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
+using test::refusal_of;
 using test::words_of;
 
 namespace {
@@ -206,7 +209,7 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
     std::optional<uint64_t> s_desc = {};
     size_t image_bytes = 8192;
   };
-  const auto message = [&](const char* text, const Numbers& numbers) {
+  const auto refusal = [&](const char* text, const Numbers& numbers) {
     const Instruction instruction = parse_instruction(text);
     State state;
     state.set(Field::tmem, std::vector<uint32_t>(128 * 32, 0xABCD), {1, 128, 32});
@@ -218,44 +221,40 @@ TEST_CASE("moves outside what a warp, Tensor Memory or the image has are refused
                    {static_cast<int64_t>(numbers.image_bytes)});
     }
     const State before = state;
-    const std::string found = message_of([&] { execute(instruction, blackwell, state); });
-    if (found != "fine") CHECK(state == before);
-    return found;
+    const std::vector<Violation> violations = refusal_of([&] { execute(instruction, blackwell, state); });
+    if (!violations.empty()) CHECK(state == before);
+    return violations;
   };
-  CHECK(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 1}) == "fine");
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}),
-             ContainsSubstring("warp 0 of a warpgroup can access only these lanes"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0, .warp = 7}),
-             ContainsSubstring("warp = 7: must be 0..3") && !ContainsSubstring("taddr lane"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}),
-             ContainsSubstring("taddr lane = 16: must be a multiple of 32"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}),
-             ContainsSubstring("taddr lane = 8: must be a multiple of 16"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x32.b32", {.taddr = 0, .warp = 0}),
-             ContainsSubstring("columns = 0..63"));
-  CHECK_THAT(message("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 4}),
-             ContainsSubstring("warp = 4: must be 0..3"));
-  CHECK_THAT(message("tcgen05.st.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 0}),
-             ContainsSubstring("regs = (missing)"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0x00010000, .s_desc = desc}),
-             ContainsSubstring("taddr lane = 1: must be 0"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.4x256b", {.taddr = 0x00200000, .s_desc = desc}),
-             ContainsSubstring("must be 0..31"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 30, .s_desc = desc}),
-             ContainsSubstring("columns = 30..33"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = desc, .image_bytes = 100}),
-             ContainsSubstring("image of 100 bytes"));
-  CHECK_THAT(message("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = uint64_t{3} << 61}),
-             ContainsSubstring("swizzle of descriptor"));
-  CHECK_THAT(message("tcgen05.shift.cta_group::1.down", {.taddr = 0x00010000}), ContainsSubstring("a multiple of 32"));
-  CHECK_THAT(message("tcgen05.shift.cta_group::1.down", {.taddr = 25}), ContainsSubstring("columns = 25..32"));
+  CHECK(refusal("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 1}).empty());
+  CHECK_THAT(refusal("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00200000, .warp = 0}),
+             refused(illegal_value, "taddr lane"));
+  CHECK(refusal("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0, .warp = 7}).size() == 1);
+  CHECK_THAT(refusal("tcgen05.ld.sync.aligned.32x32b.x32.b32", {.taddr = 0x00100000, .warp = 0}),
+             refused(illegal_value, "taddr lane"));
+  CHECK_THAT(refusal("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0x00080000, .warp = 0}),
+             refused(illegal_value, "taddr lane"));
+  CHECK_THAT(refusal("tcgen05.ld.sync.aligned.16x64b.x32.b32", {.taddr = 0, .warp = 0}),
+             refused(illegal_value, "columns"));
+  CHECK_THAT(refusal("tcgen05.ld.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 4}), refused(illegal_value, "warp"));
+  CHECK_THAT(refusal("tcgen05.st.sync.aligned.16x64b.x1.b32", {.taddr = 0, .warp = 0}), refused(missing_input, "regs"));
+  CHECK_THAT(refusal("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0x00010000, .s_desc = desc}),
+             refused(illegal_value, "taddr lane"));
+  CHECK_THAT(refusal("tcgen05.cp.cta_group::1.4x256b", {.taddr = 0x00200000, .s_desc = desc}),
+             refused(illegal_value, "taddr lane"));
+  CHECK_THAT(refusal("tcgen05.cp.cta_group::1.128x128b", {.taddr = 30, .s_desc = desc}),
+             refused(illegal_value, "columns"));
+  CHECK_THAT(refusal("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = desc, .image_bytes = 100}),
+             refused(illegal_value, "the source element row 6, k 4"));
+  CHECK_THAT(refusal("tcgen05.cp.cta_group::1.128x128b", {.taddr = 0, .s_desc = uint64_t{3} << 61}),
+             refused(illegal_value, "swizzle of descriptor 0x6000000000000000"));
+  CHECK_THAT(refusal("tcgen05.shift.cta_group::1.down", {.taddr = 0x00010000}), refused(illegal_value, "taddr lane"));
+  CHECK_THAT(refusal("tcgen05.shift.cta_group::1.down", {.taddr = 25}), refused(illegal_value, "columns"));
   // Two CTAs have 128 lanes each.
-  CHECK_THAT(message("tcgen05.shift.cta_group::2.down", {.taddr = 0}),
-             ContainsSubstring("tmem = [1, 128, 32]: must be [2, 128, -1]"));
+  CHECK_THAT(refusal("tcgen05.shift.cta_group::2.down", {.taddr = 0}), refused(wrong_shape, "tmem"));
   State short_regs = test::sample_case(TmemMove{.kind = MoveKind::st}, 0).before;
   short_regs.set(Field::regs, std::vector<uint32_t>(31), {31, 1});
-  CHECK_THAT(message_of([&] { execute(TmemMove{.kind = MoveKind::st}, blackwell, short_regs); }),
-             ContainsSubstring("regs = [31, 1]: must be [32, 1]"));
+  CHECK_THAT(refusal_of([&] { execute(TmemMove{.kind = MoveKind::st}, blackwell, short_regs); }),
+             refused(wrong_shape, "regs"));
 }
 
 TEST_CASE("the second piece of 16x32bx2 goes where the offset says, and never to another warp") {
@@ -279,10 +278,10 @@ TEST_CASE("the second piece of 16x32bx2 goes where the offset says, and never to
   }
   for (const uint32_t offset : {32u << 16, 17u << 16, 0xFFFFu << 16}) {
     store.half_split_offset = offset;
-    CHECK_THAT(message_of([&] { execute(store, blackwell, state); }), ContainsSubstring("half-split offset"));
+    CHECK_THAT(refusal_of([&] { execute(store, blackwell, state); }), refused(illegal_value, "half-split offset"));
   }
   store.half_split_offset = 29;
-  CHECK_THAT(message_of([&] { execute(store, blackwell, state); }), ContainsSubstring("columns = 3..32"));
+  CHECK_THAT(refusal_of([&] { execute(store, blackwell, state); }), refused(illegal_value, "columns"));
 }
 
 namespace {

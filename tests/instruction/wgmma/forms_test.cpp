@@ -5,9 +5,12 @@
 #include "bitmma/instruction/statement.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
-using test::message_of;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
+using test::refusal_of;
 
 namespace {
 
@@ -77,8 +80,8 @@ TEST_CASE("an immediate of wgmma that is out of range is refused by name") {
        {std::pair("imm_scale_a", 2), std::pair("imm_scale_a", 0), std::pair("imm_scale_b", 0),
         std::pair("imm_trans_a", -1), std::pair("imm_trans_b", 7), std::pair("scale_d", 3)}) {
     INFO(name << " = " << value);
-    CHECK_THAT(message_of([&] { with_immediate(instruction, name, value); }),
-               ContainsSubstring(std::string(name) + " = " + std::to_string(value)));
+    CHECK_THAT(refusal_of([&] { with_immediate(instruction, name, value); }),
+               refused(illegal_value, std::string(name)));
   }
 }
 

@@ -7,8 +7,11 @@
 #include "bitmma/stimulus/random_operands.hpp"
 #include "support/catch.hpp"
 #include "support/instructions.hpp"
+#include "support/refusal.hpp"
 
 using namespace bitmma;
+using enum bitmma::ViolationCode;
+using bitmma::test::refused;
 
 namespace {
 
@@ -104,7 +107,7 @@ TEST_CASE("an image that ends before the matrix does is refused, and nothing is 
   State state = test::sample_case(instruction, 1).before;
   state.set(Field::smem, std::vector<uint8_t>(100), {100});
   const State before = state;
-  CHECK_THAT(test::message_of([&] { execute(instruction, hopper, state); }),
-             ContainsSubstring("shared-memory image of 100 bytes"));
+  CHECK_THAT(test::refusal_of([&] { execute(instruction, hopper, state); }),
+             refused(illegal_value, "B element row 0, k 0"));
   CHECK(state == before);
 }
