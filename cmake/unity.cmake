@@ -1,6 +1,6 @@
-# Neighbours read the same headers and compile the same templates. Compiled in groups they do so once, and a build from
-# nothing takes a third less. After a change a group compiles longer than a file: -DBITMMA_UNITY=OFF is for those who work on
-# the library. Names in the unnamed namespaces of a group must differ.
+# Neighbouring files include the same headers and instantiate the same templates. In groups this happens once, and a build from
+# nothing takes a third less time. After a change a group compiles longer than a file, so developers of the library may prefer
+# -DBITMMA_UNITY=OFF. Names in the unnamed namespaces of a group must differ.
 option(BITMMA_UNITY "Compile the library in groups of files: faster from nothing, slower after a change" ON)
 if(NOT BITMMA_UNITY)
   return()

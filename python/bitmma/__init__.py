@@ -6,7 +6,7 @@
     d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a product with a library's bits
     plans = bitmma.find_plans(x, w.T, recorded)                                         the additions that give it
 
-By what you have:
+Start from what you have:
     two matrices        mma, gemm; matmul: the bits of PyTorch on a GPU, with the kernel that cuBLAS takes
     a recorded D        find_plans, accuracy, evidence
     a machine's state   execute: registers, shared memory, descriptors, Tensor Memory
@@ -23,7 +23,7 @@ By what you have:
     an operator         bitmma.operators: attention, softmax, norms, ... as PyTorch computes them on an H100
     a whole layer       bitmma.layers: a Llama decoder layer, every intermediate tensor
     operands to round   quantize: the quantisers of Transformer Engine, torchao, FlashInfer, DeepGEMM; quantized_gemm
-    nothing yet         bitmma.datasets: a recorded product of an H100
+    no data yet         bitmma.datasets: a recorded product of an H100
 
 Errors are bitmma.Error, with all violations. You may call all functions from several threads.
 bitmma installs no signal handlers.

@@ -280,14 +280,14 @@ def gemm(
     scale_a       float32: one number, [M, 1] or [M, blocks]; scale_b one number, [1, N] or [blocks, N]
     sfa, sfb      block scales of the instruction, [M, K/size] and [K/size, N]
     target        a GPU by its PTX name. None: the plan's own, else sm_90a, an H100 with wgmma (sm_90 is the same GPU
-                  without wgmma, and its fp8 has other bits), or sm_100a for what sm_90a lacks, such as block scales
+                  without wgmma, where fp8 results differ), or sm_100a for what sm_90a lacks, such as block scales
     output        the type of D for plans by name: "f32" (the default; "f64" for float64), "bf16", "f16" ...; plans and
                   kernels have their own. `dtype` is an alias
     out           an array for D, of its shape and type; nothing is copied if it is contiguous and no operand overlaps
                   it
     split_k       the number of slices, if a named plan leaves it open
     rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
-    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
+    return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` name the GPU whose bits these are
 
     Returns D, [M, N], of the plan's output type; a torch tensor if A is one. Leading axes of `a`, `b`, c, bias and
     scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
@@ -496,13 +496,16 @@ def find_plans(
     """The plans that match every bit of a recorded D, as a sequence: measured families first, and the simplest plan
     first within them; empty if no plan matches.
 
-    Operands are those of gemm, `d` is [M, N] in the type in which it was computed: no plan matches bfloat16 results
-    saved as float32. If D cannot distinguish plans, it returns all of them (`.ambiguous`, `.families`). With `nearest`,
-    if no plan matches, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
-    `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None is as in gemm.
+    Operands are those of gemm. `d` is [M, N] in the type in which it was computed: no plan matches bfloat16 results
+    saved as float32. `among` restricts the search to these plans, `kernel` to those of a kernel's name. `target` None
+    is as in gemm.
+
+    If D cannot distinguish plans, the function returns all of them (`.ambiguous`, `.families`). If no plan matches and
+    `nearest` is True, it returns the nearest `max_nearest`, each with its `.differing` outputs and their `.pattern`.
+
     The search ends after `timeout` seconds or `max_plans` plans (see `.ended`, `.untried`); it then compares the
-    nearest plans on a sample of D. A complete one of 64 x 64 x 4096 takes seconds, of long K or many outputs minutes.
-    It calls `progress(tried, of)` occasionally, and an exception from it ends the search.
+    nearest plans on a sample of D. A complete search of 64 x 64 x 4096 takes seconds; with a long K or many outputs it
+    takes minutes. It calls `progress(tried, of)` occasionally, and an exception from this call ends the search.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
     >>> len(find_plans(a, b, gemm(a, b))) > 0

@@ -153,13 +153,13 @@ def matmul(
     shape, layout, types and epilogue. The choices were recorded for layers of open models and a grid of shapes.
 
     a, b            [M, K] and [K, N], float16, bfloat16, float32 or float8_e4m3fn, with torch's strides: `w.T` of a
-                    weight matrix [N, K] is another call than its copy
+                    weight matrix [N, K] and a copy of it are different calls
     bias            [N], of the type of A: torch.addmm(bias, a, b), torch.nn.functional.linear
     gpu, library    "H100" or "H200"; "cublas 13.1": that of PyTorch 2.11, with PyTorch's workspace
     allow_tf32      torch.backends.cuda.matmul.allow_tf32
-    out_dtype       the type of D: by default that of A, and of float8 bfloat16, as in torch.nn.functional.scaled_mm
-                    (the default of torch._scaled_mm is float8); float32 of bfloat16 and float16 is recorded too
-    scale_a         of float8, as in torch._scaled_mm: float32, one number or [M, 1]; scale_b one number or [1, N]
+    out_dtype       the type of D: by default that of A, for float8 bfloat16, as in torch.nn.functional.scaled_mm
+                    (the default of torch._scaled_mm is float8); for bfloat16 and float16, float32 is recorded too
+    scale_a         for float8, as in torch._scaled_mm: float32, one number or [M, 1]; scale_b one number or [1, N]
     use_fast_accum  of torch._scaled_mm
     nearest         for a shape that was not recorded, take the kernel for the nearest one, with a warning; else it is
                     an Error

@@ -135,8 +135,8 @@ def _factory(family: str) -> Callable[[Callable[..., Instruction]], Callable[...
             )
             legal = "" if is_format or not words else f" ({', '.join(word for word in words if word)})"
             lines.append(f"    {name:<18}  {meaning}{legal}" + (f"; {default!r}" if default != "" else ""))
-        function.__doc__ = (
-            f"{function.__doc__}\n\n    Fields, with the value of each where none is given:\n\n" + "\n".join(lines)
+        function.__doc__ = f"{function.__doc__}\n\n    Fields, each with its meaning and its default:\n\n" + "\n".join(
+            lines
         )
         function.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Instruction)  # type: ignore[attr-defined]
         return function
@@ -271,7 +271,7 @@ def mma(
                   bitmma.tiled(...)
     metadata      [..., M, chunks], four bits each as uint8, for a sparse A in stored form, [..., M, K/2]
     target        a GPU: its PTX name, "H100", "9.0", (9, 0). None: `Instruction.default_target`. For mma.sync,
-                  other targets may give other bits
+                  results may differ between targets
     threads       0: all cores
     return_target   True: returns (D, target), with the PTX name of the GPU whose bits these are
 

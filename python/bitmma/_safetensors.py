@@ -35,7 +35,7 @@ class StoredTensor(NamedTuple):
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of an open file, each of which is read when it is asked for. They are not mapped: if another process
+    """The tensors of an open file, each of which is read on access. They are not mapped: if another process
     shortens a mapped file, a signal ends this one."""
 
     def __init__(self, path: str, file: int, about: dict[str, StoredTensor]):

@@ -9,7 +9,7 @@
 
 Arrays are NumPy's or torch's, of float32, float16 or bfloat16; results are of the same kind. Names, arguments and
 defaults are torch's where torch has the operator. Every array is read as its contiguous copy.
-docs/operators.md tells what was compared with a GPU.
+docs/operators.md lists what was compared with a GPU.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def attention(
                 multiprocessors. 1 is the kernel of sequences of several lengths
     backend     "flash": FlashAttention-2. "efficient": the memory-efficient kernel, of head sizes up to 128 and without
                 window and splits; its causal mask starts at the first key: query i sees the keys up to i. "cudnn":
-                cuDNN's kernels, with the same mask and without window and splits; docs/operators.md tells which calls
+                cuDNN's kernels, with the same mask and without window and splits; docs/operators.md lists which calls
                 were measured. "cudnn_sm80": its kernel sdpa_sm80_flash_fprop_wmma_f16_knob_2 or 3 of a single query, if
                 a profiler names it
     return_lse  True: (out, lse), lse float32 [..., heads, queries], the logarithm of the sum of exp(score * scale)
