@@ -79,7 +79,7 @@ class OtherWeight(Differs):
 class Value(NamedTuple):
     array: np.ndarray
     known: np.ndarray | None = None
-    """Of the same shape; None: all elements are known."""
+    """Which elements are known, in the shape of `array`; None: all."""
 
     def mask(self) -> np.ndarray:
         return np.broadcast_to(np.True_, self.array.shape) if self.known is None else self.known
@@ -91,7 +91,7 @@ class Value(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """What the capture tells about an output."""
+    """An output as the capture describes it."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -174,7 +174,7 @@ def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]])
     for index, operator in enumerate(operators):
         for number in _touched(operator):
             about = tensors[number]
-            # A byte of each element tells whether it is known.
+            # One byte per element: whether it is known.
             kept[number] = math.prod(about["shape"]) * (np.dtype(dtypes.get(about["dtype"], np.float64)).itemsize + 1)
         yield sum(kept.values())
         kept = {number: size for number, size in kept.items() if last[number] > index}
@@ -362,7 +362,7 @@ class Capture:
             self.weights |= dict.fromkeys(tensors, tensors)
         self.loaded: dict[str, np.ndarray] = {}
         self.own_weights: dict[str, str] = {}
-        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or tells how
+        """Names of weights, by their tensors, that no file of the caller has: the capture stores them, or describes how
         they are made."""
 
     def about(self, number: str | None) -> Tensor | None:

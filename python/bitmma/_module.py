@@ -125,7 +125,7 @@ class Parameter(NamedTuple):
 
     name: str
     type: str
-    """Of an element: "u64", "f32", "b8"."""
+    """The type of an element: "u64", "f32", "b8"."""
     bytes: int
     offset: int
     """In the bytes of all parameters."""
@@ -138,7 +138,7 @@ class Entry(NamedTuple):
     name: str
     parameters: list[Parameter]
     parameter_bytes: int
-    """Of all parameters."""
+    """The bytes of all parameters together."""
     required_block: tuple[int, ...]
     """.reqntid; empty: none."""
     most_block: tuple[int, ...]
@@ -158,7 +158,7 @@ class Variable(NamedTuple):
     space: str
     """"global" or "const"."""
     type: str
-    """Of an element."""
+    """The type of an element."""
     bytes: int
     align: int
 

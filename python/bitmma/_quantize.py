@@ -22,7 +22,7 @@ class Quantized(NamedTuple):
     """A quantised matrix: element = code * scale of its block * tensor_scale."""
 
     codes: Any
-    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. Of torch tensors:
+    """[rows, cols] in the recipe's element format: float8_*, or float4_e2m1fn, one code per element. For torch tensors:
     uint8 for types that torch lacks."""
     scales: Any
     """[rows / block rows, cols / block cols]: float8_e8m0fnu, float8_e4m3fn, or float32."""

@@ -687,7 +687,7 @@ def _recorded_outputs(run: _Run, one: dict[str, Any]) -> list[Value | None]:
 @public(first=path_of, second=path_of, weights=unchecked)
 def compare_captures(first: str | Path, second: str | Path, *, weights: Any = (), threads: int = 0) -> CapturesCompared:
     """The first operator whose outputs differ in two captures of the same operators, and why: other inputs, another
-    weight, another kernel. Each capture's own verdict about this operator tells which of the two follows from its
+    weight, another kernel. Each capture's own verdict about this operator shows which of the two follows from its
     inputs.
 
     `weights` are paths of safetensors files, as in `replay`.

@@ -888,7 +888,7 @@ def _efficient(
     return made[:1]
 
 
-# knob_35, of one query and many keys, gives other bits when it is run again.
+# knob_35, the kernel for one query and many keys, does not always repeat its bits.
 _cudnn_kernels = {
     "sm90_flash_fprop_wgmma": "cudnn",
     "sm80_flash_fprop_wmma_f16_knob_2_": "cudnn_sm80",

@@ -26,7 +26,7 @@ _stored = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float
 
 
 class StoredTensor(NamedTuple):
-    """What the header tells about a tensor."""
+    """A tensor as the header describes it."""
 
     dtype: np.dtype
     shape: tuple[int, ...]

@@ -296,7 +296,7 @@ def _resolved_plan(
     promotion = fields.get("promotion", {})
     scale_b = operands.get("scale_b")
     if promotion.get("scale", "none") != "none" and scale_b is not None and scale_b.array.shape[1] > 1:
-        # Per column or per 128 of them: of the whole product its shape tells, of a block the plan has to.
+        # Scales per column or per 128 columns: the shape of a whole product shows which, for a block the plan must.
         columns, blocks_of_n, said = scale_b.array.shape[1], -(-whole[1] // 128), promotion.get("sb")
         if said is None:
             if columns == d[1] == blocks_of_n:
@@ -312,7 +312,7 @@ def _resolved_plan(
             )
         if promotion["sb"][0] == 128:
             asks_where = True
-            # The axis goes whole to every task, also where it is as long as D's.
+            # Every task gets the whole axis, also if it is as long as D's.
             operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")  # type: ignore[index]
             zeros["scale_b"] = operands["scale_b"].like(small)
     one = Plan(json.dumps(fields))
