@@ -56,7 +56,7 @@ void add_operator(Command& app, Context& context);
 void add_run(Command& app, Context& context);
 void add_replay(Command& app, Context& context);
 /// `replay` with its words: Python replaces this process, so that signals reach it and no process is left behind.
-/// Throws Error if there is no Python. Returns for other commands, and where help is asked for.
+/// Throws Error if there is no Python. Returns for other commands, and for --help.
 void hand_over_replay(Context& context, const std::vector<std::string>& arguments);
 /// `bitmma survey`, where the laboratory is built; elsewhere nothing.
 void add_survey(Command& app, Context& context);

@@ -58,7 +58,7 @@ void FileFlags::add_types(Command& command) {
   command.add_option("--a", a,
                      "tcgen05.mma of plain matrices: the type of A, such as e2m1, if its dtype does not determine it");
   command.add_option("--b", b, "the same for B");
-  command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32, of kind::i8 s32");
+  command.add_option("--d", d, "tcgen05.mma of plain matrices without c: the type of D; default f32; s32 for kind::i8");
   command.add_option("--scale-type", scale_type,
                      "tcgen05.mma of plain matrices: ue8m0 or ue4m3, if the dtype of sfa does not determine it");
 }

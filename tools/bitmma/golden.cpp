@@ -172,7 +172,7 @@ void add_golden(Command& app, Context& context) {
   command->add_option("instruction", flags->mnemonic, "PTX mnemonic with all qualifiers")->required();
   command->add_output("-o,--output", flags->out, "file to write")->required();
   flags->target.add(*command, "the GPU by its PTX name; default: the instruction's own");
-  command->add_option("--cases", flags->cases, "how many")->capture_default_str();
+  command->add_option("--cases", flags->cases, "number of cases")->capture_default_str();
   command->add_option("--seed", flags->seed, "seed of the operands; the same seed gives the same file on any machine")
       ->capture_default_str();
   std::string meaning = "distribution of the operands:";

@@ -169,7 +169,8 @@ void add_gemm(Command& app, Context& context) {
       "\n"
       "--find tries, until plans give all bits:\n" +
       print_search() +
-      "Without --plan and --kernel, the command uses the key plan of the file, if there is one. It compares a recorded "
+      "Without --plan and --kernel, the command uses the plan stored in the file (key plan), if there is one. It "
+      "compares a recorded "
       "d in the file. Exit code 1 if outputs differ or no plan was found; 2 for a bad request.");
   command->callback([flags, &context] { run_gemm(context, *flags); });
 }

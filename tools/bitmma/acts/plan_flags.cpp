@@ -44,11 +44,12 @@ void LibraryFlags::add(Command& command) {
   command.add_option("--gpu", gpu, "with --library: H100 or H200");
   command.add_option(
       "--layout", layout,
-      "with --library: nt, nn, tn or tt: A and B have contiguous rows (n) or columns (t); default as the "
-      "file has B, b_t is t");
+      "with --library: nt, nn, tn or tt: A and B have contiguous rows (n) or columns (t); default: nn if "
+      "the file has b of 16 bits or more, else nt");
   command.add_flag("--allow-tf32", allow_tf32, "with --library: float32 is rounded to tf32, as PyTorch may do");
   command.add_flag("--fast-accum", fast_accumulation, "with --library: use_fast_accum of fp8");
-  command.add_flag("--nearest", nearest, "with --library: for a shape that was not recorded, take the nearest one's");
+  command.add_flag("--nearest", nearest,
+                   "with --library: if the shape was not recorded, take the kernel of the nearest one");
 }
 
 ProductLibraryRequest LibraryFlags::request(std::optional<Format> output) const {
