@@ -6,7 +6,7 @@
 //   const Matrix d = multiply(mma, from_floats(Format::f16, 64, 16, a), from_floats(Format::f16, 16, 8, b));
 //   for (const float value : to_floats(d)) ...
 //
-// The functions to know, by what you have:
+// Start from what you have:
 //   two matrices        multiply(instruction, a, b), multiply_batch           the plain product, bit for bit
 //   a machine's state   execute(instruction, target, state)               descriptors, images, registers, Tensor Memory
 //   PTX text            parse_instruction, parse_statement, print         mnemonics; statements with operands

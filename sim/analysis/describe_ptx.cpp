@@ -558,7 +558,7 @@ Report describe_settings(const CutlassAtom& atom) {
   return report;
 }
 
-/// Describes an atom: its instruction, legal on the architecture of the name unless a target is asked for.
+/// Describes an atom: its instruction, legal on the architecture of the name, or on `target` if it is given.
 Report describe_atom(std::string_view text, std::optional<Target> target) {
   const CutlassAtom atom = read_cutlass_atom(text);
   const Target chosen = target ? *target : atom.target.value_or(default_target(atom.instruction));

@@ -55,7 +55,7 @@ class Decoder {
 
   /// Throws Error that lists every refused instruction.
   Program decode();
-  /// Decodes every instruction of the entry for what it tells of its operands: sets the roles of `instructions`, a copy
+  /// Decodes every instruction of the entry to learn the roles of its operands, and sets them in `instructions`, a copy
   /// of the entry's.
   void find_roles(std::vector<Instruction>& instructions);
 
@@ -128,7 +128,7 @@ class Decoder {
   int current_ = -1;
   bool without_guard_ = false;
   bool is_as_written_ = false;                  // folding replaces operands by integers that are the bits of any type
-  std::vector<std::vector<int>> writers_ = {};  // of each register; found when first asked for
+  std::vector<std::vector<int>> writers_ = {};  // of each register; found on first use
   // The operands that the current instruction reads and writes.
   mutable std::vector<const Operand*> read_ = {}, written_ = {};
 };

@@ -41,7 +41,8 @@ class Divergence {
   /// Switches to the next lanes that can run.
   Next next();
 
-  /// Of the active lanes those of `taken` jump to `target`, the others go on to the next step. They meet at `meeting`.
+  /// The active lanes of `taken` jump to `target`; the other active lanes continue with the next step. They meet at
+  /// `meeting`.
   void branch(Mask taken, int target, int meeting);
 
   enum class Gathered : uint8_t {

@@ -33,12 +33,12 @@ struct Memory::Contents {
   Block& add(uint64_t address, int64_t bytes, std::string name);
   /// An address with room for `bytes` bytes and a gap behind them, which exposes accesses beyond the end.
   uint64_t free_address(int64_t bytes);
-  /// The variables of a module, loaded when they are first asked for. Throws Error for an initialiser that is the
+  /// The variables of a module, loaded on first use. Throws Error for an initialiser that is the
   /// address of something else than a global variable.
   Variables& variables_of(const std::shared_ptr<const kernel::Module>& module);
   /// The regions of a launch, in ascending order. `checks`: whether it notes the states of bytes.
   std::vector<kernel::Region> regions(bool checks);
-  /// After a launch that noted no states: nobody knows what it wrote.
+  /// Call after a launch that noted no states: what it wrote is unknown.
   void forget_states();
 };
 

@@ -219,7 +219,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   memory.variable_addresses = variables.addresses;
   memory.constants = variables.constants;
   memory.regions = device.contents().regions(launch.checks);
-  if (!launch.checks) device.contents().forget_states();  // nobody will know what it wrote
+  if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
   std::vector<Region>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters

@@ -142,7 +142,7 @@ struct Entry {
   bool grid_of_clusters = false;               // .blocksareclusters
 };
 
-// Of an entry with the functions that it calls, and of a module.
+// Limits: registers of an entry with the functions that it calls, bytes of a module's variables.
 inline constexpr int64_t most_registers = 1 << 18, most_variable_bytes = int64_t{1} << 29;
 
 struct Module {

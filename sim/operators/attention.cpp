@@ -420,7 +420,7 @@ class Tile {
       const float base = plan_.masks && row.largest == minus_infinity ? 0.0F : row.largest;
       rescale = exp2_of(plan_.kernel, (before - base) * unit);
     }
-    // Of a row of masked scores alone nothing is subtracted.
+    // If all scores of a row are masked, nothing is subtracted.
     const float offset = row.largest == minus_infinity ? 0.0F : row.largest * unit;
     for (size_t j = begin; j < end; ++j) p[j] = word(value(scores[j]) * unit - offset);
     const uint32_t masked = word(minus_infinity);

@@ -189,7 +189,8 @@ void norm_row(NormCall& call, int row, int col, Notes* notes) {
     };
     note("x", "of the column, widened to f32", is_exact, x[i]);
     const float centred = rms ? x[i] : note("difference", "x - mean", to_nearest, x[i] - scale.mean);
-    // A bias alone is joined with the product, but of a vector's first number it is added to it.
+    // Without a weight the bias joins the product in an fma, except in the first element of each vector: there it is
+    // added separately.
     const bool has_bias_alone = call.bias && !call.weight, adds = has_bias_alone && in_vectors && i % 4 == 0;
     if (has_bias_alone && !adds)
       return note("biased", "fma(rstd, difference, bias)", to_nearest, std::fma(scale.rstd, centred, call.biases[i]));

@@ -43,7 +43,7 @@ struct ProductLibraryRequest {
   bool nearest = false;     // the kernel of the nearest shape; refused for a shape that was recorded
 };
 
-/// What an act tells while it works. Each may be empty.
+/// Callbacks that an act calls while it works. Each may be empty.
 struct GemmFileEvents {
   std::function<void(const std::vector<Violation>&)> warn = {};
   FindProgress plans = {};  // tried, to find the number of slices

@@ -53,7 +53,7 @@ struct StepLoss {
 /// The alignment of the numbers of a sum.
 struct Alignment {
   int max_exponent = 0;
-  std::string by = {};  // who has it: "k = 3", "C", "the scales of group 2", "the floor"
+  std::string by = {};  // its source: "k = 3", "C", "the scales of group 2", "the floor"
   int quantum = 0;      // numbers are multiples of 2^quantum
 };
 

@@ -76,7 +76,7 @@ struct CatalogueOptions {
   std::optional<Target> target = {};  // nothing: the catalogue row's, or default_target if that cannot compute this
   int split_count = 0;                // the number of slices; 0: unknown
   float alpha = 1, beta = 1;          // of the call; they have an effect if there is a C or alpha is not 1
-  bool relu = false;                  // relu at the end; most kernel names do not tell
+  bool relu = false;                  // relu at the end; most kernel names do not show it
 };
 
 /// Without `output`, D is f32; for f64 operands f64, for integers s32. The evidence of the plans is for these types on
@@ -99,7 +99,7 @@ struct PlanRequest {
   std::optional<GemmPlan> value = {};  // a plan
   std::optional<Format> output = {};   // the type of D
   CatalogueOptions options = {};
-  /// Return the plans of a kernel both with and without a final relu: names of xmma and cutlass kernels do not tell.
+  /// Return plans with and without a final relu: names of xmma and cutlass kernels do not show whether there is one.
   bool may_clamp = false;
 };
 

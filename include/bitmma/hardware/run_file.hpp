@@ -30,7 +30,7 @@ struct FileOnGpu {
 };
 FileOnGpu compare_with_model(std::string path, const VectorFile& from_gpu);
 
-/// {"file", "cases", "outputs", "mismatches", "cases_with_mismatches", "refused"}, and what describe tells of a
+/// {"file", "cases", "outputs", "mismatches", "cases_with_mismatches", "refused"}, and the report of a
 /// comparison with mismatches; a refused case is {"case", "violations"}. No text where the GPU and the model agree.
 Report describe(const FileOnGpu& file);
 /// {"gpu", "capability", "driver", "cuda", "files", "cases", "outputs", "mismatches", "refused"}.

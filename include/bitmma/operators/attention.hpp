@@ -39,7 +39,7 @@ enum class AttentionKernel : uint8_t {
   flash_2,           // FLASH_ATTENTION: pytorch_flash::flash_fwd_kernel, flash_fwd_splitkv_kernel
   memory_efficient,  // EFFICIENT_ATTENTION: fmha_cutlassF_*_aligned_*_rf_sm80, of head sizes up to 128
   cudnn,             // CUDNN_ATTENTION: cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x*
-                     // of several queries, or the next, where recordings tell which one runs
+                     // of several queries; else the next kernel, if recordings decide it
   cudnn_sm80,        // of one query: *_sdpa_sm80_flash_fprop_wmma_f16_knob_{2_64x32,3_64x64}x{64,128}
 };
 
