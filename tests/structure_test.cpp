@@ -522,7 +522,7 @@ TEST_CASE("docs/evidence.md has the counts of the campaigns and of the statement
     auto& [words, mismatches] = words_and_mismatches[fmt::format("| {} | {} | `{}`", cells[1], cells[2], cells[4])];
     words += std::stoll(cells[13]), mismatches += std::stoll(cells[14]);
   }
-  table = "| who | GPU | instructions | words | differing |\n|---|---|---|---|---|\n";
+  table = "| source | GPU | instructions | words | differing |\n|---|---|---|---|---|\n";
   for (const auto& [name, counts] : words_and_mismatches)
     table += fmt::format("{} | {} | {} |\n", name, grouped(counts.first), grouped(counts.second));
   CHECK(words_and_mismatches.size() >= 3);

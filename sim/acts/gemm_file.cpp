@@ -19,7 +19,7 @@ void warn(const GemmFileEvents& events, Violation warning) {
   if (events.warn) events.warn({std::move(warning)});
 }
 
-/// The key kernel is only documentation: warns about it unless its plan is asked for.
+/// Warns about the key kernel, which is only documentation here. Not called for `--kernel file`, which uses its plan.
 void judge_kernel(const ProductFile& product, bool has_plan, const GemmFileEvents& events) {
   const std::string* const named = product.file.find_metadata("kernel");
   if (!named) return;
@@ -151,7 +151,7 @@ LibraryChoice library_choice_of_product(const ProductFile& product, const Produc
     return choice;
   }
   call.nearest = request.nearest;
-  static_cast<void>(library_choice(call));  // refuses the shape unless the nearest one is asked for
+  static_cast<void>(library_choice(call));  // refuses the shape unless request.nearest
   warn(events, {.code = ViolationCode::other_inputs,
                 .field = "library",
                 .seen = fmt::format("M {}, N {}, K {} was not recorded", call.m, call.n, call.k),
