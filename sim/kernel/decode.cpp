@@ -31,6 +31,12 @@ constexpr W same_word(W a) {
   return a;
 }
 
+template <typename W>
+void read_special(Warp& warp, const Op& op, Mask mask) {
+  const auto& row = *static_cast<const SpecialRegister*>(op.details);
+  for_each_lane(mask, [&](int lane) { warp.lanes_of<W>(op.d)[lane] = static_cast<W>(row.value(warp, lane)); });
+}
+
 void not_mask(Warp& warp, const Op& op, Mask mask) { set_mask(warp, op.d, mask, ~warp.mask_of(op.a)); }
 
 }  // namespace
@@ -133,6 +139,14 @@ uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
 uint32_t Decoder::special(const std::string& name) {
   const SpecialRegister* const row = special_register(name);
   if (!row) refuse(fmt::format("special register {}", name));
+  if (row->is_chance) program_.chance = row->name;
+  if (row->changes) {
+    const uint32_t slot = scratch(row->bits / 8 * lanes);
+    Op& op = emit(row->bits > 32 ? read_special<uint64_t> : read_special<uint32_t>);
+    op.details = row;
+    op.d = slot;
+    return slot;
+  }
   const auto [found, is_new] = specials_.emplace(name, 0);
   if (is_new) {
     found->second = scratch(4 * lanes);
@@ -186,7 +200,8 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
       refuse(fmt::format("a real constant as .{}", info(type).name));
     }
     case Kind::special:
-      if (special_register(operand.name) && (bits > 32 || info(type).kind == TypeClass::floating))
+      if (const SpecialRegister* const row = special_register(operand.name);
+          row && ((bits > 32) != (row->bits > 32) || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
       return special(operand.name);
     case Kind::symbol:
@@ -439,6 +454,7 @@ Program Decoder::decode() {
     }
   }
   if (!refused.empty()) throw Error(std::move(refused));
+  if (program_.has_stack) program_.local_bytes = round_up(program_.local_bytes, 16) + most_stack_bytes;
   current_ = -1;
   first_op.push_back(static_cast<int>(program_.ops.size()));
   Op& end = emit(nullptr);

@@ -141,6 +141,8 @@ void assign_roles(const Module& module, Entry& entry, Target target);
 void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words);
 void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words);
+/// A call of a function that the driver supplies: vprintf, __assertfail, malloc, free. False for any other.
+bool decode_system_call(Decoder& decoder, const Instruction& instruction, std::string_view name);
 /// Completes the bytes of a red.async on its mbarrier in shared memory.
 void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, int bytes);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Which lanes of a warp run, and where. Lanes that take different ways run one after the other: a branch pushes the
 // lanes that wait onto a stack of levels, and they run together again from the immediate post-dominator of the branch
-// on. Knows masks and numbers of steps, and nothing of instructions.
+// on. Lanes that run for long while others wait for them, such as lanes that spin for a lock, run apart from these:
+// from sm_70 on each thread makes progress. Knows masks and numbers of steps, and nothing of instructions.
 #pragma once
 
 #include <cstdint>
@@ -53,12 +54,30 @@ class Divergence {
   /// The active lanes of `mask` arrive at an instruction that all lanes of `needed` must reach together.
   Gathered gather(Mask mask, Mask needed);
 
+  /// The active lanes have run for long: lanes that wait for them no longer do, and of all sets of lanes that run apart
+  /// the next one gets its turn. False if all live lanes are active or parked.
+  bool take_turns();
+
+  /// The lanes of `set` continue at step `at` later; the other active lanes remain active.
+  void set_aside(Mask set, int at);
+
   /// The lanes that wait at such an instruction.
   Mask parked() const;
 
  private:
+  /// Lanes that run apart from the active ones.
+  struct Apart {
+    int pc = 0;
+    Mask active = 0;
+    int reconverge = -1;
+    std::vector<Level> levels = {};
+  };
+  /// Makes the first of those apart the active lanes. False if there are none.
+  bool load_apart();
+
   std::vector<Level> levels_ = {};
   std::vector<Parked> parked_ = {};
+  std::vector<Apart> apart_ = {};  // the next one first
 };
 
 }  // namespace bitmma::kernel

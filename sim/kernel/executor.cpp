@@ -17,6 +17,7 @@ namespace bitmma::kernel {
 namespace {
 
 constexpr uint64_t quantum = 1 << 16;  // instructions that a warp runs before the next one gets its turn
+constexpr int most_long_turns = 4;     // whole turns of some lanes of a warp, after which the others wait no longer
 
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
@@ -63,15 +64,18 @@ class Executor::State {
       cta.warps.resize(warps);
       cta.warpgroups.resize((warps + 3) / 4);
     }
+    cluster_.heap = memory.heap;
     files_.resize(cluster_.ctas.size() * warps * program.file_bytes + 64);
   }
 
   /// Runs the cluster `id`; `index` is its position in the order of all clusters. Throws PlacedFault.
-  void run(const std::array<int64_t, 3>& id, size_t index) {
+  void run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
     cluster_.index = index;
+    cluster_.queue = &queue;
     begin(id);
     try {
       run_warps();
+      if (!cluster_.printed.empty()) printed_.emplace_back(index, std::exchange(cluster_.printed, {}));
     } catch (const Fault& fault) {
       throw PlacedFault{index, place(fault)};
     } catch (const Error& error) {
@@ -84,6 +88,7 @@ class Executor::State {
 
   uint64_t thread_instructions() const { return thread_instructions_; }
   const Warnings& warnings() const { return cluster_.warnings; }
+  const std::vector<std::pair<size_t, std::string>>& printed() const { return printed_; }
 
  private:
   int instruction_of(const Warp& warp) const {
@@ -228,6 +233,19 @@ class Executor::State {
 
   template <bool is_traced>
   void run_warp(Warp& warp) {
+    if (run_turn<is_traced>(warp) || ++warp.long_turns < most_long_turns) return;
+    // From the first time on that lanes run apart, they change with each turn.
+    if (warp.take_turns()) {
+      warp.long_turns = most_long_turns;
+      if (warp.active == 0) next_level(warp);
+    } else {
+      warp.long_turns = 0;
+    }
+  }
+
+  /// False if the warp ran for all of its turn.
+  template <bool is_traced>
+  bool run_turn(Warp& warp) {
     const Op* const ops = program_.ops.data();
     const uint64_t end = warp.steps + quantum;
     struct Count {
@@ -240,7 +258,7 @@ class Executor::State {
     }
     while (warp.steps < end) {
       if (warp.pc == warp.reconverge) {
-        if (!next_level(warp)) break;
+        if (!next_level(warp)) return true;
         continue;
       }
       const Op& op = ops[warp.pc];
@@ -264,8 +282,9 @@ class Executor::State {
         if (warp.status == WarpStatus::ready || warp.status == WarpStatus::done) tell_step(op, ran_);
         else if ((ran_ >> tracer_.lane & 1) != 0) tracer_.pending = &op;
       }
-      if (!goes_on) break;
+      if (!goes_on) return true;
     }
+    return false;
   }
 
   /// Reports the traced thread's step if the thread ran the Op and the Op is the last of its instruction.
@@ -331,23 +350,9 @@ class Executor::State {
         ++warp.pc;
         complete_cluster_barrier(cluster_);
         return warp.active != 0 || next_level(warp);
-      case Control::converge: {
+      case Control::converge:
         if (mask == 0) return ++warp.pc, true;
-        const Mask members = warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(mask)];
-        if (!gather(warp, mask, members & warp.live)) return warp.status == WarpStatus::ready;
-        Mask here = warp.active;
-        if (op.guard != Op::no_slot) here &= op.guard_negated ? ~warp.mask_of(op.guard) : warp.mask_of(op.guard);
-        if ((here & ~members) != 0 && op.run) {
-          const Mask outside = here & ~members;
-          fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
-                fmt::format("a membermask {:#x} without this lane", members),
-                "a membermask that includes every lane that executes the instruction");
-        }
-        if (op.run) op.run(warp, op, here);
-        ran_ = here;
-        ++warp.pc;
-        return true;
-      }
+        return converge(warp, op, mask);
       case Control::barrier: {
         if (mask == 0) return ++warp.pc, true;
         if (!gather(warp, mask, warp.live)) return warp.status == WarpStatus::ready;
@@ -369,6 +374,57 @@ class Executor::State {
       case Control::none: break;
     }
     return false;
+  }
+
+  static Mask lanes_with(const Warp& warp, const Op& op, Mask mask, Mask members) {
+    Mask same = 0;
+    for_each_lane(mask, [&](int lane) { same |= Mask{warp.lanes_of<const uint32_t>(op.e)[lane] == members} << lane; });
+    return same;
+  }
+
+  /// An instruction with a membermask. Lanes with different masks are groups of their own, as the tiles of cooperative
+  /// groups are: each runs when all its members are here.
+  bool converge(Warp& warp, const Op& op, Mask mask) {
+    const auto members_of = [&](Mask of) { return warp.lanes_of<const uint32_t>(op.e)[__builtin_ctz(of)]; };
+    const Mask members = members_of(mask), same = lanes_with(warp, op, mask, members);
+    if (same == mask) return converge_group(warp, op, mask, members);
+    Mask complete = 0, waiting = 0;
+    for (Mask left = mask; left != 0;) {
+      const Mask of_group = members_of(left), group = lanes_with(warp, op, left, of_group);
+      left &= ~group;
+      if ((of_group & warp.live & ~group) != 0) {
+        waiting |= group;
+        continue;
+      }
+      run_group(warp, op, group, of_group);
+      complete |= group;
+    }
+    ran_ = complete;
+    if (waiting == 0) return ++warp.pc, true;
+    // The lanes that are through go on; of the others each group arrives for itself.
+    const Mask of_group = members_of(waiting), group = lanes_with(warp, op, waiting, of_group);
+    warp.set_aside(warp.active & ~waiting, warp.pc + 1);
+    warp.set_aside(waiting & ~group, warp.pc);
+    return converge_group(warp, op, group, of_group);
+  }
+
+  bool converge_group(Warp& warp, const Op& op, Mask mask, Mask members) {
+    if (!gather(warp, mask, members & warp.live)) return warp.status == WarpStatus::ready;
+    Mask here = warp.active;
+    if (op.guard != Op::no_slot) here &= op.guard_negated ? ~warp.mask_of(op.guard) : warp.mask_of(op.guard);
+    run_group(warp, op, here, members);
+    ran_ = here;
+    ++warp.pc;
+    return true;
+  }
+
+  static void run_group(Warp& warp, const Op& op, Mask group, Mask members) {
+    if (!op.run) return;
+    if (const Mask outside = group & ~members; outside != 0)
+      fault(ViolationCode::undefined_by_ptx, __builtin_ctz(outside),
+            fmt::format("a membermask {:#x} without this lane", members),
+            "a membermask that includes every lane that executes the instruction");
+    op.run(warp, op, group);
   }
 
   /// Switches to the next lanes that can run. False if there are none now.
@@ -434,15 +490,19 @@ class Executor::State {
   Mask ran_ = 0;  // lanes that ran the last control Op
   Tracer tracer_ = {};
   uint64_t thread_instructions_ = 0;
+  std::vector<std::pair<size_t, std::string>> printed_ = {};
 };
 
 Executor::Executor(const Program& program, const Launch& launch, SharedByClusters& memory)
     : state_(std::make_unique<State>(program, launch, memory)) {}
 Executor::~Executor() = default;
 
-BITMMA_IN_ENVIRONMENT void Executor::run(const std::array<int64_t, 3>& id, size_t index) { state_->run(id, index); }
+BITMMA_IN_ENVIRONMENT void Executor::run(const std::array<int64_t, 3>& id, size_t index, ClusterQueue& queue) {
+  state_->run(id, index, queue);
+}
 uint64_t Executor::thread_instructions() const { return state_->thread_instructions(); }
 const Warnings& Executor::warnings() const { return state_->warnings(); }
+const std::vector<std::pair<size_t, std::string>>& Executor::printed() const { return state_->printed(); }
 
 int64_t executor_bytes(const Program& program, const Launch& launch) {
   const std::array<int64_t, 3>& cluster = *launch.cluster;

@@ -167,6 +167,12 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   return modules.emplace(module.get(), std::move(loaded)).first->second;
 }
 
+kernel::Heap& Memory::Contents::device_heap(Memory& memory) {
+  constexpr int64_t bytes = int64_t{8} << 20;  // cudaLimitMallocHeapSize
+  if (heap.bytes == 0) heap = {.begin = memory.allocate(bytes, "heap of malloc"), .bytes = bytes};
+  return heap;
+}
+
 std::vector<kernel::Region> Memory::Contents::regions(bool checks) {
   std::vector<kernel::Region> all;
   for (auto& [address, block] : blocks) {

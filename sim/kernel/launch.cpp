@@ -20,6 +20,7 @@ namespace bitmma {
 namespace kernel {
 namespace {
 
+constexpr size_t most_queues = 16;    // of clusters that may take each other's work over
 constexpr int64_t most_cluster = 16;  // blocks; CUDA guarantees 8, an H100 accepts 16 on request
 
 /// The launch with its cluster: the shape of .reqnctapercluster, or one block. With .blocksareclusters the grid counts
@@ -74,7 +75,7 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
             : device.map(argument.memory, !argument.is_unwritten, fmt::format("argument {} ({})", i, parameter.name));
     addresses.emplace(memory, address);
     if (argument.map) {
-      std::ranges::copy(std::bit_cast<std::array<uint8_t, tensor_map_bytes>>(pack(*argument.map, address)), to);
+      std::ranges::copy(pack(*argument.map, address).bytes(), to);
     } else {
       const uint64_t value = address + static_cast<uint64_t>(argument.offset_bytes);
       std::ranges::copy(std::bit_cast<std::array<uint8_t, 8>>(value), to);
@@ -179,6 +180,11 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     require("thread", launch.trace->thread[i], launch.block[i]);
   }
   require_arguments(kernel, launch, found);
+  if (!program.chance.empty() && !launch.clock)
+    found.push_back({.code = ViolationCode::missing_argument,
+                     .field = "clock",
+                     .seen = fmt::format("a kernel that reads {}, whose value varies from run to run", program.chance),
+                     .fix = "with a clock such as 0 it gets values that do not vary"});
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
   if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
     refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
@@ -218,6 +224,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   Memory::Contents::Variables& variables = device.contents().variables_of(kernel.module());
   memory.variable_addresses = variables.addresses;
   memory.constants = variables.constants;
+  if (program.has_heap) memory.heap = &device.contents().device_heap(device);
   memory.regions = device.contents().regions(launch.checks);
   if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
   std::vector<Region>& regions = memory.regions;
@@ -227,19 +234,23 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   const int64_t clusters = grid[0] * grid[1] * grid[2];
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
-  const bool run_in_any_order = clusters > 1 && !program.has_atomics;
+  const bool runs_in_order = program.has_atomics || program.has_heap;
+  const bool run_in_any_order = clusters > 1 && !runs_in_order;
   for (Region& region : regions) {
     if (launch.checks && run_in_any_order && region.size > 0)
       region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }
   const int64_t fitting = launch.most_bytes / std::max<int64_t>(executor_bytes(program, launch), 1);
   const int threads =
-      program.has_atomics || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
+      runs_in_order || launch.trace ? 1 : static_cast<int>(std::clamp<int64_t>(fitting, 1, launch.threads));
   std::mutex mutex;
   std::vector<std::unique_ptr<Executor>> free;
   std::optional<PlacedFault> first;
   LaunchReport report;
-  parallel_for(static_cast<size_t>(clusters), threads, [&](size_t index) {
+  // A cluster that takes over others does so within its queue, so that their number of threads changes nothing.
+  const auto queues = program.takes_clusters ? std::min<size_t>(most_queues, static_cast<size_t>(clusters))
+                                             : static_cast<size_t>(clusters);
+  const auto run_cluster = [&](size_t index, ClusterQueue& queue) {
     std::unique_ptr<Executor> executor;
     {
       const std::lock_guard lock(mutex);
@@ -251,7 +262,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     const std::array<int64_t, 3> id{cluster % grid[0], cluster / grid[0] % grid[1], cluster / (grid[0] * grid[1])};
     const math::IeeeEnvironment environment;
     try {
-      executor->run(id, index);
+      executor->run(id, index, queue);
     } catch (PlacedFault& fault) {
       const std::lock_guard lock(mutex);
       if (!first || fault.cluster < first->cluster) first = std::move(fault);
@@ -261,9 +272,18 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
     }
     const std::lock_guard lock(mutex);
     free.push_back(std::move(executor));
+  };
+  parallel_for(queues, threads, [&](size_t number) {
+    ClusterQueue queue{.next = number, .step = queues, .end = static_cast<size_t>(clusters)};
+    while (const auto index = queue.take()) run_cluster(*index, queue);
   });
   if (first) throw Error(first->violation);
-  for (const auto& executor : free) report.thread_instructions += executor->thread_instructions();
+  std::map<size_t, std::string_view> printed;
+  for (const auto& executor : free) {
+    report.thread_instructions += executor->thread_instructions();
+    printed.insert(executor->printed().begin(), executor->printed().end());
+  }
+  for (const auto& [cluster, text] : printed) report.printed += text;
   for (std::optional<Violation> Warnings::*const kind :
        {&Warnings::early_read, &Warnings::same_address, &Warnings::block_race, &Warnings::shared_race}) {
     const auto warned =

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bitmma/core/error.hpp"
@@ -86,6 +87,7 @@ constexpr uint64_t shared_window = 0x0000'6000'0000'0000, local_window = 0x0000'
 constexpr uint32_t shared_begin = 1024;
 /// A shared-memory address holds the block's rank in its cluster above these bits, as on sm_90 and later.
 constexpr int shared_rank_bits = 24;
+constexpr uint32_t most_shared_rank = 0xFF;
 
 /// State of a byte of shared, local or uninitialised global memory.
 enum ByteState : uint8_t { unwritten = 0, written = 1, in_flight = 2 };
@@ -132,6 +134,8 @@ struct ByteUse {
   int read_instruction = -1;
 };
 
+constexpr int64_t most_stack_bytes = 16 * 1024;  // of a thread, for alloca
+
 struct Program;
 struct Cta;
 struct Cluster;
@@ -176,8 +180,18 @@ struct Warp : Divergence {
   std::vector<uint32_t> group_of_register = {};
   uint32_t committed_groups = 0, completed_groups = 0, newest_group = 0;
   bool waits = false;  // its turn ended at an mbarrier whose phase is incomplete
-  uint64_t carry = 0;  // CC.CF of each lane
+  /// The mbarrier on which lanes wait, and the phase. If the phase completes, they see it, even if they run again only
+  /// when the next one is complete too: a GPU wakes them in between.
+  struct Sleep {
+    const Cta* cta = nullptr;
+    uint32_t barrier = 0;
+    bool parity = false;
+    Mask lanes = 0, woken = 0;
+  } sleep = {};
+  std::array<uint32_t, lanes> stack_bytes = {};  // of alloca
+  uint64_t carry = 0;                            // CC.CF of each lane
   uint64_t steps = 0;
+  int long_turns = 0;  // whole turns in a row
 
   template <typename T>
   T* lanes_of(uint32_t slot) const {
@@ -267,8 +281,28 @@ struct Warnings {
   std::optional<Violation> shared_race = {};   // with RaceCheck::warning
 };
 
+/// Clusters that run one after the other: those from `next` on, `step` apart. A running one may take the next one's
+/// place in the grid: clusterlaunchcontrol.
+struct ClusterQueue {
+  size_t next = 0, step = 1, end = 0;
+
+  std::optional<size_t> take() {
+    if (next >= end) return std::nullopt;
+    return std::exchange(next, next + step);
+  }
+};
+
+/// Device memory that malloc gives: blocks in one allocation, by their offsets.
+struct Heap {
+  uint64_t begin = 0, bytes = 0;
+  std::map<uint64_t, uint64_t> blocks = {};  // offset and size
+};
+
 /// The blocks that run together: one block if the launch has no clusters.
 struct Cluster {
+  ClusterQueue* queue = nullptr;
+  Heap* heap = nullptr;
+  std::string printed = {};  // by vprintf
   std::vector<Cta> ctas = {};
   size_t index = 0;  // in the order of all clusters
   Warnings warnings = {};
@@ -307,8 +341,12 @@ struct Program {
   /// accumulators of wgmma.mma_async.
   std::vector<std::vector<int>> reads = {}, writes = {};
   bool has_tensor_memory = false;
-  bool has_atomics = false;    // on global memory
-  bool order_matters = false;  // some atomics add floating-point numbers in global memory
+  bool has_stack = false;        // alloca: each thread has most_stack_bytes of local memory behind its variables
+  bool has_heap = false;         // malloc and free
+  bool takes_clusters = false;   // clusterlaunchcontrol.try_cancel
+  std::string_view chance = {};  // a special register whose value varies from run to run
+  bool has_atomics = false;      // on global memory
+  bool order_matters = false;    // some atomics add floating-point numbers in global memory
 };
 
 // Memory of a warp. Every access checks alignment and bounds; shared memory also checks for races with other warps.

@@ -63,8 +63,9 @@ bool always(const Instruction&) { return true; }
 std::span<const Opcode* const> opcodes() {
   static const auto rows = [] {
     std::vector<const Opcode*> all;
-    for (const auto of_file : {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(),
-                               mbarrier_opcodes(), tensormap_opcodes(), tcgen05_opcodes()}) {
+    for (const auto of_file :
+         {integer_opcodes(), float_opcodes(), memory_opcodes(), warp_opcodes(), matrix_opcodes(), mbarrier_opcodes(),
+          tensormap_opcodes(), tcgen05_opcodes(), system_opcodes(), video_opcodes(), wmma_opcodes()}) {
       for (const Opcode& row : of_file) all.push_back(&row);
     }
     return all;

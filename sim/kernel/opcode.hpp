@@ -75,5 +75,8 @@ std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
 std::span<const Opcode> tensormap_opcodes();
 std::span<const Opcode> tcgen05_opcodes();
+std::span<const Opcode> system_opcodes();
+std::span<const Opcode> video_opcodes();
+std::span<const Opcode> wmma_opcodes();
 
 }  // namespace bitmma::kernel

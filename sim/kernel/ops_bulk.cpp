@@ -148,17 +148,12 @@ void run_async_store(Warp& warp, const Op& op, Mask mask) {
 }
 
 PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, size_t rank) {
-  PackedTensorMap map;
-  auto* const bytes = reinterpret_cast<uint8_t*>(&map);
+  std::array<uint8_t, tensor_map_bytes> bytes{};
   if (address % 64 != 0)
     fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 64");
-  for (size_t i = 0; i < sizeof map; i += 16)
-    std::memcpy(bytes + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
-  if (map.mark != PackedTensorMap::mark_of_ours) {
-    fault(ViolationCode::undefined_by_ptx, lane, "128 bytes that are not a tensor map",
-          "a tensor map that was passed to the launch",
-          "pass it as an argument: bitmma does not support maps that a kernel creates");
-  }
+  for (size_t i = 0; i < used_map_bytes; i += 16)
+    std::memcpy(bytes.data() + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
+  const PackedTensorMap map = PackedTensorMap::of(bytes);
   require_usable(map);
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
@@ -192,10 +187,14 @@ std::optional<uint64_t> row_of_tensor(const PackedTensorMap& map, const Indices&
 
 /// Refuses coordinates at which a GPU stops with an illegal instruction. Measured on an H100 (data/kernels/tma.cu).
 void require_coordinates(const BulkDetails& details, const PackedTensorMap& map, const Indices& first, int lane) {
-  if (first[0] * map.element_bytes % 16 != 0) {
+  const MapType& elements = map.elements();
+  const bool is_padded = elements.shared_bytes != elements.global_bytes;
+  if (is_padded ? first[0] % 128 != 0 : first[0] * elements.global_bytes % (16 * elements.group) != 0) {
     fault(ViolationCode::misaligned, lane,
-          fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0], map.element_bytes),
-          "a coordinate at a multiple of 16 bytes");
+          elements.group == 1 ? fmt::format("coordinate {} of {}-byte elements in the innermost dimension", first[0],
+                                            elements.global_bytes)
+                              : fmt::format("coordinate {} in the innermost dimension", first[0]),
+          is_padded ? "a multiple of 128" : "a coordinate at a multiple of 16 bytes");
   }
   if (!details.to_shared && *std::ranges::min_element(first) < 0) {
     fault(ViolationCode::out_of_bounds, lane,
@@ -215,8 +214,12 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     const PackedTensorMap map = map_at(warp, op, lane, one.to_shared ? from : to, rank);
     if (box_at % 128 != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a box at address {:#x}", box_at), "a multiple of 128");
-    const SwizzleInfo& swizzle = info(static_cast<Swizzle>(map.swizzle));
-    const uint32_t element = map.element_bytes, row_bytes = map.box[0] * element;
+    const SwizzleInfo& swizzle = *swizzle_of(map);
+    // Elements of 4 and 6 bits are copied in groups: `element` is the group.
+    const auto element = static_cast<uint32_t>(map.elements().shared_bytes),
+               element_in_global = static_cast<uint32_t>(map.elements().global_bytes),
+               group = static_cast<uint32_t>(map.elements().group);
+    const uint32_t row_bytes = map.box[0] / group * element;
     const uint32_t row_pitch = swizzle.bits == 0 ? row_bytes : static_cast<uint32_t>(swizzle.width_bytes);
     uint64_t rows = 1;
     for (size_t i = 1; i < rank; ++i) rows *= moved_of(map, i);
@@ -225,11 +228,14 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
     for (size_t i = 0; i < rank; ++i)
       first[i] = static_cast<int32_t>(warp.lanes_of<const uint32_t>(one.coordinates[i])[lane]);
     require_coordinates(one, map, first, lane);
-    const Type type = map.has_type != 0 ? map_types[map.type] : element == 8 ? Type::b64 : Type::b32;
+    const Type type = map.has_type ? map.elements().type : element == 8 ? Type::b64 : Type::b32;
     if (one.reduction) {
+      if (group > 1)
+        fault(ViolationCode::undefined_by_ptx, lane, "a reduction of elements of 4 or 6 bits",
+              "elements of 8 bits or more");
       const bool of_bits =
           *one.reduction == Atomic::and_ || *one.reduction == Atomic::or_ || *one.reduction == Atomic::xor_;
-      if (map.has_type == 0 && !of_bits)
+      if (!map.has_type && !of_bits)
         fault(ViolationCode::undefined_by_ptx, lane, "a reduction by a tensor map without the type of its elements",
               "a map with element_type");
       if (!can_reduce(*one.reduction, type))
@@ -246,19 +252,28 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
           one.to_shared ? nullptr : locate(warp, op, lane, one.from.space, place, piece, AccessKind::read);
       if (source) check_source(warp, lane, source);
       std::array<uint8_t, piece> data{};
-      if (map.fills_with_nan != 0) {  // of f16, bf16, f32 and f64 on an H100
+      if (map.fills_with_nan) {  // of f16, bf16, f32 and f64 on an H100
         for (size_t i = 0; i < data.size(); i += 2) data[i] = 0xF7, data[i + 1] = 0x7F;
       }
       for (uint32_t byte = 0; byte < piece; byte += element) {
-        const int64_t index = first[0] + int64_t{(in_row + byte) / element};
+        const int64_t index = first[0] + int64_t{(in_row + byte) / element} * group;
         if (!row || !is_in_tensor(map, 0, index)) continue;
-        uint8_t* const global = locate(warp, op, lane, Space::global, *row + static_cast<uint64_t>(index) * element,
-                                       static_cast<int>(element),
-                                       one.to_shared   ? AccessKind::read
-                                       : one.reduction ? AccessKind::atomic
-                                                       : AccessKind::write);
-        if (one.to_shared) std::memcpy(data.data() + byte, global, element);
-        else store_element(one, type, global, source + byte, element);
+        const uint64_t in_global = *row + static_cast<uint64_t>(index) / group * element_in_global;
+        const AccessKind kind = one.to_shared   ? AccessKind::read
+                                : one.reduction ? AccessKind::atomic
+                                                : AccessKind::write;
+        if (element_in_global == 12) {  // three aligned words
+          for (uint32_t at = 0; at < element_in_global; at += 4) {
+            uint8_t* const word = locate(warp, op, lane, Space::global, in_global + at, 4, kind);
+            if (one.to_shared) std::memcpy(data.data() + byte + at, word, 4);
+            else std::memcpy(word, source + byte + at, 4);
+          }
+          continue;
+        }
+        uint8_t* const global =
+            locate(warp, op, lane, Space::global, in_global, static_cast<int>(element_in_global), kind);
+        if (one.to_shared) std::memcpy(data.data() + byte, global, element_in_global);
+        else store_element(one, type, global, source + byte, element_in_global);
       }
       if (one.to_shared) pieces.emplace_back(place, data);
     }

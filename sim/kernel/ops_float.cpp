@@ -486,12 +486,44 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
   set_comparison(warp, op, mask, found, ~found);
 }
 
+struct ClassDetails {
+  Format format = Format::f32;
+  Word what = Word::number;
+};
+bool is_of_class(Format format, Word what, uint64_t code) {
+  const FormatInfo& row = info(format);
+  const uint64_t magnitude = code & ~row.sign_bit(), infinity = low_mask(row.bits - 1) & ~row.mantissa_mask();
+  switch (what) {
+    case Word::finite: return magnitude < infinity;
+    case Word::infinite: return magnitude == infinity;
+    case Word::number: return magnitude <= infinity;
+    case Word::notanumber: return magnitude > infinity;
+    case Word::normal:
+      return magnitude < infinity && (magnitude > row.mantissa_mask() || magnitude == 0);  // so is zero
+    default: return magnitude != 0 && magnitude <= row.mantissa_mask();
+  }
+}
+template <typename W>
+void run_testp(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const ClassDetails*>(op.details);
+  Mask holds = 0;
+  for_each_lane(mask, [&](int lane) {
+    holds |= Mask{is_of_class(details.format, details.what, warp.lanes_of<const W>(op.a)[lane])} << lane;
+  });
+  set_mask(warp, op.d, mask, holds);
+}
+
 void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
   const auto type = words.take_type();
   const Word what =
       words.take_one({Word::finite, Word::infinite, Word::number, Word::notanumber, Word::normal, Word::subnormal});
   if (!type || what == Word::none) decoder.refuse("without a class and a type");
-  decoder.refuse(fmt::format("not supported: testp.{} of {}", print(what), instruction.opcode));
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], *type), d = decoder.write_mask(instruction.operands[0]);
+  const auto* details = decoder.keep(ClassDetails{.format = format_of(*type), .what = what});
+  Op& op = decoder.emit(*type == Type::f64 ? run_testp<uint64_t> : run_testp<uint32_t>);
+  op.details = details;
+  op.a = a, op.d = d;
 }
 
 // --- cvt
@@ -591,6 +623,80 @@ void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.d = d, op.a = a, op.b = b;
 }
 
+// --- add, sub and fma of f32 with f16 or bf16 sources
+
+constexpr uint32_t f32_of_bf16(uint32_t a) { return a << 16; }
+uint32_t f32_of_f16(uint32_t a) {
+  return static_cast<uint32_t>(
+      convert(Format::f16, a & 0xFFFF, Format::f32, Rounding::nearest_even, Overflow::infinity));
+}
+
+/// add, sub and fma whose last word is the type of their first sources, and f32 that of the last source and of the
+/// result: the narrow numbers are f32 numbers, and the instruction rounds once. PTX ISA 8.6.
+void decode_mixed(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+  if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+  Instruction single = instruction;
+  std::vector<Word> name = instruction.words;
+  name.pop_back();
+  become(single, std::move(name));
+  const MathInstruction math_instruction = parse_math_instruction(single.opcode);
+  if (math_instruction.ftz) decoder.refuse("with .ftz");
+  words.take_all();
+  const auto count = static_cast<size_t>(operand_count(math_instruction.operation));
+  decoder.require_operands(instruction, count + 1, count + 1);
+  uint32_t slots[3] = {};
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_narrow = i + 1 < count;
+    slots[i] = decoder.read(instruction.operands[i + 1], is_narrow ? type : Type::f32);
+    if (!is_narrow) continue;
+    const uint32_t wide = decoder.scratch(4 * lanes);
+    Op& op = decoder.emit(type == Type::bf16 ? map<f32_of_bf16> : map<f32_of_f16>);
+    op.d = wide, op.a = slots[i];
+    slots[i] = wide;
+  }
+  for (size_t i = count; i < 3; ++i) slots[i] = slots[0];
+  emit_math(decoder, math_instruction, Type::f32, decoder.write(instruction.operands[0], Type::f32), slots[0], slots[1],
+            slots[2]);
+}
+
+/// rsqrt.approx.f64 as ptxas 13.0 computes it: one step of Newton's method from the GPU's reciprocal square root of the
+/// upper word, which is rsqrt.approx.ftz.f64; subnormal numbers are scaled.
+uint64_t rsqrt_f64(const MathInstruction& seed, uint64_t x) {
+  constexpr uint64_t sign = uint64_t{1} << 63, infinity = 0x7FF0000000000000, half = 0x3FE0000000000000,
+                     three_eighths = 0x3FD8000000000000, number_one = 0x3FF0000000000000,
+                     scale = 0x4350000000000000 /* 2^54 */, root_of_scale = 0x41A0000000000000 /* 2^27 */;
+  if ((x & ~sign) > infinity) return x | uint64_t{1} << 51;
+  if ((x & ~sign) == 0) return x | infinity;
+  if ((x & sign) != 0) return 0xFFF8000000000000;
+  if (x == infinity) return 0;
+  const bool is_scaled = x < uint64_t{1} << 52;
+  if (is_scaled) x = ieee_mul(Format::f64, x, scale, Rounding::nearest_even);
+  const auto mul = [](uint64_t a, uint64_t b) { return ieee_mul(Format::f64, a, b, Rounding::nearest_even); };
+  const auto fma = [](uint64_t a, uint64_t b, uint64_t c) {
+    return ieee_fma(Format::f64, a, b, c, Rounding::nearest_even);
+  };
+  const uint64_t y = math::compute_known(seed, x, 0, 0);
+  const uint64_t error = fma(x, mul(y, y) ^ sign, number_one);
+  const uint64_t root = fma(fma(error, three_eighths, half), mul(y, error), y);
+  return is_scaled ? mul(root, root_of_scale) : root;
+}
+void run_rsqrt_f64(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const MathDetails*>(op.details);
+  const auto* a = warp.lanes_of<const uint64_t>(op.a);
+  auto* d = warp.lanes_of<uint64_t>(op.d);
+  for_each_lane(mask, [&](int lane) { d[lane] = rsqrt_f64(details.instruction, a[lane]); });
+}
+void decode_rsqrt_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+  words.take_all();
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[1], Type::f64),
+                 d = decoder.write(instruction.operands[0], Type::f64);
+  const auto* details = decoder.keep(MathDetails{parse_math_instruction("rsqrt.approx.ftz.f64"), nullptr});
+  Op& op = decoder.emit(run_rsqrt_f64);
+  op.details = details;
+  op.d = d, op.a = a;
+}
+
 void decode_named(Decoder& decoder, const Instruction& instruction, Words& words) {
   const auto type = words.take_type();
   if (!type || !is_floating(*type)) decoder.refuse("without a floating-point type");
@@ -622,7 +728,7 @@ constexpr auto float_rows = std::to_array<Opcode>({
     {.name = Word::cos, .does = "the cosine", .decode = decode_named, .types = TypeSet{Type::f32}},
     {.name = Word::tanh, .does = "the hyperbolic tangent", .decode = decode_named, .types = floats},
     {.name = Word::copysign, .does = "b with the sign of a", .decode = decode_named, .types = singles},
-    {.name = Word::testp, .does = "a predicate by the class of a number", .decode = decode_testp, .runs = false},
+    {.name = Word::testp, .does = "a predicate by the class of a number", .decode = decode_testp, .types = singles},
     {.name = Word::cvt, .does = "a number in another type", .decode = decode_cvt},
 });
 
@@ -652,6 +758,10 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   }
   if (type == Type::f64 && decode_f64(decoder, instruction, words)) return;
   if (type == Type::f32x2 && decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
+  if ((type == Type::f16 || type == Type::bf16) && has_word(instruction, Word::f32) &&
+      (name == Word::add || name == Word::sub || name == Word::fma))
+    return decode_mixed(decoder, instruction, words, type);
+  if (is(instruction, {Word::rsqrt, Word::approx, Word::f64})) return decode_rsqrt_f64(decoder, instruction, words);
   const MathInstruction math_instruction = math_instruction_of(instruction);
   require_target(decoder, targets_of(math_instruction));
   words.take_all();

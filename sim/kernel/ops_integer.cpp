@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Integers, bits, predicates and moves.
+#include <fmt/format.h>
+
 #include <bit>
 #include <limits>
 
@@ -827,6 +829,7 @@ constexpr uint32_t quarter_of_64(uint64_t a, uint32_t which) { return static_cas
 constexpr uint64_t join_quarters(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return uint64_t{a & 0xFFFF} | uint64_t{b & 0xFFFF} << 16 | uint64_t{c & 0xFFFF} << 32 | uint64_t{d & 0xFFFF} << 48;
 }
+constexpr uint32_t join_byte_pair(uint32_t a, uint32_t b) { return (a & 0xFF) | (b & 0xFF) << 8; }
 constexpr uint32_t byte_of(uint32_t a, uint32_t which) { return a >> 8 * which & 0xFF; }
 constexpr uint32_t join_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16 | (d & 0xFF) << 24;
@@ -874,8 +877,8 @@ void decode_unpack(Decoder& decoder, const Instruction& instruction, Type type) 
     part(1, map<high_word>, Type::b32, false);
   } else if (bytes_of(type) == 8 && parts.size() == 4) {
     for (size_t i = 0; i < 4; ++i) part(i, map<quarter_of_64>, Type::b16, true);
-  } else if (bytes_of(type) == 4 && parts.size() == 4) {
-    for (size_t i = 0; i < 4; ++i) part(i, map<byte_of>, Type::b8, true);
+  } else if ((bytes_of(type) == 4 && parts.size() == 4) || (bytes_of(type) == 2 && parts.size() == 2)) {
+    for (size_t i = 0; i < parts.size(); ++i) part(i, map<byte_of>, Type::b8, true);
   } else {
     decoder.refuse("a vector of this size");
   }
@@ -897,6 +900,7 @@ void decode_pack(Decoder& decoder, const Instruction& instruction, Type type) {
   else if (bits == 64 && parts.size() == 2) run = map<join_words>, narrow = Type::b32;
   else if (bits == 64 && parts.size() == 4) run = map<join_quarters>;
   else if (bits == 32 && parts.size() == 4) run = map<join_bytes>, narrow = Type::b8;
+  else if (bits == 16 && parts.size() == 2) run = map<join_byte_pair>, narrow = Type::b8;
   else decoder.refuse("a vector of this size");
   uint32_t slots[4] = {};
   for (size_t i = 0; i < parts.size(); ++i) slots[i] = decoder.read(parts[i], narrow);
@@ -920,7 +924,68 @@ void decode_mov(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.a = a, op.d = d;
 }
 
-void decode_set(Decoder& decoder, const Instruction&, Words&) { decoder.refuse("not supported; setp and selp are"); }
+// --- set
+
+struct SetDetails {
+  uint32_t yes = 0, second_yes = 0;  // the word of a comparison that holds; of the second of a pair
+};
+void run_set(Warp& warp, const Op& op, Mask mask) {
+  const auto& details = *static_cast<const SetDetails*>(op.details);
+  const Mask first = warp.mask_of(op.a), second = details.second_yes == 0 ? 0 : warp.mask_of(op.b);
+  for_each_lane(mask, [&](int lane) {
+    warp.lanes_of<uint32_t>(op.d)[lane] =
+        ((first >> lane & 1) != 0 ? details.yes : 0) | ((second >> lane & 1) != 0 ? details.second_yes : 0);
+  });
+}
+
+/// The word of true: 1.0 of a floating-point type, all bits of another. Nothing for a type that set does not give.
+std::optional<uint32_t> true_word(Type type) {
+  switch (type) {
+    case Type::u16:
+    case Type::s16: return 0xFFFF;
+    case Type::u32:
+    case Type::s32: return 0xFFFFFFFF;
+    case Type::f32: return 0x3F800000;
+    case Type::f16: return 0x3C00;
+    case Type::bf16: return 0x3F80;
+    case Type::f16x2: return 0x3C003C00;
+    case Type::bf16x2: return 0x3F803F80;
+    default: return std::nullopt;
+  }
+}
+
+/// "set.lt.and.u32.f32 d, a, b, p;" compares as setp.lt.and.f32 does. The last word is the type of the sources, the one
+/// before it that of the result.
+void decode_set(Decoder& decoder, const Instruction& instruction, Words& words) {
+  const auto source = words.take_type(), result = words.take_type();
+  const auto yes = result ? true_word(*result) : std::nullopt;
+  if (!source || !yes) decoder.refuse("of these types");
+  const bool is_of_pairs = *source == Type::f16x2 || *source == Type::bf16x2, is_pair = bytes_of(*result) == 4;
+  const bool is_narrow = *source == Type::f16 || *source == Type::bf16;
+  const bool is_own = *result == *source;  // of f16, bf16 and their pairs
+  if (is_of_pairs ? !is_pair || (*result == Type::f32) || (is_floating(*result) && !is_own)
+                  : is_floating(*result) && *result != Type::f32 && !(is_narrow && is_own))
+    decoder.refuse("of these types");
+  if (bytes_of(*result) == 2 && !is_narrow) decoder.refuse("of these types");
+  Instruction comparison = instruction;
+  std::vector<Word> name = instruction.words;
+  name.front() = Word::setp;
+  name.erase(name.end() - 2);
+  become(comparison, std::move(name));
+  const Operand sink{.kind = Kind::sink};
+  comparison.operands.front() = is_of_pairs ? Operand{.kind = Kind::pair, .elements = {sink, sink}} : sink;
+  Words of_comparison(comparison);
+  decode_setp(decoder, comparison, of_comparison);
+  if (const std::string left = of_comparison.left(); !left.empty()) decoder.refuse(fmt::format("with {}", left));
+  words.take_all();
+  const Op compared = decoder.program().ops.back();
+  const auto* details = decoder.keep(
+      SetDetails{.yes = is_of_pairs ? *yes & 0xFFFF : *yes, .second_yes = is_of_pairs ? *yes & 0xFFFF0000 : 0});
+  const uint32_t d = decoder.write(instruction.operands[0], *result);
+  Op& op = decoder.emit(run_set);
+  op.details = details;
+  op.d = d, op.a = compared.d, op.b = compared.d2;
+}
 
 using namespace type_sets;
 constexpr auto integer_rows = std::to_array<Opcode>({
@@ -1095,7 +1160,10 @@ constexpr auto integer_rows = std::to_array<Opcode>({
      .types = scalars | TypeSet{Type::pred, Type::b128},
      .passes = Passes::value,
      .folds = scalars | TypeSet{Type::pred, Type::b128}},
-    {.name = Word::set, .does = "a number by a comparison", .decode = decode_set, .runs = false},
+    {.name = Word::set,
+     .does = "a number by a comparison: all bits, 1.0 or 0",
+     .decode = decode_set,
+     .types = scalars | floats},
 });
 
 }  // namespace

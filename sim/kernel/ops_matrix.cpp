@@ -213,7 +213,7 @@ void run_mma(Warp& warp, const Op& op, Mask mask) {
 void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MmaDetails*>(op.details);
   if (mask != all_lanes || warp.cta->tracer) return run_mma(warp, op, mask);
-  constexpr size_t most_words = 32 * 16, operands = 4;  // f64 has the most, 16 words a lane
+  constexpr size_t most_words = 32 * 16, operands = 6;  // f64 has the most, 16 words a lane
   std::array<std::array<uint32_t, most_words>, operands> words;
   WarpRegisters registers;
   for (size_t i = 0; i < one.reads.size(); ++i) {
@@ -223,6 +223,8 @@ void run_warp_mma(Warp& warp, const Op& op, Mask mask) {
     RegisterView& view = read.field == Field::a_regs     ? registers.a
                          : read.field == Field::b_regs   ? registers.b
                          : read.field == Field::metadata ? registers.metadata
+                         : read.field == Field::scale_a  ? registers.scale_a
+                         : read.field == Field::scale_b  ? registers.scale_b
                                                          : registers.c;
     view = words[i].data();
   }
@@ -238,13 +240,40 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
     {"c", Field::accumulator},
     {"e", Field::metadata},
     {"sp-meta", Field::metadata},
+    {"scale-a-data", Field::scale_a},
+    {"scale-b-data", Field::scale_b},
     {"a-desc", Field::a_desc},
     {"b-desc", Field::b_desc},
 });
 
+/// The number of a byte-id or thread-id. PTX takes a register there; ptxas wants to know its value.
+std::string id_text(Decoder& decoder, const Operand& id) {
+  const Operand* const number = decoder.constant_of(id);
+  if (!number || number->kind != Kind::integer) decoder.refuse("with an id of scales that is not a constant");
+  return std::to_string(number->value);
+}
+
+/// The texts of the operands as layer instruction reads them: registers where the kernel has numbers or `_` as elements
+/// of a matrix, and numbers where it has registers as ids of scales.
+std::vector<std::string> texts_of(Decoder& decoder, const Instruction& instruction) {
+  std::vector<std::string> texts = instruction.operand_texts;
+  constexpr size_t matrices = 4;  // D, A, B and C come first
+  const bool has_scales = instruction.opcode.find(".block_scale") != std::string::npos;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Operand& operand = instruction.operands[i];
+    if (operand.kind != Kind::vector) continue;
+    const bool is_ids = has_scales && i >= matrices && operand.elements.size() == 2;
+    std::string text;
+    for (size_t e = 0; e < operand.elements.size(); ++e)
+      text += (e == 0 ? "" : ", ") + (is_ids ? id_text(decoder, operand.elements[e]) : fmt::format("%r{}", e));
+    texts[i] = "{" + text + "}";
+  }
+  return texts;
+}
+
 void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take_all();
-  const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
+  const Statement statement = parse_statement(instruction.opcode, texts_of(decoder, instruction));
   const bool is_warpgroup = words.name() == Word::wgmma;
   MmaDetails mma_details{.instruction = statement.instruction,
                          .without_c = statement.instruction,
@@ -366,8 +395,10 @@ void check_operands(const bitmma::Instruction& instruction, Target target, const
 std::vector<uint32_t> slots_of(Decoder& decoder, const Operand& operand, bool wide, bool writes) {
   std::vector<uint32_t> slots;
   const Type type = wide ? Type::b64 : Type::b32;
-  for (const Operand& reg : parts_of(operand))
-    slots.push_back(writes ? decoder.write(reg, type) : decoder.read(reg, type));
+  for (const Operand& reg : parts_of(operand)) {
+    const Type of_element = !wide && reg.kind == Kind::real ? Type::f32 : type;
+    slots.push_back(writes ? decoder.write(reg, of_element) : decoder.read(reg, of_element));
+  }
   return slots;
 }
 

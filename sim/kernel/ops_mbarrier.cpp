@@ -20,6 +20,7 @@ struct MbarrierDetails {
   What what = What::init;
   Address address = {};
   bool has_count = false, with_tx = false, parity = false;
+  bool sleeps = false;  // try_wait
 };
 
 /// Makes the warp's earlier accesses visible to the threads that wait for the phase.
@@ -100,9 +101,20 @@ void wait_for_phase(Warp& warp, const Op& op, Mask mask) {
     complete_bulk_copies(object, lane);
     const bool waited_for = one.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
                                        : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
-    if (object.phase().parity == waited_for) return;
+    const Mask bit = Mask{1} << lane;
+    const bool was_woken =
+        (warp.sleep.woken & bit) != 0 && warp.sleep.cta == object.cta && warp.sleep.barrier == object.address;
+    warp.sleep.woken &= ~bit;
+    if (object.phase().parity == waited_for && !was_woken) {
+      if (!one.sleeps) return;
+      if (warp.sleep.cta != object.cta || warp.sleep.barrier != object.address || warp.sleep.parity != waited_for)
+        warp.sleep = {.cta = object.cta, .barrier = object.address, .parity = waited_for};
+      warp.sleep.lanes |= bit;
+      return;
+    }
+    warp.sleep.lanes &= ~bit;
     acquire(warp, object);
-    complete |= Mask{1} << lane;
+    complete |= bit;
   });
   set_mask(warp, op.d, mask, complete);
 }
@@ -178,6 +190,7 @@ void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& wo
                           : what == Word::arrive      ? What::arrive
                           : what == Word::arrive_drop ? What::arrive_drop
                                                       : What::wait;
+  mbarrier_details.sleeps = what == Word::try_wait;
   const auto* details = decoder.keep(mbarrier_details);
   Op& op = decoder.emit(waits ? wait_for_phase : run_mbarrier);
   if (waits) op.control = Control::wait;
@@ -227,6 +240,14 @@ void change(const MbarrierObject& object, int lane, int64_t arrivals, int64_t tx
   phase.pending -= arrivals;
   if (phase.pending == 0 && phase.tx == 0) {
     phase.pending = phase.arrivals;
+    for (Cta& cta : object.cta->cluster->ctas) {
+      for (Warp& warp : cta.warps) {
+        if (warp.sleep.lanes == 0 || warp.sleep.cta != object.cta || warp.sleep.barrier != object.address ||
+            warp.sleep.parity != phase.parity)
+          continue;
+        warp.sleep.woken |= std::exchange(warp.sleep.lanes, 0);
+      }
+    }
     phase.parity = !phase.parity;
     ++object.cta->cluster->phases;
   }

@@ -353,12 +353,10 @@ template <typename W>
 void mapa(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const W>(op.a);
   const auto* rank = warp.lanes_of<const uint32_t>(op.b);
-  const size_t blocks = warp.cta->cluster->ctas.size();
+  // An address in a block that the cluster does not have is a fault where a thread uses it.
   for_each_lane(mask, [&](int lane) {
-    if (rank[lane] >= blocks)
-      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("block {} of a cluster of {}", rank[lane], blocks),
-            fmt::format("0 to {}", blocks - 1));
-    warp.lanes_of<W>(op.d)[lane] = static_cast<W>(address_in(static_cast<int>(rank[lane]), a[lane]));
+    const int in_block = static_cast<int>(std::min<uint32_t>(rank[lane], most_shared_rank));
+    warp.lanes_of<W>(op.d)[lane] = static_cast<W>(address_in(in_block, a[lane]));
   });
 }
 

@@ -19,6 +19,25 @@ void decode_bra(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.target = instruction.operands[0].target;
 }
 
+/// The check in front of the branches of a brx.idx.
+void check_index(Warp& warp, const Op& op, Mask mask) {
+  for_each_lane(mask, [&](int lane) {
+    const uint32_t index = warp.lanes_of<const uint32_t>(op.a)[lane];
+    if (index >= static_cast<uint64_t>(op.immediate))
+      fault(ViolationCode::undefined_by_ptx, lane, fmt::format("index {} of {} labels", index, op.immediate),
+            "an index of the list");
+  });
+}
+void decode_brx(Decoder& decoder, const Instruction& instruction, Words& words) {
+  if (!words.take(Word::idx)) decoder.refuse("without .idx");
+  words.take(Word::uni);
+  decoder.require_operands(instruction, 2, 2);
+  const uint32_t a = decoder.read(instruction.operands[0], Type::u32);
+  Op& op = decoder.emit(check_index);
+  op.a = a;
+  op.immediate = static_cast<int64_t>(instruction.operands[1].value);
+}
+
 void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words) {
   decoder.require_operands(instruction, 0, 0);
   if (words.name() == Word::ret) words.take(Word::uni);
@@ -28,9 +47,6 @@ void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words
 
 void run_trap(Warp&, const Op&, Mask mask) {
   fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "trap", "a kernel that ends");
-}
-void fail_assertion(Warp&, const Op&, Mask mask) {
-  fault(ViolationCode::kernel_trap, __builtin_ctz(mask), "a failed assertion", "a kernel that ends");
 }
 void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
   decoder.require_operands(instruction, 0, 0);
@@ -42,10 +58,7 @@ void decode_call(Decoder& decoder, const Instruction& instruction, Words& words)
   words.take(Word::uni);
   for (const Operand& operand : instruction.operands) {
     if (operand.kind != Kind::function) continue;
-    if (operand.name == "__assertfail") {
-      decoder.emit(fail_assertion);
-      return;
-    }
+    if (decode_system_call(decoder, instruction, operand.name)) return;
     decoder.refuse(fmt::format("of {}, which the module does not define", operand.name));
   }
   decoder.refuse("of a function whose address is in a register");
@@ -358,6 +371,7 @@ void decode_brkpt(Decoder& decoder, const Instruction& instruction, Words&) {
 
 constexpr auto warp_rows = std::to_array<Opcode>({
     {.name = Word::bra, .does = "continues at a label", .decode = decode_bra, .acts = acts, .jump = Jump::branch},
+    {.name = Word::brx, .does = "continues at a label of a list", .decode = decode_brx, .acts = acts},
     {.name = Word::ret,
      .does = "returns from a function, or ends the thread",
      .decode = decode_leave,

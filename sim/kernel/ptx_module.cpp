@@ -26,6 +26,7 @@ using Kind = Operand::Kind;
 
 constexpr int most_nested_brackets = 200;
 constexpr size_t most_words = 40;  // of an opcode; PTX has up to 15
+constexpr size_t most_branch_targets = 4096;
 
 constexpr auto spaces = std::to_array<std::pair<std::string_view, Space>>({
     {".param", Space::param},
@@ -305,13 +306,48 @@ class Parser {
   void parse_label() {
     const Token token = take();
     take();
-    if (is(".branchtargets") || is(".callprototype") || is(".calltargets")) {
-      refuse(peek(), "a kernel without indirect jumps and calls");
-    }
+    if (take_if(".branchtargets")) return parse_branch_targets(std::string(token.spelling));
+    if (is(".callprototype") || is(".calltargets")) refuse(peek(), "a kernel without indirect calls");
     const int index = static_cast<int>(entry_.instructions.size());
     if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.spelling), index).second)
       refuse(token, "a label that is defined only once");
     entry_.labels.emplace(index, std::string(token.spelling));
+  }
+
+  /// "targets: .branchtargets A, B, C;": the labels of a brx.idx.
+  void parse_branch_targets(const std::string& name) {
+    std::vector<std::string>& labels = branch_targets_[name];
+    labels.clear();
+    do {
+      labels.push_back(word("a label"));
+      if (labels.size() > most_branch_targets) refuse(peek(), fmt::format("at most {} labels", most_branch_targets));
+    } while (take_if(","));
+    expect(";");
+  }
+
+  /// Appends the jumps of "brx.idx index, targets;" behind the instruction that checks the index: a comparison and a
+  /// branch a label.
+  void append_branches(const Instruction& check, const Token& list) {
+    const auto targets = branch_targets_.find(list.spelling);
+    if (targets == branch_targets_.end()) refuse(list, "the name of .branchtargets in front of the instruction");
+    const int predicate = static_cast<int>(entry_.registers.size());
+    entry_.registers.push_back({.name = "%brx", .type = Type::pred});
+    const Operand index = check.operands[0];
+    for (size_t i = 0; i < targets->second.size(); ++i) {
+      const bool is_last = i + 1 == targets->second.size();
+      Instruction compare = check, branch = check;
+      become(compare, {Word::setp, Word::eq, Word::u32});
+      compare.operands = {{.kind = Kind::reg, .reg = predicate}, index, {.kind = Kind::integer, .value = i}};
+      become(branch, {Word::bra});
+      branch.operands = {{.kind = Kind::label, .name = targets->second[i]}};
+      if (!is_last) {
+        entry_.instructions.push_back(std::move(compare));
+        branch.guard = predicate;
+        branch.guard_negated = false;
+      }
+      jumps_.push_back({entry_.instructions.size(), 0, open_numbers_, targets->second[i]});
+      entry_.instructions.push_back(std::move(branch));
+    }
   }
 
   void resolve(const UnresolvedJump& jump) {
@@ -587,6 +623,12 @@ class Parser {
       // call (result), function, (arguments): a word between the lists is the function
       const bool is_function =
           is_call && !is("(") && peek().kind == Token::Kind::word && !find_register(peek().spelling);
+      const bool is_table = instruction.row->name == Word::brx && instruction.operands.size() == 1;
+      if (is_table) {
+        table_ = take();
+        if (!is(";")) refuse(peek(), "';'");
+        break;
+      }
       if (is_function) instruction.operands.push_back({.kind = Kind::function, .name = word("a function")});
       else instruction.operands.push_back(parse_operand(is_jump));
       if (is_jump) {
@@ -601,7 +643,28 @@ class Parser {
     }
     const char* const end = take().spelling.data();
     instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
+    if (instruction.row->name == Word::brx) return append_table_branch(std::move(instruction));
     entry_.instructions.push_back(std::move(instruction));
+  }
+
+  void append_table_branch(Instruction check) {
+    if (check.operands.size() != 1) refuse(tokens_[at_ - 1], "brx.idx with an index and a list of labels");
+    const auto targets = branch_targets_.find(table_.spelling);
+    check.operands.push_back(
+        {.kind = Kind::integer, .value = targets == branch_targets_.end() ? 0 : targets->second.size()});
+    const size_t at = entry_.instructions.size();
+    const bool is_guarded = check.guard >= 0;
+    if (is_guarded) {  // lanes that do not jump continue after it
+      Instruction around = check;
+      become(around, {Word::bra});
+      around.guard_negated = !check.guard_negated;
+      around.operands = {{.kind = Kind::label}};
+      entry_.instructions.push_back(std::move(around));
+      check.guard = -1;
+    }
+    entry_.instructions.push_back(check);
+    append_branches(check, table_);
+    if (is_guarded) entry_.instructions[at].operands[0].target = static_cast<int>(entry_.instructions.size());
   }
 
   static std::string one_line(std::string_view text) {
@@ -672,7 +735,11 @@ class Parser {
     }
     if (const auto variable = find_variable(token.spelling)) {
       Operand symbol{.kind = Kind::symbol, .variable = *variable, .name = std::string(token.spelling)};
-      symbol.offset = offset();
+      if (take_if("[")) {  // an element: ptxas multiplies the index by the size
+        symbol.offset = integer() * bytes_of(module_.variables[static_cast<size_t>(*variable)].type);
+        expect("]");
+      }
+      symbol.offset += offset();
       return symbol;
     }
     if (token.spelling.starts_with('%') || token.spelling == "WARP_SZ")
@@ -701,6 +768,8 @@ class Parser {
   std::vector<std::map<std::string, int, std::less<>>> all_labels_;
   std::vector<int> open_numbers_;
   std::vector<UnresolvedJump> jumps_;
+  std::map<std::string, std::vector<std::string>, std::less<>> branch_targets_;
+  Token table_;  // of the brx.idx that is being read
   Variable last_;
   bool points_ = false;
   int owner_ = -1;  // Variable::entry for the declarations that follow
