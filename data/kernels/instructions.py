@@ -813,7 +813,7 @@ def words_module(name, rows, wide=False, seed=9):
     """`rows`: entry and the line that makes %r10 of %r2, %r3, %r4 (or %l10 of %l2, %l3, %l4)."""
     rng = np.random.default_rng(seed)
     module = Module(name)
-    threads, size = 256, 8 if wide else 4
+    threads, size = (256, 8) if wide else (64, 4)
     prefix, kind = ("%l", "b64") if wide else ("%r", "b32")
     for entry, line in rows:
         special = np.array([0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0x7F800000, 0x7FC00000, 0x3C00, 0x7C00, 0x7E00, 0x00800000, 0x007FFFFF], np.uint64)
@@ -867,7 +867,8 @@ def set_module():
                 target = "%h10" if result in (source, "u16", "s16") else "%r10"
                 lines = ["cvt.u16.u32 %h2, %r2;", "cvt.u16.u32 %h3, %r3;", f"set.{comparison}.{result}.{source} {target}, %h2, %h3;"]
                 if target == "%h10":
-                    lines.append("cvt.u32.u16 %r10, %h10;")
+                    # cvt.u32.u16 of the result would show both halves of the register: ptxas 13.0 leaves it out.
+                    lines += ["mov.u16 %h11, 0;", "mov.b32 %r10, {%h10, %h11};"]
                 rows.append((f"set_{comparison}_{result}_{source}", lines))
         for result in (source + "x2", "u32", "s32"):
             for comparison in ("eq", "ne", "lt", "ge", "ltu", "geu", "nan"):
@@ -897,6 +898,56 @@ def progress_module():
     return module
 
 
+FIB = """.func (.param .b32 r) fib(.param .b32 n)
+{
+  .reg .b32 %r<8>; .reg .pred %p;
+  ld.param.b32 %r1, [n];
+  setp.lt.u32 %p, %r1, 2;
+  @%p bra BASE;
+  sub.u32 %r2, %r1, 1;
+  { .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call.uni (q), fib, (a); ld.param.b32 %r3, [q]; }
+  sub.u32 %r2, %r1, 2;
+  { .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call.uni (q), fib, (a); ld.param.b32 %r4, [q]; }
+  add.u32 %r1, %r3, %r4;
+BASE:
+  st.param.b32 [r], %r1;
+  ret;
+}
+"""
+UNARY = "".join(f""".func (.param .b32 r) {name}(.param .b32 a)
+{{
+  .reg .b32 %r<4>;
+  ld.param.b32 %r1, [a];
+  {line}
+  st.param.b32 [r], %r2;
+  ret;
+}}
+""" for name, line in (("twice", "add.u32 %r2, %r1, %r1;"), ("square", "mul.lo.u32 %r2, %r1, %r1;"), ("negate", "neg.s32 %r2, %r1;")))  # fmt: skip
+
+
+def calls_module():
+    """Recursion, and calls of functions whose addresses are in registers and in a table."""
+    module = Module("calls")
+    body = ["and.b32 %r2, %r1, 15;", "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r2; call (q), fib, (a); ld.param.b32 %r3, [q]; }"]
+    module.add("recursion", body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"], np.zeros(1, np.uint32), 256, 64, head=FIB)
+    table = UNARY + ".global .align 8 .u64 table[3] = {twice, square, negate};\n"
+    body = [
+        "rem.u32 %r2, %r1, 3;", "mul.wide.u32 %rd3, %r2, 8;", "mov.u64 %rd4, table;", "add.s64 %rd4, %rd4, %rd3;", "ld.global.u64 %rd5, [%rd4];",
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);",
+        "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r1; call (q), %rd5, (a), proto; ld.param.b32 %r3, [q]; }",
+    ]  # fmt: skip
+    module.add("table_of_functions", body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"], np.zeros(1, np.uint32), 256, 64, head=table)
+    body = [
+        "mov.u64 %rd3, twice;", "mov.u64 %rd4, square;", "setp.lt.u32 %p1, %r1, 10;", "selp.b64 %rd5, %rd3, %rd4, %p1;",
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _);", "setp.ge.u32 %p2, %r1, 3;", "mov.u32 %r3, 77;",
+        "@!%p2 bra NO;",
+        "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r1; call (q), %rd5, (a), proto; ld.param.b32 %r3, [q]; }",
+        "NO:",
+    ]  # fmt: skip
+    module.add("selected_function", body + at_thread("%rd3", "%rd2", 4) + ["st.global.u32 [%rd3], %r3;"], np.zeros(1, np.uint32), 128, 32)
+    return module
+
+
 def modules():
     yield from carry_modules()
     yield from nan_modules()
@@ -909,6 +960,7 @@ def modules():
     yield set_module()
     yield wide_words_module()
     yield progress_module()
+    yield calls_module()
 
 
 def cubin_of(text, folder):

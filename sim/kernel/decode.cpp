@@ -114,6 +114,8 @@ uint32_t Decoder::scratch(int bytes) {
                  .expected = "a smaller kernel"});
   }
   program_.file_bytes += static_cast<uint32_t>(round_up(bytes, 64));
+  if (const int subroutine = current_subroutine(); subroutine >= 0)
+    program_.subroutines[static_cast<size_t>(subroutine)].slots.push_back({slot, bytes});
   return slot;
 }
 
@@ -204,6 +206,12 @@ uint32_t Decoder::slot_as(const Operand& operand, Type type) {
           row && ((bits > 32) != (row->bits > 32) || info(type).kind == TypeClass::floating))
         refuse(fmt::format("{} as .{}", operand.name, info(type).name));
       return special(operand.name);
+    case Kind::function: {
+      const auto function = std::ranges::find(module_.functions, operand.name, &Entry::name);
+      if (function == module_.functions.end() || bits != 64)
+        refuse(fmt::format("the address of {}, which has no body", operand.name));
+      return constant(function_address(static_cast<int>(function - module_.functions.begin())), 8);
+    }
     case Kind::symbol:
       if (bits > 64) refuse("an address of 128 bits");
       return variable_address(operand.variable, operand.offset, bytes);
@@ -265,6 +273,11 @@ uint32_t Decoder::write_mask(const Operand& operand) {
     refuse("a result that is not a predicate");
   note(operand, true);
   return slot_of(operand.reg);
+}
+
+int Decoder::current_subroutine() const {
+  return current_ < 0 || program_.subroutines.empty() ? -1
+                                                      : entry_.instructions[static_cast<size_t>(current_)].subroutine;
 }
 
 Op& Decoder::emit(Run run) {
@@ -425,9 +438,61 @@ void Decoder::decode_instruction(const Instruction& instruction) {
   if (const std::string left = words.left(); !left.empty()) refuse(fmt::format("with {}", left));
 }
 
+void Decoder::lay_out_subroutines() {
+  if (entry_.subroutines.empty()) return;
+  program_.has_stack = true;
+  program_.subroutines.resize(entry_.subroutines.size());
+  for (size_t i = 0; i < entry_.subroutines.size(); ++i) {
+    const kernel::Subroutine& from = entry_.subroutines[i];
+    SubroutineCode& code = program_.subroutines[i];
+    code.name = from.name;
+    code.function = function_address(from.function);
+    const auto place = [&](int variable) {
+      return SubroutineCode::Parameter{program_.variable_offsets[static_cast<size_t>(variable)],
+                                       module_.variables[static_cast<size_t>(variable)].size_bytes()};
+    };
+    for (const int variable : from.params) code.params.push_back(place(variable));
+    for (const int variable : from.returns) code.returns.push_back(place(variable));
+    code.frame_begin = program_.local_bytes;
+    int64_t end = 0;
+    for (int variable = from.first_variable; variable < from.end_variable; ++variable) {
+      if (module_.variables[static_cast<size_t>(variable)].space != Space::local) continue;
+      const auto [offset, bytes] = place(variable);
+      code.frame_begin = std::min(code.frame_begin, offset);
+      end = std::max(end, offset + bytes);
+    }
+    code.frame_bytes = std::max<int64_t>(end - code.frame_begin, 0);
+    std::set<int> registers;
+    for (const Instruction& instruction : entry_.instructions) {
+      if (instruction.subroutine != static_cast<int>(i)) continue;
+      if (instruction.guard >= 0) registers.insert(instruction.guard);
+      for_each_register(instruction.operands, [&](const Operand& operand) { registers.insert(operand.reg); });
+    }
+    for (const int reg : registers)
+      code.slots.push_back({slot_of(reg), slot_bytes(entry_.registers[static_cast<size_t>(reg)].type)});
+  }
+}
+
+/// What is known of a subroutine when all is decoded: where its code begins, and which slots hold addresses in its
+/// frame.
+void Decoder::finish_subroutines(const std::vector<int>& first_op) {
+  for (size_t i = 0; i < program_.subroutines.size(); ++i) {
+    SubroutineCode& code = program_.subroutines[i];
+    const auto begin = std::ranges::find(entry_.instructions, static_cast<int>(i), &Instruction::subroutine);
+    code.begin = first_op[static_cast<size_t>(begin - entry_.instructions.begin())];
+    const kernel::Subroutine& from = entry_.subroutines[i];
+    for (const Program::Constant& constant : program_.constants) {
+      if (constant.variable < from.first_variable || constant.variable >= from.end_variable) continue;
+      const int64_t offset = program_.variable_offsets[static_cast<size_t>(constant.variable)] - code.frame_begin;
+      code.addresses.push_back({constant.slot, constant.bytes, offset + static_cast<int64_t>(constant.value)});
+    }
+  }
+}
+
 Program Decoder::decode() {
   lay_out_registers();
   lay_out_variables();
+  lay_out_subroutines();
   std::vector<Violation> refused;
   std::set<std::string> seen;
   std::vector<int> first_op;
@@ -457,6 +522,7 @@ Program Decoder::decode() {
   if (program_.has_stack) program_.local_bytes = round_up(program_.local_bytes, 16) + most_stack_bytes;
   current_ = -1;
   first_op.push_back(static_cast<int>(program_.ops.size()));
+  finish_subroutines(first_op);
   Op& end = emit(nullptr);
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {

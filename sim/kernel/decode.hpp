@@ -64,6 +64,8 @@ class Decoder {
   Program& program() { return program_; }
   Target target() const { return program_.target; }
   const Fusions& fusions() const { return fusions_; }
+  /// Whether the current instruction stands in a subroutine.
+  bool is_in_subroutine() const { return current_subroutine() >= 0; }
 
   Type type_of(const Operand& operand) const;
   /// The slot of an operand that an instruction of `type` reads. A constant gets a slot too.
@@ -105,6 +107,9 @@ class Decoder {
   [[noreturn]] void refuse(std::string why) const { throw Refusal{std::move(why)}; }
 
  private:
+  void lay_out_subroutines();
+  void finish_subroutines(const std::vector<int>& first_op);
+  int current_subroutine() const;
   void lay_out_registers();
   void lay_out_variables();
   void note_variables(const Operand& operand);

@@ -53,7 +53,22 @@ bool Divergence::load_apart() {
   return true;
 }
 
+void Divergence::part(Mask first, int meeting) {
+  if (reconverge != meeting)
+    levels_.push_back({.reconverge = reconverge, .pc = meeting, .mask = active, .is_parent = true});
+  levels_.push_back({.reconverge = meeting, .pc = pc, .mask = active & ~first});
+  reconverge = meeting;
+  active &= first;
+}
+
+void Divergence::call(int target) {
+  calls_.push_back({.pc = pc + 1, .reconverge = reconverge, .mask = active, .levels = levels_.size()});
+  pc = target;
+  reconverge = -1;
+}
+
 bool Divergence::take_turns() {
+  if (!calls_.empty()) return false;
   Mask elsewhere = parked() | active;
   for (const Apart& other : apart_) {
     elsewhere |= other.active;
@@ -83,6 +98,19 @@ bool Divergence::take_turns() {
 Divergence::Next Divergence::next() {
   const Mask waiting = parked();
   for (;;) {
+    if (!calls_.empty() && levels_.size() == calls_.back().levels) {
+      const Call call = calls_.back();
+      if ((call.mask & waiting) != 0) {  // lanes that wait in the call for lanes outside of it
+        pc = parked_.front().pc;
+        active = 0;
+        return Next::blocked;
+      }
+      calls_.pop_back();
+      pc = call.pc;
+      reconverge = call.reconverge;
+      active = call.mask & live;
+      return Next::returned;
+    }
     if (levels_.empty()) {
       if (!load_apart()) break;
       if (active != 0) return Next::runs;

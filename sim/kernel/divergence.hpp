@@ -5,6 +5,7 @@
 // from sm_70 on each thread makes progress. Knows masks and numbers of steps, and nothing of instructions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,8 +37,9 @@ class Divergence {
   /// Whether there are lanes to run after a switch.
   enum class Next : uint8_t {
     runs,
-    ended,   // no lane is live
-    blocked  // the live lanes are parked at different instructions, or at none: pc is the first one's
+    ended,     // no lane is live
+    returned,  // the lanes of the innermost call are active behind it
+    blocked    // the live lanes are parked at different instructions, or at none: pc is the first one's
   };
   /// Switches to the next lanes that can run.
   Next next();
@@ -53,6 +55,14 @@ class Divergence {
   };
   /// The active lanes of `mask` arrive at an instruction that all lanes of `needed` must reach together.
   Gathered gather(Mask mask, Mask needed);
+
+  /// Of the active lanes those of `first` go on; the others come back to the current step when these have reached
+  /// `meeting`, where all go on together.
+  void part(Mask first, int meeting);
+  /// The active lanes go to `target`, and come back together behind the current step.
+  void call(int target);
+  /// The lanes of `set` have returned; they wait for the others of their call.
+  void return_from_call(Mask set) { active &= ~set; }
 
   /// The active lanes have run for long: lanes that wait for them no longer do, and of all sets of lanes that run apart
   /// the next one gets its turn. False if all live lanes are active or parked.
@@ -75,7 +85,15 @@ class Divergence {
   /// Makes the first of those apart the active lanes. False if there are none.
   bool load_apart();
 
+  /// Where the lanes of a call go on, and the levels that are not those of the call.
+  struct Call {
+    int pc = 0, reconverge = -1;
+    Mask mask = 0;
+    std::size_t levels = 0;
+  };
+
   std::vector<Level> levels_ = {};
+  std::vector<Call> calls_ = {};
   std::vector<Parked> parked_ = {};
   std::vector<Apart> apart_ = {};  // the next one first
 };

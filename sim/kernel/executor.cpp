@@ -11,7 +11,9 @@
 #include "bitmma/core/bits.hpp"
 #include "bitmma/core/interrupt.hpp"
 #include "bitmma/core/text.hpp"
+#include "calls.hpp"
 #include "flow.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -268,6 +270,7 @@ class Executor::State {
         const Mask predicate = warp.mask_of(op.guard);
         mask &= op.guard_negated ? ~predicate : predicate;
       }
+      if (warp.unwritten) follow_unwritten(warp, op, mask);
       if ((++warp.steps & 0x3FF) == 0) check_interrupt();
       count.executed += mask == all_lanes ? lanes : static_cast<uint64_t>(__builtin_popcount(mask));
       if (op.control == Control::none) {
@@ -371,9 +374,38 @@ class Executor::State {
         return !warp.waits;
       case Control::cluster_arrive: arrive_at_cluster(warp, mask); return true;
       case Control::cluster_wait: return wait_for_cluster(warp, mask);
+      case Control::call:
+        if (mask == 0) return ++warp.pc, true;
+        call(warp, op);
+        return true;
+      case Control::return_:
+        warp.return_from_call(mask);
+        ++warp.pc;
+        return warp.active != 0 || next_level(warp);
       case Control::none: break;
     }
     return false;
+  }
+
+  /// A call of a subroutine. Lanes that call other functions do so after the first ones have returned.
+  void call(Warp& warp, const Op& op) {
+    const auto& details = *static_cast<const SubroutineCall*>(op.details);
+    int number = details.subroutine;
+    if (number < 0) {
+      const auto* functions = warp.lanes_of<const uint64_t>(details.function);
+      const int first = __builtin_ctz(warp.active);
+      const auto code = std::ranges::find(program_.subroutines, functions[first], &SubroutineCode::function);
+      if (code == program_.subroutines.end())
+        fault(ViolationCode::undefined_by_ptx, first, fmt::format("a call of {:#x}", functions[first]),
+              "the address of a function of the module");
+      number = static_cast<int>(code - program_.subroutines.begin());
+      Mask same = 0;
+      for_each_lane(warp.active, [&](int lane) { same |= Mask{functions[lane] == functions[first]} << lane; });
+      if (same != warp.active) warp.part(same, warp.pc + 1);
+    }
+    const SubroutineCode& code = program_.subroutines[static_cast<size_t>(number)];
+    begin_activation(warp, code, details);
+    warp.call(code.begin);
   }
 
   static Mask lanes_with(const Warp& warp, const Op& op, Mask mask, Mask members) {
@@ -431,6 +463,7 @@ class Executor::State {
   bool next_level(Warp& warp) {
     switch (warp.next()) {
       case Divergence::Next::runs: return true;
+      case Divergence::Next::returned: end_activation(warp, warp.active); return warp.active != 0 || next_level(warp);
       case Divergence::Next::ended:
         warp.status = WarpStatus::done;
         complete_barriers(*warp.cta);

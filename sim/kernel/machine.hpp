@@ -47,6 +47,8 @@ enum class Control : uint8_t {
   wait,            // waits on an mbarrier: while a lane's phase is incomplete, the other warps run
   cluster_arrive,  // barrier.cluster.arrive
   cluster_wait,    // barrier.cluster.wait
+  call,            // of a subroutine: `details` points to SubroutineCall
+  return_,         // ret of a subroutine
 };
 
 /// How setp combines a comparison with the predicate in slot c.
@@ -161,6 +163,55 @@ struct BulkCopy {
   std::vector<Piece> pieces = {};
 };
 
+/// A subroutine: its code, its parameters in local memory, and what an activation has of its own.
+struct SubroutineCode {
+  struct Parameter {
+    int64_t offset = 0, bytes = 0;
+  };
+  struct Slot {
+    uint32_t slot = 0;
+    int bytes = 0;  // 4 of a mask; otherwise of 32 lanes
+  };
+  struct FrameAddress {
+    uint32_t slot = 0;
+    int bytes = 8;       // of an address
+    int64_t offset = 0;  // in the frame
+  };
+  std::string name = {};
+  uint64_t function = 0;  // its address
+  int begin = 0;          // its first Op
+  std::vector<Parameter> params = {}, returns = {};
+  int64_t frame_begin = 0, frame_bytes = 0;  // its variables in local memory
+  std::vector<Slot> slots = {};
+  std::vector<FrameAddress> addresses = {};
+};
+
+/// A call of a subroutine.
+struct SubroutineCall {
+  int subroutine = -1;  // -1: the address in `function` says which one
+  uint32_t function = Op::no_slot;
+  struct Argument {
+    uint32_t slot = 0;  // of its address in local memory
+    int64_t bytes = 0;
+  };
+  std::vector<Argument> params = {}, returns = {};
+};
+
+/// An activation of a subroutine by lanes of a warp.
+struct Activation {
+  const SubroutineCode* code = nullptr;
+  const SubroutineCall* call = nullptr;
+  std::array<uint32_t, lanes> frame = {}, stack = {};  // offset of its variables, and the stack before
+  std::vector<uint8_t> saved = {};                     // the slots of the activation before it
+};
+
+/// Values of a warp's registers that were loaded from memory which nothing wrote. See unwritten.hpp.
+struct UnwrittenValues {
+  std::vector<Mask> lanes_of_register = {};  // of each register of the entry
+  Mask loaded = 0, stored = 0;               // lanes of the load and of the store that run
+  std::string origin = {};                   // of the newest: its place, the thread and the line
+};
+
 enum class WarpStatus : uint8_t { ready, at_barrier, at_warpgroup, at_cluster_barrier, done };
 
 struct Warp : Divergence {
@@ -179,6 +230,8 @@ struct Warp : Divergence {
   // wgmma groups are numbered from 1. For each register: the group whose accumulator it holds; empty before any wgmma.
   std::vector<uint32_t> group_of_register = {};
   uint32_t committed_groups = 0, completed_groups = 0, newest_group = 0;
+  bool takes_unwritten = false;  // the load that runs may read unwritten bytes
+  std::unique_ptr<UnwrittenValues> unwritten = {};
   bool waits = false;  // its turn ended at an mbarrier whose phase is incomplete
   /// The mbarrier on which lanes wait, and the phase. If the phase completes, they see it, even if they run again only
   /// when the next one is complete too: a GPU wakes them in between.
@@ -191,7 +244,8 @@ struct Warp : Divergence {
   std::array<uint32_t, lanes> stack_bytes = {};  // of alloca
   uint64_t carry = 0;                            // CC.CF of each lane
   uint64_t steps = 0;
-  int long_turns = 0;  // whole turns in a row
+  int long_turns = 0;                        // whole turns in a row
+  std::vector<Activation> activations = {};  // the innermost last
 
   template <typename T>
   T* lanes_of(uint32_t slot) const {
@@ -275,10 +329,11 @@ struct Cta {
 
 /// What a launch does that PTX leaves undefined and bitmma computes as a GPU does: the first occurrence of each.
 struct Warnings {
-  std::optional<Violation> early_read = {};    // of an accumulator before any wait
-  std::optional<Violation> same_address = {};  // lanes that store different values to one address
-  std::optional<Violation> block_race = {};    // blocks that use the same global memory
-  std::optional<Violation> shared_race = {};   // with RaceCheck::warning
+  std::optional<Violation> early_read = {};      // of an accumulator before any wait
+  std::optional<Violation> same_address = {};    // lanes that store different values to one address
+  std::optional<Violation> block_race = {};      // blocks that use the same global memory
+  std::optional<Violation> shared_race = {};     // with RaceCheck::warning
+  std::optional<Violation> unwritten_read = {};  // of bytes whose values reach no output
 };
 
 /// Clusters that run one after the other: those from `next` on, `step` apart. A running one may take the next one's
@@ -334,6 +389,7 @@ struct Program {
     const SpecialRegister* row = nullptr;
   };
   std::vector<Special> specials = {};
+  std::vector<SubroutineCode> subroutines = {};
   std::vector<int64_t> variable_offsets = {};  // offset of each variable in its space
   int64_t shared_bytes = 0, local_bytes = 0, param_bytes = 0;
   int dynamic_align = 1;

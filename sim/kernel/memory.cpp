@@ -7,6 +7,7 @@
 
 #include "bitmma/core/bits.hpp"
 #include "machine.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -132,7 +133,13 @@ void require_written(const uint8_t* states, size_t bytes, int lane, const Where&
 }
 
 template <typename Where>
-void check_states(uint8_t* states, size_t bytes, int lane, AccessKind kind, const Where& where) {
+void check_states(Warp& warp, const Op& op, uint8_t* states, size_t bytes, int lane, AccessKind kind,
+                  const Where& where) {
+  if (kind == AccessKind::read && warp.takes_unwritten) {
+    const auto is = [](uint8_t state) { return [state](uint8_t other) { return other == state; }; };
+    if (std::any_of(states, states + bytes, is(unwritten)) && std::none_of(states, states + bytes, is(in_flight)))
+      return note_unwritten(warp, op, lane, where());
+  }
   if (kind == AccessKind::read || kind == AccessKind::atomic) require_written(states, bytes, lane, where);
   if (kind != AccessKind::read) std::memset(states, written, bytes);
 }
@@ -160,14 +167,14 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
           size == shared_begin ? "for extern shared memory, pass the dynamic size with the launch" : "");
   }
   if (cta.launch->checks) {
-    check_states(cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, cta.shared_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of shared memory", at - shared_begin); });
     note_use(warp, cta, op, lane, at, static_cast<size_t>(bytes), kind, data);
   }
   return cta.shared.data() + at;
 }
 
-uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind kind) {
+uint8_t* in_local(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind) {
   Cta& cta = *warp.cta;
   if (!holds(static_cast<uint64_t>(cta.local_bytes), address, bytes)) {
     fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {} of local memory", bytes, address),
@@ -175,7 +182,7 @@ uint8_t* in_local(Warp& warp, int lane, uint64_t address, int bytes, AccessKind 
   }
   const size_t at = static_cast<size_t>(warp.index * lanes + lane) * static_cast<size_t>(cta.local_bytes) + address;
   if (cta.launch->checks) {
-    check_states(cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, cta.local_states.data() + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of local memory", address); });
   }
   return cta.local.data() + at;
@@ -243,7 +250,7 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   const Region& region = regions[cta.last_region];
   const uint64_t at = address - region.begin;
   if (region.states) {
-    check_states(region.states + at, static_cast<size_t>(bytes), lane, kind,
+    check_states(warp, op, region.states + at, static_cast<size_t>(bytes), lane, kind,
                  [&] { return fmt::format("byte {} of {}", at, region.name); });
   }
   if (region.uses) note_block_use(warp, op, region, at, bytes, kind, data);
@@ -292,7 +299,7 @@ uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t addres
   Cta& cta = *warp.cta;
   switch (space) {
     case Space::shared: return in_shared(warp, op, lane, address, bytes, kind, data);
-    case Space::local: return in_local(warp, lane, address, bytes, kind);
+    case Space::local: return in_local(warp, op, lane, address, bytes, kind);
     case Space::param:
     case Space::constant: {
       const std::span<uint8_t> memory = space == Space::param ? std::span(cta.params) : cta.constants;

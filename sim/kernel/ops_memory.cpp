@@ -10,6 +10,7 @@
 #include "decode.hpp"
 #include "lanes.hpp"
 #include "matrix.hpp"
+#include "unwritten.hpp"
 
 namespace bitmma::kernel {
 namespace {
@@ -32,6 +33,8 @@ struct MemoryDetails {
 void load(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MemoryDetails*>(op.details);
   const int total = one.bytes * static_cast<int>(one.parts.size());
+  const bool checks = warp.cta->launch->checks;
+  warp.takes_unwritten = checks;
   for_each_lane(mask, [&](int lane) {
     const uint8_t* from = locate(warp, op, lane, one.address, total, AccessKind::read);
     for (const Part& part : one.parts) {
@@ -48,6 +51,8 @@ void load(Warp& warp, const Op& op, Mask mask) {
       else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
     }
   });
+  warp.takes_unwritten = false;
+  if (checks) mark_loaded(warp, op, mask);
 }
 
 constexpr size_t most_bytes = 32;  // of one access
@@ -73,6 +78,7 @@ void store(Warp& warp, const Op& op, Mask mask) {
         locate(warp, op, lane, one.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
   });
   write_lanes(warp, op, mask, places, data.front().data(), most_bytes, static_cast<size_t>(total));
+  if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
 }
 
 Space space_of(Words& words) {

@@ -183,6 +183,8 @@ void run_vprintf(Warp& warp, const Op& op, Mask mask) {
 /// __assertfail(message, file, line, function, size of a character).
 void run_assertion(Warp& warp, const Op& op, Mask mask) {
   const int lane = __builtin_ctz(mask);
+  if (static_cast<const CallDetails*>(op.details)->arguments.empty())
+    fault(ViolationCode::kernel_trap, lane, "a failed assertion", "a kernel that ends");
   const auto text = [&](size_t index) {
     const uint64_t address = argument_of(warp, op, lane, index, 8);
     return address == 0 ? std::string("?") : shortened(printable(text_at(warp, op, lane, address)));
@@ -467,7 +469,8 @@ bool decode_system_call(Decoder& decoder, const Instruction& instruction, std::s
           .push_back(decoder.variable_address(variable.variable, variable.offset, 8));
     }
   }
-  if (call.arguments.size() != row->arguments || call.results.size() != row->results)
+  const bool has_none = row->results == 0 && call.arguments.empty();  // an assertion without its text
+  if ((call.arguments.size() != row->arguments && !has_none) || call.results.size() != row->results)
     decoder.refuse(fmt::format("of {} with other arguments", name));
   if (row->needs_heap) decoder.program().has_heap = true;
   const auto* details = decoder.keep(std::move(call));

@@ -42,7 +42,7 @@ void decode_leave(Decoder& decoder, const Instruction& instruction, Words& words
   decoder.require_operands(instruction, 0, 0);
   if (words.name() == Word::ret) words.take(Word::uni);
   Op& op = decoder.emit(nullptr);
-  op.control = Control::leave;
+  op.control = words.name() == Word::ret && decoder.is_in_subroutine() ? Control::return_ : Control::leave;
 }
 
 void run_trap(Warp&, const Op&, Mask mask) {
@@ -53,15 +53,40 @@ void decode_trap(Decoder& decoder, const Instruction& instruction, Words&) {
   decoder.emit(run_trap);
 }
 
-/// Calls of functions that the module defines are inlined before decoding.
+/// A call that was not inlined.
+void decode_subroutine_call(Decoder& decoder, const Instruction& instruction) {
+  SubroutineCall call;
+  bool is_behind = false;  // of the function: results come before it
+  for (const Operand& operand : instruction.operands) {
+    if (operand.kind == Kind::function) call.subroutine = operand.target;
+    if (operand.kind == Kind::reg) call.function = decoder.read(operand, Type::b64);
+    if (operand.kind != Kind::list) {
+      is_behind = true;
+      continue;
+    }
+    for (const Operand& variable : operand.elements) {
+      if (variable.kind != Kind::symbol) decoder.refuse("with an argument that is no .param variable");
+      const int64_t bytes = decoder.module().variables[static_cast<size_t>(variable.variable)].size_bytes();
+      (is_behind ? call.params : call.returns)
+          .push_back({decoder.variable_address(variable.variable, variable.offset, 8), bytes});
+    }
+  }
+  const auto* details = decoder.keep(std::move(call));
+  Op& op = decoder.emit(nullptr);
+  op.control = Control::call;
+  op.details = details;
+}
+
+/// Calls of functions that the module defines are inlined before decoding, but those of subroutines.
 void decode_call(Decoder& decoder, const Instruction& instruction, Words& words) {
   words.take(Word::uni);
   for (const Operand& operand : instruction.operands) {
+    if (operand.kind == Kind::reg || operand.target >= 0) return decode_subroutine_call(decoder, instruction);
     if (operand.kind != Kind::function) continue;
     if (decode_system_call(decoder, instruction, operand.name)) return;
     decoder.refuse(fmt::format("of {}, which the module does not define", operand.name));
   }
-  decoder.refuse("of a function whose address is in a register");
+  decoder.refuse("without a function");
 }
 
 // --- barriers

@@ -191,6 +191,7 @@ class Parser {
     scopes_.push_back({});
     parse_parameters(entry_.returns);
     entry_.name = word("the name of a function");
+    function_names_.insert(entry_.name);
     parse_parameters(entry_.params);
     while (!is(";") && !is("{") && !at_end()) take();
     if (!take_if(";")) {
@@ -307,7 +308,11 @@ class Parser {
     const Token token = take();
     take();
     if (take_if(".branchtargets")) return parse_branch_targets(std::string(token.spelling));
-    if (is(".callprototype") || is(".calltargets")) refuse(peek(), "a kernel without indirect calls");
+    if (is(".callprototype") || is(".calltargets")) {  // a call by address says which arguments it has
+      prototypes_.insert(std::string(token.spelling));
+      while (!take_if(";") && !at_end()) take();
+      return;
+    }
     const int index = static_cast<int>(entry_.instructions.size());
     if (!all_labels_[static_cast<size_t>(open_numbers_.back())].emplace(std::string(token.spelling), index).second)
       refuse(token, "a label that is defined only once");
@@ -626,7 +631,10 @@ class Parser {
       const bool is_table = instruction.row->name == Word::brx && instruction.operands.size() == 1;
       if (is_table) {
         table_ = take();
-        if (!is(";")) refuse(peek(), "';'");
+        break;
+      }
+      if (is_function && prototypes_.contains(peek().spelling)) {
+        take();
         break;
       }
       if (is_function) instruction.operands.push_back({.kind = Kind::function, .name = word("a function")});
@@ -641,6 +649,7 @@ class Parser {
       }
       if (!is(";")) expect(",");
     }
+    if (!is(";")) refuse(peek(), "';'");
     const char* const end = take().spelling.data();
     instruction.text = one_line(std::string_view(begin, static_cast<size_t>(end - begin)));
     if (instruction.row->name == Word::brx) return append_table_branch(std::move(instruction));
@@ -742,6 +751,7 @@ class Parser {
       symbol.offset += offset();
       return symbol;
     }
+    if (function_names_.contains(token.spelling)) return {.kind = Kind::function, .name = std::string(token.spelling)};
     if (token.spelling.starts_with('%') || token.spelling == "WARP_SZ")
       return {.kind = Kind::special, .negated = negated, .name = std::string(token.spelling)};
     refuse(token, "a register, a variable or a number");
@@ -764,6 +774,7 @@ class Parser {
   Module module_;
   Entry entry_;
   std::set<std::string> entry_names_;
+  std::set<std::string, std::less<>> function_names_, prototypes_;
   std::vector<Scope> scopes_;
   std::vector<std::map<std::string, int, std::less<>>> all_labels_;
   std::vector<int> open_numbers_;

@@ -73,6 +73,7 @@ struct Instruction {
   std::vector<Operand> operands = {};
   std::vector<std::string> operand_texts = {};  // as written, where the row wants them
   std::string text = {};                        // as written, for messages
+  int subroutine = -1;                          // in which it stands: an index of Entry::subroutines; -1: the entry
   // Set by assign_roles():
   bool acts = false;        // the instruction has effects beyond its registers
   bool is_refused = false;  // bitmma does not run it
@@ -127,6 +128,15 @@ struct Variable {
   int64_t size_bytes() const { return count * bytes_of(type); }
 };
 
+/// A function that the entry calls and that is not inlined, since it calls itself or is called by its address. Its
+/// instructions follow those of the entry.
+struct Subroutine {
+  std::string name = {};
+  int function = -1;                         // in Module::functions
+  int first_variable = 0, end_variable = 0;  // its variables in Module::variables, and those of functions inlined in it
+  std::vector<int> params = {}, returns = {};
+};
+
 struct Entry {
   std::string name = {};
   int line = 0;
@@ -134,6 +144,7 @@ struct Entry {
   std::vector<int> returns = {};  // only for functions
   std::vector<Register> registers = {};
   std::vector<Instruction> instructions = {};
+  std::vector<Subroutine> subroutines = {};
   std::map<int, std::string> labels = {};      // by the index of the instruction that follows the label
   std::vector<int64_t> required_block = {};    // of .reqntid
   std::vector<int64_t> most_block = {};        // of .maxntid
@@ -163,8 +174,15 @@ std::vector<int64_t> places_of_constants(const Module& module);
 /// Throws Error, with the line, for text that is not a PTX module.
 Module read_module(std::string_view text);
 
-/// Replaces the calls of an entry by the instructions of the called functions. A call of a function that the module
-/// does not define stays. Throws Error for recursion.
+/// Generic address of a function of the module, as a register and a table of functions hold it.
+constexpr uint64_t function_window = 0x0000'6400'0000'0000;
+constexpr uint64_t function_address(int function) {
+  return function_window + 16 * (static_cast<uint64_t>(function) + 1);
+}
+
+/// Replaces the calls of an entry by the instructions of the called functions. Functions that call themselves, and
+/// those whose address the entry may call, become subroutines. A call of a function that the module does not define
+/// stays.
 void inline_calls(Module& module, int entry);
 
 }  // namespace bitmma::kernel

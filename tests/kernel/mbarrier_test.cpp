@@ -165,7 +165,8 @@ TEST_CASE("tensor maps that the driver refuses, or that do not fit the memory, a
   refused([](TensorMap& map) { map.element_strides = {2, 1}; });
   refused([](TensorMap& map) { map.element_bytes = 1, map.fills_with_nan = true; });
   refused([](TensorMap& map) { map.swizzle = Swizzle::b64; });
-  refused([](TensorMap& map) { map.swizzle = Swizzle::b128_atom32; });
+  refused([](TensorMap& map) { map.type = TensorMapType::b6x16_p32; });  // a box of 128
+  refused([](TensorMap& map) { map.type = TensorMapType::b4x16, map.sizes[0] = 63; });
   const PtxEntry kernel = test::kernel_of_data("bulk.ptx", "bulk_scale");
   CHECK_THROWS_AS(launch(kernel, {.block = {160, 1, 1},
                                   .arguments = {tensor_map_argument(memory, good), tensor_map_argument(memory, good),

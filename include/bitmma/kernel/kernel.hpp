@@ -213,7 +213,8 @@ struct [[nodiscard]] LaunchReport {
   std::string printed = {};
   /// What PTX leaves undefined and the launch did, the first occurrence of each: a read of an accumulator before
   /// wgmma.wait_group; lanes of a warp that store different values to one address; blocks that use the same global
-  /// memory, so that their order decides bits; races in shared memory that are no faults.
+  /// memory, so that their order decides bits; races in shared memory that are no faults; a load of unwritten memory
+  /// whose value decides no address, no branch and no byte of global memory.
   std::vector<Violation> warnings = {};
 };
 
