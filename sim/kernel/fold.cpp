@@ -298,6 +298,10 @@ class Folder {
     is_reached_.resize(flow_.blocks.size());
     at_begin_.resize(flow_.blocks.size());
     reach(0, {});
+    // Calls reach the subroutines, of whose registers nothing is known.
+    for (int i = 1; i < std::ssize(entry_.instructions); ++i) {
+      if (at(i).subroutine != at(i - 1).subroutine) reach(flow_.block_of[static_cast<size_t>(i)], {});
+    }
     while (!work_.empty()) {
       const int index = *work_.begin();
       work_.erase(work_.begin());
