@@ -50,8 +50,16 @@ def encode(cuda, m):
 
 def base(rank=3, kind=6):
     bits = TYPES[kind]
-    m = {"type": kind, "rank": rank, "address": 0x7F0000000000, "sizes": [256, 128, 64, 32, 16][:rank], "strides": [],
-         "box": [16, 8, 4, 2, 1][:rank], "steps": [1] * rank, "interleave": 0, "swizzle": 0, "promotion": 0, "fill": 0}  # fmt: skip
+    m = {
+        "type": kind,
+        "rank": rank,
+        "address": 0x7F0000000000,
+        "sizes": [256, 128, 64, 32, 16][:rank],
+        "strides": [],
+        "box": [16, 8, 4, 2, 1][:rank],
+        "steps": [1] * rank,
+        **dict.fromkeys(("interleave", "swizzle", "promotion", "fill"), 0),
+    }
     if kind in (14, 15):
         m["box"][0] = 128
     stride = 256 * bits // 8 if bits >= 4 else 256

@@ -786,7 +786,7 @@ def wmma_module():
             )
             layouts = ("row", "col")
             pairs = [("row", "col")] if WMMA_BITS[kind] < 8 else [(a, b) for a in layouts for b in layouts]
-            for result, (of_a, of_b), of_d in ((r, p, l) for r in results for p in pairs for l in layouts):
+            for result, (of_a, of_b), of_d in ((r, p, layout) for r in results for p in pairs for layout in layouts):
                 count_a, count_b = WMMA_REGISTERS[shape][kind]
                 count_d = m * n * WMMA_BITS[result] // 1024 if result != "f64" else 2
                 data = [
@@ -822,7 +822,9 @@ def wmma_module():
                     f"wmma.load.a.sync.aligned.{of_a}.{shape}.global.{kind} {lists['a']}, [%rd1], {lead['a']};",
                     f"wmma.load.b.sync.aligned.{of_b}.{shape}.global.{kind} {lists['b']}, [%rd3], {lead['b']};",
                     f"wmma.load.c.sync.aligned.{of_d}.{shape}.global.{result} {lists['c']}, [%rd4], {lead['d']};",
-                    f"wmma.mma{operation}.sync.aligned.{of_a}.{of_b}.{shape}.{types} {lists['d']}, {lists['a']}, {lists['b']}, {lists['c']};",
+                    f"wmma.mma{operation}.sync.aligned.{of_a}.{of_b}.{shape}.{types} "
+                    + ", ".join(lists[key] for key in "dabc")
+                    + ";",
                     f"wmma.store.d.sync.aligned.{of_d}.{shape}.global.{result} [%rd2], {lists['d']}, {lead['d']};",
                 ]
                 at = 4096
@@ -994,9 +996,9 @@ def progress_module():
             "shl.b32 %r3, 0xffff, %r2;",
             "redux.sync.add.s32 %r4, %r1, %r3;",
             "shfl.sync.bfly.b32 %r5, %r1, 1, 0x101f, %r3;",
-        ]
-        + at_thread("%rd3", "%rd2", 8)
-        + ["st.global.v2.u32 [%rd3], {%r4, %r5};"],
+            *at_thread("%rd3", "%rd2", 8),
+            "st.global.v2.u32 [%rd3], {%r4, %r5};",
+        ],
         np.zeros(1, np.uint32),
         256,
         32,
@@ -1010,9 +1012,9 @@ def progress_module():
             "mul.lo.u32 %r6, %r1, %r1;",
             "redux.sync.max.u32 %r4, %r6, %r3;",
             "match.any.sync.b32 %r5, %r2, %r3;",
-        ]
-        + at_thread("%rd3", "%rd2", 8)
-        + ["st.global.v2.u32 [%rd3], {%r4, %r5};"],
+            *at_thread("%rd3", "%rd2", 8),
+            "st.global.v2.u32 [%rd3], {%r4, %r5};",
+        ],
         np.zeros(1, np.uint32),
         256,
         32,
@@ -1083,9 +1085,9 @@ def progress_module():
             "C: mov.u32 %r2, 12; bra E;",
             "D: mov.u32 %r2, 13;",
             "E:",
-        ]
-        + at_thread("%rd3", "%rd2", 4)
-        + ["st.global.u32 [%rd3], %r2;"],
+            *at_thread("%rd3", "%rd2", 4),
+            "st.global.u32 [%rd3], %r2;",
+        ],
         np.zeros(1, np.uint32),
         16,
         4,
@@ -1109,6 +1111,11 @@ BASE:
   ret;
 }
 """
+UNARY_LINES = {
+    "twice": "add.u32 %r2, %r1, %r1;",
+    "square": "mul.lo.u32 %r2, %r1, %r1;",
+    "negate": "neg.s32 %r2, %r1;",
+}
 UNARY = "".join(f""".func (.param .b32 r) {name}(.param .b32 a)
 {{
   .reg .b32 %r<4>;
@@ -1117,7 +1124,7 @@ UNARY = "".join(f""".func (.param .b32 r) {name}(.param .b32 a)
   st.param.b32 [r], %r2;
   ret;
 }}
-""" for name, line in (("twice", "add.u32 %r2, %r1, %r1;"), ("square", "mul.lo.u32 %r2, %r1, %r1;"), ("negate", "neg.s32 %r2, %r1;")))  # fmt: skip
+""" for name, line in UNARY_LINES.items())  # fmt: skip
 
 
 def calls_module():
@@ -1137,7 +1144,11 @@ def calls_module():
     )
     table = UNARY + ".global .align 8 .u64 table[3] = {twice, square, negate};\n"
     body = [
-        "rem.u32 %r2, %r1, 3;", "mul.wide.u32 %rd3, %r2, 8;", "mov.u64 %rd4, table;", "add.s64 %rd4, %rd4, %rd3;", "ld.global.u64 %rd5, [%rd4];",
+        "rem.u32 %r2, %r1, 3;",
+        "mul.wide.u32 %rd3, %r2, 8;",
+        "mov.u64 %rd4, table;",
+        "add.s64 %rd4, %rd4, %rd3;",
+        "ld.global.u64 %rd5, [%rd4];",
         "proto: .callprototype (.param .b32 _) _ (.param .b32 _);",
         "{ .param .b32 a; .param .b32 q; st.param.b32 [a], %r1; call (q), %rd5, (a), proto; ld.param.b32 %r3, [q]; }",
     ]  # fmt: skip

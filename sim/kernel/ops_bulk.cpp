@@ -155,6 +155,9 @@ PackedTensorMap map_at(Warp& warp, const Op& op, int lane, uint64_t address, siz
     std::memcpy(bytes.data() + i, locate(warp, op, lane, Space::generic, address + i, 16, AccessKind::read), 16);
   const PackedTensorMap map = PackedTensorMap::of(bytes);
   require_usable(map);
+  if (map.address % 16 != 0)
+    fault(ViolationCode::misaligned, lane, fmt::format("a tensor at {:#x}, by its map", map.address),
+          "a multiple of 16");
   if (map.rank != rank)
     fault(ViolationCode::undefined_by_ptx, lane, fmt::format("a tensor map of {} dimensions", map.rank),
           fmt::format("one of {}", rank));

@@ -205,7 +205,7 @@ TEST_CASE("a race in shared memory is named with both threads and lines") {
   CHECK_FALSE(run("barrier.sync 3, 64;", "bar.sync 0;\nst.shared.u32 [%r6], %r1;"));
   const std::optional<Violation> after_write = run("bar.warp.sync 0xffffffff;", "");
   REQUIRE(after_write);
-  CHECK(after_write->code == ViolationCode::unwritten_read);  // warp 0 comes first
+  CHECK(after_write->code == ViolationCode::shared_memory_race);  // warp 0 reads, before warp 1 writes
   const std::optional<Violation> after_read = run("bar.sync 0;", "st.shared.u32 [%r4], %r1;");
   REQUIRE(after_read);
   CHECK(after_read->code == ViolationCode::shared_memory_race);

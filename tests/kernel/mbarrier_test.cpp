@@ -256,7 +256,7 @@ TEST_CASE("a kernel makes a tensor map and copies by it, and what is no tensor m
     const auto found = test::violation_of([&] { run(change); });
     return found ? std::optional(found->code) : std::nullopt;
   };
-  CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::undefined_by_ptx);  // no map any more
+  CHECK(code("mov.b32 %r4, 5;\nst.shared.b32 [%r20], %r4;\n") == ViolationCode::misaligned);  // the tensor at 5
   CHECK(code("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r20], 5;\n") == ViolationCode::undefined_by_ptx);
   CHECK(code("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r20], 0, 3;\n") == ViolationCode::illegal_value);
   CHECK(code("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%r20], 1;\n") ==

@@ -49,9 +49,9 @@ std::vector<RecordedMap> recorded_maps() {
 
 /// The driver numbers f32_ftz, f64 and bf16 otherwise than .elemtype.
 TensorMapType type_of(int driver_type) {
-  constexpr std::array types{TensorMapType::u8,       TensorMapType::u16,  TensorMapType::u32,  TensorMapType::s32,
-                             TensorMapType::u64,      TensorMapType::s64,  TensorMapType::f16,  TensorMapType::f32,
-                             TensorMapType::f64,      TensorMapType::bf16, TensorMapType::f32_ftz, TensorMapType::tf32,
+  constexpr std::array types{TensorMapType::u8,      TensorMapType::u16,  TensorMapType::u32,     TensorMapType::s32,
+                             TensorMapType::u64,     TensorMapType::s64,  TensorMapType::f16,     TensorMapType::f32,
+                             TensorMapType::f64,     TensorMapType::bf16, TensorMapType::f32_ftz, TensorMapType::tf32,
                              TensorMapType::tf32_ftz};
   return types.at(static_cast<size_t>(driver_type));
 }
