@@ -50,7 +50,17 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   }
   if (!map.element_strides.empty() && map.element_strides[0] != 1)
     refuse("element_strides[0]", std::to_string(map.element_strides[0]), "1: the driver ignores other values");
-  if (map.fills_with_nan && (bytes == 1 || group > 1)) refuse("fill", "nan with elements of one byte", "zero");
+  const bool is_floating = map.type && kernel::info(kernel::map_types[static_cast<size_t>(*map.type)].type).kind ==
+                                           kernel::TypeClass::floating;
+  const bool is_tf32 = map.type == TensorMapType::tf32 || map.type == TensorMapType::tf32_ftz;
+  if (map.fills_with_nan && (map.type ? !is_floating && !is_tf32 : bytes == 1))
+    refuse("fill", "nan with elements that are no floating-point numbers", "zero");
+  // The driver refuses boxes that no block has room for.
+  constexpr int64_t most_box_bytes = 227 * 1024;
+  int64_t box_bytes = shared_bytes;
+  for (const int64_t extent : map.box) box_bytes *= extent;
+  if (box_bytes / group > most_box_bytes)
+    refuse("box", fmt::format("{} bytes", box_bytes / group), fmt::format("at most {}", most_box_bytes));
   // Source: CUDA driver API, cuTensorMapEncodeTiled.
   constexpr int64_t padded_box = 128;
   const bool is_padded = shared_bytes != bytes;
