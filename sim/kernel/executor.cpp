@@ -59,9 +59,7 @@ class Executor::State {
       if (launch.checks) {
         cta.shared_states.resize(cta.shared.size());
         cta.local_states.resize(cta.local.size());
-        cta.uses.resize(cta.shared.size());
-        cta.read_epochs.resize(cta.shared.size() * warps);
-        cta.used_units.resize(cta.shared.size() / 16 + 1);
+        cta.uses.resize(cta.shared.size(), warps);
       }
       cta.warps.resize(warps);
       cta.warpgroups.resize((warps + 3) / 4);
@@ -140,8 +138,7 @@ class Executor::State {
     std::ranges::fill(cta.shared_states, uint8_t{unwritten});
     std::ranges::fill(cta.local, uint8_t{0});
     std::ranges::fill(cta.local_states, uint8_t{unwritten});
-    std::ranges::fill(cta.uses, ByteUse{});
-    std::ranges::fill(cta.used_units, uint8_t{0});
+    cta.uses.clear();
     for (Barrier& barrier : cta.barriers) barrier = {};
     for (Warpgroup& group : cta.warpgroups) group = {};
     cta.bulk_copies.clear();
@@ -541,7 +538,7 @@ int64_t executor_bytes(const Program& program, const Launch& launch) {
   const std::array<int64_t, 3>& cluster = *launch.cluster;
   const int64_t warps = (launch.block[0] * launch.block[1] * launch.block[2] + lanes - 1) / lanes,
                 shared = shared_begin + program.shared_bytes + launch.dynamic_shared_bytes;
-  const int64_t checks = launch.checks ? 1 + static_cast<int64_t>(sizeof(ByteUse)) + 4 * warps : 0,
+  const int64_t checks = launch.checks ? 1 + SharedUses::bytes_for_byte(warps) : 0,
                 local = warps * lanes * program.local_bytes * (launch.checks ? 2 : 1);
   return cluster[0] * cluster[1] * cluster[2] * (warps * int64_t{program.file_bytes} + shared * (1 + checks) + local);
 }

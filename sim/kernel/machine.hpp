@@ -24,6 +24,7 @@
 #include "bitmma/kernel/kernel.hpp"
 #include "divergence.hpp"
 #include "ptx_module.hpp"
+#include "shared_uses.hpp"
 #include "special.hpp"
 #include "tensor_memory.hpp"
 #include "type.hpp"
@@ -122,18 +123,6 @@ struct Region {
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
   BlockUses* uses = nullptr;  // nullptr: blocks run one after another, in the order of their numbers
   std::string name = {};
-};
-
-/// The last accesses to a byte of shared memory. A warp's epoch counts its barriers.
-struct ByteUse {
-  uint32_t write_epoch = 0;
-  int16_t writer = -1;  // number of the warp in the cluster
-  bool by_atomic = false;
-  uint8_t write_lane = 0;
-  bool is_generic = false;  // written through the generic proxy: an async-proxy read needs a fence first
-  int write_instruction = -1;
-  uint32_t readers = 0;  // mask of the block's warps that read since the last write
-  int read_instruction = -1;
 };
 
 constexpr int64_t most_stack_bytes = 16 * 1024;  // of a thread, for alloca
@@ -310,9 +299,7 @@ struct Cta {
   std::array<int64_t, 3> id{};
   std::vector<uint8_t> shared = {}, shared_states = {};
   std::vector<uint8_t> local = {}, local_states = {};
-  std::vector<ByteUse> uses = {};
-  std::vector<uint32_t> read_epochs = {};  // indexed by byte and warp
-  std::vector<uint8_t> used_units = {};    // for each 16-byte unit: whether `uses` has an entry in it
+  SharedUses uses = {};
   std::vector<Warp> warps = {};
   std::array<Barrier, 16> barriers{};
   std::vector<Warpgroup> warpgroups = {};
@@ -418,6 +405,12 @@ inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& addres
   return locate(warp, op, lane, address.space, address.of(warp, lane), bytes, kind, data);
 }
 
+/// The same for all lanes of `mask`, where no check finds anything: `places` are then their bytes. False if the lanes
+/// have to be looked at one by one: nothing has happened then. `data`: the bytes to write of lane i begin at
+/// data + i * stride.
+bool locate_all(Warp& warp, const Op& op, Mask mask, const Address& address, int bytes, AccessKind kind,
+                std::span<uint8_t*, lanes> places, const uint8_t* data = nullptr, size_t stride = 0);
+
 /// std::memcpy of an element: a compiler has the usual sizes without a call.
 inline void copy_element(void* to, const void* from, size_t bytes) {
   switch (bytes) {
@@ -438,7 +431,7 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
 
 /// Checks an async-proxy read of 16 aligned bytes of a block's shared memory on behalf of the warps. Each byte must be
 /// written, visible to one of the warps, and covered by a fence.proxy.async. Throws Fault.
-void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, size_t at);
+void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at);
 /// fence.proxy.async: makes all writes visible to the warp visible to the async proxy.
 void fence_async(Warp& warp);
 

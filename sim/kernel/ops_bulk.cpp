@@ -66,7 +66,7 @@ void require_fits(const Cta& cta, int lane, uint64_t bytes) {
 
 /// The bytes that a copy reads from shared memory.
 void check_source(const Warp& warp, int lane, const uint8_t* source) {
-  const Cta* const cta = owner_of(*warp.cta->cluster, source);
+  Cta* const cta = owner_of(*warp.cta->cluster, source);
   if (cta) check_async_read({&warp, 1}, lane, *cta, static_cast<size_t>(source - cta->shared.data()));
 }
 

@@ -40,9 +40,9 @@ void complete_bulk_copies(const MbarrierObject& object, int lane) {
       std::memcpy(cta->shared.data() + to, bytes.data(), size);
       if (!cta->launch->checks) continue;
       std::memset(cta->shared_states.data() + to, written, size);
-      if (cta->used_units[to / piece] == 0) continue;
-      std::fill_n(cta->uses.begin() + to, size, ByteUse{});
-      if (size == piece) cta->used_units[to / piece] = 0;
+      if (!cta->uses.is_unit_used(to)) continue;
+      cta->uses.forget(to, size);
+      if (size == piece) cta->uses.forget_unit(to);
     }
     arrived += copy.bytes;
     return true;

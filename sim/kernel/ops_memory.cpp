@@ -30,10 +30,49 @@ struct MemoryDetails {
   std::vector<Part> parts = {};
 };
 
+/// The element i of each lane's bytes, in its register.
+void load_part(Warp& warp, const MemoryDetails& details, size_t i, Mask mask, std::span<uint8_t* const, lanes> places) {
+  const Part& part = details.parts[i];
+  const size_t offset = i * static_cast<size_t>(details.bytes);
+  const auto copy = [&]<typename W, typename T>(W* to, T) {
+    if (mask == all_lanes) {
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        T value;
+        std::memcpy(&value, places[lane] + offset, sizeof value);
+        to[lane] = static_cast<W>(value);
+      }
+      return;
+    }
+    for_each_lane(mask, [&](int lane) {
+      T value;
+      std::memcpy(&value, places[static_cast<size_t>(lane)] + offset, sizeof value);
+      to[lane] = static_cast<W>(value);
+    });
+  };
+  if (details.bytes == 4 && part.bits == 32) return copy(warp.lanes_of<uint32_t>(part.slot), uint32_t{});
+  if (details.bytes == 8 && part.bits == 64) return copy(warp.lanes_of<uint64_t>(part.slot), uint64_t{});
+  for_each_lane(mask, [&](int lane) {
+    const uint8_t* const from = places[static_cast<size_t>(lane)] + offset;
+    if (details.bytes == 16) {
+      std::memcpy(warp.lanes_of<uint64_t>(part.slot) + 2 * lane, from, 16);
+      return;
+    }
+    uint64_t value = 0;
+    copy_element(&value, from, static_cast<size_t>(details.bytes));
+    if (is_signed(details.type) && (value >> (8 * details.bytes - 1) & 1) != 0) value |= ~low_mask(8 * details.bytes);
+    if (part.bits > 32) warp.lanes_of<uint64_t>(part.slot)[lane] = value;
+    else warp.lanes_of<uint32_t>(part.slot)[lane] = static_cast<uint32_t>(value & low_mask(part.bits));
+  });
+}
+
 void load(Warp& warp, const Op& op, Mask mask) {
   const auto& one = *static_cast<const MemoryDetails*>(op.details);
   const int total = one.bytes * static_cast<int>(one.parts.size());
   const bool checks = warp.cta->launch->checks;
+  if (std::array<uint8_t*, lanes> places; locate_all(warp, op, mask, one.address, total, AccessKind::read, places)) {
+    for (size_t i = 0; i < one.parts.size(); ++i) load_part(warp, one, i, mask, places);
+    return;
+  }
   warp.takes_unwritten = checks;
   for_each_lane(mask, [&](int lane) {
     const uint8_t* from = locate(warp, op, lane, one.address, total, AccessKind::read);
@@ -74,9 +113,13 @@ void store(Warp& warp, const Op& op, Mask mask) {
       }
       to += one.bytes;
     }
-    places[static_cast<size_t>(lane)] =
-        locate(warp, op, lane, one.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
   });
+  if (!locate_all(warp, op, mask, one.address, total, AccessKind::write, places, data.front().data(), most_bytes)) {
+    for_each_lane(mask, [&](int lane) {
+      places[static_cast<size_t>(lane)] =
+          locate(warp, op, lane, one.address, total, AccessKind::write, data[static_cast<size_t>(lane)].data());
+    });
+  }
   write_lanes(warp, op, mask, places, data.front().data(), most_bytes, static_cast<size_t>(total));
   if (warp.unwritten) mark_stored(warp, places, static_cast<size_t>(total));
 }
@@ -466,7 +509,7 @@ void run_atomic(Warp& warp, const Op& op, Mask mask) {
     if (!one.barrier) return;
     // The bytes become visible to the threads that wait for the barrier.
     if (Cta* const cta = owner_of(*warp.cta->cluster, at - total); cta->launch->checks)
-      std::fill_n(cta->uses.begin() + (at - total - cta->shared.data()), total, ByteUse{});
+      cta->uses.forget(static_cast<size_t>(at - total - cta->shared.data()), static_cast<size_t>(total));
     complete_bytes(warp, op, lane, *one.barrier, total);
   });
 }
@@ -599,7 +642,8 @@ void run_copy(Warp& warp, const Op& op, Mask mask) {
     if (cta.launch->checks) {
       std::memset(cta.shared_states.data() + copy.to, in_flight, static_cast<size_t>(one.bytes));
       // Triton omits the fence between cp.async and wgmma, and the GPU's bits are right.
-      for (int i = 0; i < one.bytes; ++i) cta.uses[copy.to + static_cast<uint32_t>(i)].is_generic = false;
+      cta.uses.for_each(copy.to, static_cast<size_t>(one.bytes),
+                        [](SharedUse& use, const uint32_t*, size_t) { use.is_generic = false; });
     }
     warp.open_group.push_back(copy);
   });

@@ -58,7 +58,8 @@ void require_tensor_map(const TensorMap& map, int64_t memory_bytes) {
   // The driver refuses boxes that no block has room for.
   constexpr int64_t most_box_bytes = 227 * 1024;
   int64_t box_bytes = shared_bytes;
-  for (const int64_t extent : map.box) box_bytes *= extent;
+  for (size_t i = 0; i < rank; ++i)
+    box_bytes *= map.box[i] / (map.element_strides.empty() ? int64_t{1} : map.element_strides[i]);
   if (box_bytes / group > most_box_bytes)
     refuse("box", fmt::format("{} bytes", box_bytes / group), fmt::format("at most {}", most_box_bytes));
   // Source: CUDA driver API, cuTensorMapEncodeTiled.
