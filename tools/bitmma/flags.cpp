@@ -292,6 +292,21 @@ void CpuTargetFlag::use() const {
   if (!name.empty()) naming_flag("cpu target", "--cpu-target", [&] { use_cpu_target(name); });
 }
 
+std::vector<Violation> in_flags(std::vector<Violation> violations, std::span<const FlagOfField> flags) {
+  for (Violation& violation : violations) {
+    for (const auto& [field, flag] : flags) {
+      if (violation.field == field) violation.field = flag;
+      if (violation.code == ViolationCode::not_together && violation.seen == field) violation.seen = flag;
+      const std::string quoted = fmt::format("`{}`", field);
+      for (std::string* const sentence : {&violation.seen, &violation.expected, &violation.fix}) {
+        for (size_t at = sentence->find(quoted); at != std::string::npos; at = sentence->find(quoted, at + flag.size()))
+          sentence->replace(at, quoted.size(), flag);
+      }
+    }
+  }
+  return violations;
+}
+
 void add_threads(Command& command, Flag<int>& threads) {
   threads = hardware_threads();
   command.add_speed_option("--threads", threads, "number of threads, 0 for all cores; it does not affect the bits")

@@ -105,22 +105,17 @@ class StateNumberFlags {
 /// A field of the library, and the flag that sets it.
 using FlagOfField = std::pair<std::string_view, std::string_view>;
 
+/// The violations with flags in place of fields of the library: as `field`, and in sentences, which have fields in
+/// backticks: "raise `memory_bytes`".
+std::vector<Violation> in_flags(std::vector<Violation> violations, std::span<const FlagOfField> flags);
+
 /// Calls `body`. If the library refuses one of the fields, the message names the flag instead.
 template <typename Body>
 auto naming_flags(std::span<const FlagOfField> flags, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
-    std::vector<Violation> violations = error.violations();
-    for (Violation& violation : violations) {
-      const auto name = [&](std::string& text) {
-        const auto named = std::ranges::find(flags, text, &FlagOfField::first);
-        if (named != flags.end()) text = std::string(named->second);
-      };
-      name(violation.field);
-      if (violation.code == ViolationCode::not_together) name(violation.seen);
-    }
-    throw Error(std::move(violations));
+    throw Error(in_flags(error.violations(), flags));
   }
 }
 template <typename Body>
