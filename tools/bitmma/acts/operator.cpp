@@ -98,19 +98,21 @@ void add_operator(Command& app, Context& context) {
                   "the operands in the table's order, a file each, or one safetensors with all of them by name")
       ->required();
   command->add_option("--tensor", flags->tensor, "another name of the first operand in its file");
-  command->add_option("--type", flags->type, "f16, bf16 or f32, of tensors of raw codes");
+  command->add_option("--type", flags->type, "the type of tensors of raw codes: f16, bf16 or f32");
   command->add_option("--output-type", flags->output_type, "f32, or the type of x, the default");
-  command->add_option("--eps", flags->eps, "epsilon of a norm; default 1e-5, of rms_norm 2^-23, float32's");
-  command->add_option("--dim", flags->dim, "-1, the last axis and the default; all; or 0 of a matrix");
+  command->add_option("--eps", flags->eps,
+                      "epsilon of a norm; default 1e-5; for rms_norm 2^-23, the epsilon of float32");
+  command->add_option("--dim", flags->dim,
+                      "-1: the last axis, the default; 0: the first axis of a matrix; all: all elements");
   command->add_flag("--causal", flags->causal,
                     "query i sees the keys up to i + keys - queries; efficient, cudnn: up to i");
-  command->add_option("--scale", flags->scale, "of the scores; default 1 / sqrt(head size)");
+  command->add_option("--scale", flags->scale, "factor of the scores; default 1 / sqrt(head size)");
   command->add_option("--window", flags->window, "LEFT,RIGHT: keys seen before and after a query's own; -1: all");
   command->add_option("--splits", flags->splits, "parts of the keys; default: what the library chooses");
   command->add_option("--backend", flags->backend,
                       "flash, the default: FlashAttention-2; efficient: memory-efficient; cudnn, cudnn_sm80");
   command->add_output("-o,--output", flags->out, "file to write: out, and lse of attention, mean and rstd of norms");
-  command->add_input("--against", flags->against, "a file with recorded results: do they have the same bits?");
+  command->add_input("--against", flags->against, "compare the result, bit for bit, with a recorded one in this file");
   command->add_option("--explain", flags->explain, "one output, step by step: its place in out, such as 0,5");
   command->add_flag("--json", flags->json, "print the result as JSON");
   add_threads(*command, flags->threads);
