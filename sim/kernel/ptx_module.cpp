@@ -58,6 +58,28 @@ struct UnresolvedJump {
   std::string label;
 };
 
+/// A directive between the parameters and the body of an entry or a function, and how many numbers follow it.
+struct EntryDirective {
+  std::string_view name;
+  size_t least_numbers, most_numbers;
+  std::vector<int64_t> Entry::*extents = nullptr;
+};
+constexpr auto entry_directives = std::to_array<EntryDirective>({
+    {".reqntid", 1, 3, &Entry::required_block},
+    {".maxntid", 1, 3, &Entry::most_block},
+    {".reqnctapercluster", 1, 3, &Entry::required_cluster},
+    {".maxclusterrank", 1, 1},
+    {".blocksareclusters", 0, 0},
+    // These change no result: the registers and blocks of a multiprocessor, and how ptxas and the host call it.
+    {".explicitcluster", 0, 0},
+    {".maxnreg", 1, 1},
+    {".minnctapersm", 1, 1},
+    {".maxnctapersm", 1, 1},
+    {".noreturn", 0, 0},
+    {".abi_preserve", 1, 1},
+    {".abi_preserve_control", 1, 1},
+});
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text), tokens_(tokens_of(text)) { scopes_.push_back({}); }
@@ -124,7 +146,7 @@ class Parser {
     } else if (take_if(".address_size")) {
       const Token size = peek();
       if (integer() != 64) refuse(size, "64: kernels with 32-bit addresses are not supported");
-    } else if (is(".file") || is(".loc") || is(".pragma")) {
+    } else if (is_debug()) {
       parse_debug();
     } else if (is(".section")) {
       skip_section();
@@ -163,6 +185,8 @@ class Parser {
     } while (depth > 0 && !at_end());
   }
 
+  bool is_debug() const { return is(".file") || is(".loc") || is(".pragma"); }
+
   /// .loc and .file end with their line, .pragma with a semicolon.
   void parse_debug() {
     const Token directive = take();
@@ -191,7 +215,7 @@ class Parser {
     parse_parameters(entry_.returns);
     entry_.name = word("the name of a function");
     parse_parameters(entry_.params);
-    while (!is(";") && !is("{") && !at_end()) take();
+    parse_entry_directives();
     if (!take_if(";")) {
       parse_braces();
       module_.functions.push_back(std::move(entry_));
@@ -202,15 +226,28 @@ class Parser {
     owner_ = -1;
   }
 
-  struct ExtentsDirective {
-    std::string_view name;
-    std::vector<int64_t> Entry::*extents;
-  };
-  static constexpr std::array<ExtentsDirective, 3> extents_of_entries{{
-      {".reqntid", &Entry::required_block},
-      {".maxntid", &Entry::most_block},
-      {".reqnctapercluster", &Entry::required_cluster},
-  }};
+  /// Parses directives up to the body, or up to the semicolon of a prototype.
+  void parse_entry_directives() {
+    while (!is("{") && !is(";") && !at_end()) {
+      if (is_debug()) {
+        parse_debug();
+        continue;
+      }
+      const Token directive = take();
+      const auto row = std::ranges::find(entry_directives, directive.spelling, &EntryDirective::name);
+      if (row == entry_directives.end()) refuse(directive, "a directive of an entry, or its body in braces");
+      std::vector<int64_t> numbers;
+      while (peek().kind == Token::Kind::number) {
+        numbers.push_back(integer());
+        if (!take_if(",")) break;
+      }
+      if (numbers.size() < row->least_numbers || numbers.size() > row->most_numbers)
+        refuse(directive, fmt::format("{} with {} to {} numbers", row->name, row->least_numbers, row->most_numbers));
+      if (row->extents) entry_.*row->extents = numbers;
+      if (row->name == ".maxclusterrank") entry_.most_cluster = numbers[0];
+      if (row->name == ".blocksareclusters") entry_.grid_of_clusters = true;
+    }
+  }
 
   void parse_entry() {
     entry_ = Entry{};
@@ -221,18 +258,7 @@ class Parser {
       refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
     scopes_.push_back({});
     parse_parameters(entry_.params);
-    while (!is("{") && !at_end()) {
-      const Token directive = take();
-      std::vector<int64_t> numbers;
-      while (peek().kind == Token::Kind::number) {
-        numbers.push_back(integer());
-        if (!take_if(",")) break;
-      }
-      const auto row = std::ranges::find(extents_of_entries, directive.spelling, &ExtentsDirective::name);
-      if (row != extents_of_entries.end()) entry_.*row->extents = numbers;
-      if (directive.spelling == ".maxclusterrank" && numbers.size() == 1) entry_.most_cluster = numbers[0];
-      if (directive.spelling == ".blocksareclusters") entry_.grid_of_clusters = true;
-    }
+    parse_entry_directives();
     parse_braces();
     scopes_.pop_back();
     owner_ = -1;
@@ -283,7 +309,7 @@ class Parser {
         --depth_;
       } else if (take_if(".reg")) {
         parse_registers();
-      } else if (is(".file") || is(".loc") || is(".pragma")) {
+      } else if (is_debug()) {
         parse_debug();
       } else if (is(".extern") || find_space()) {
         const bool is_extern = take_if(".extern");
