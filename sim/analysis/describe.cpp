@@ -420,15 +420,15 @@ std::string print_shape_and_types(const InstructionDescriptor& descriptor) {
 
 Report describe(const Place& place) { return std::visit(PlaceReport{}, place); }
 
-Report describe(const std::vector<Explanation>& steps, const WholeTile& tile, int row, int col) {
-  const int k = mma_of(tile.instruction).k;
+Report describe(const std::vector<Explanation>& steps, const Case& whole, int row, int col) {
+  const int k = mma_of(whole.instruction).k;
   Report list = Report::list();
   for (size_t i = 0; i < steps.size(); ++i) {
     const int step = static_cast<int>(i);
     Report entry{{"step", step}, {"steps", static_cast<int64_t>(steps.size())}, {"tile_row", row}, {"tile_col", col}};
     entry.add_text(fmt::format("{}row {}, col {} of the tile, instruction {} of {}: K = {}..{}", step > 0 ? "\n" : "",
                                row, col, step + 1, steps.size(), step * k, step * k + k - 1));
-    entry.update(describe(steps[i], tile.target));
+    entry.update(describe(steps[i], whole.target));
     list.append(std::move(entry));
   }
   return list;

@@ -76,12 +76,7 @@ VectorFileDefaults FileFlags::defaults() const {
 }
 
 VectorFile FileFlags::read(TensorFile file) const {
-  const VectorFileDefaults known = defaults();
-  try {
-    return as_vector_file(std::move(file), known);
-  } catch (const Error& error) {
-    throw in_flags(error);
-  }
+  return naming([&] { return as_vector_file(std::move(file), defaults()); });
 }
 
 Error FileFlags::in_flags(const Error& error) const {
@@ -125,33 +120,15 @@ void LayoutFlags::add(Command& command) {
                  ->capture_default_str()};
 }
 
-void LayoutFlags::require_used(std::string_view why, bool a_is_used, bool b_is_used) const {
-  const std::array used{a_is_used, b_is_used, a_is_used || b_is_used};
+void LayoutFlags::require_used(const LayoutUse& use) const {
+  const std::array used{use.a, use.b, use.a || use.b};
   std::vector<Violation> violations;
   for (size_t i = 0; i < options.size(); ++i) {
     if (used[i] || options[i]->count() == 0) continue;
-    violations.push_back({.field = options[i]->get_name(),
-                          .seen = options[i]->as<std::string>(),
-                          .expected = "absent",
-                          .fix = std::string(why)});
+    violations.push_back(
+        {.field = options[i]->get_name(), .seen = options[i]->as<std::string>(), .expected = "absent", .fix = use.why});
   }
   if (!violations.empty()) throw Error(std::move(violations));
-}
-
-void LayoutFlags::require_used_by(const Instruction& instruction) const {
-  if (!is_mma(instruction)) {
-    const FieldRules fields = fields_of(instruction);
-    const bool reads = std::ranges::any_of(fields, [](const FieldRule& rule) { return rule.field == Field::smem; });
-    require_used(
-        print(instruction) + (reads ? " has only one source, whose place --layout-a sets" : " reads no shared memory"),
-        reads, false);
-    return;
-  }
-  const Mma mma = mma_of(instruction);
-  const auto in_smem = [](OperandSource source) { return source == OperandSource::smem; };
-  const std::string_view place = mma.a_source == OperandSource::tmem ? "Tensor Memory" : "registers";
-  require_used(in_smem(mma.b_source) ? fmt::format("A is in {}", place) : "A and B are in registers",
-               in_smem(mma.a_source), in_smem(mma.b_source));
 }
 
 Placement LayoutFlags::placement() const {
@@ -548,12 +525,6 @@ std::vector<std::string> vector_files_below(const std::string& folder) {
 
 }  // namespace
 
-void require_file(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error) || error) return;  // the reader reports why it cannot be read
-  throw Error({.code = ViolationCode::not_found, .field = "file", .seen = path});
-}
-
 std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -566,6 +537,23 @@ std::vector<std::string> vector_files(const std::vector<std::string>& paths) {
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
+}
+
+ExistingFiles existing_files(const std::vector<std::string>& paths) {
+  ExistingFiles existing;
+  std::vector<std::string> files = vector_files(paths);
+  for (std::string& path : files) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error) || error) {  // the reader reports why it cannot be read
+      existing.files.push_back(std::move(path));
+      continue;
+    }
+    const bool is_named = std::ranges::find(paths, path) != paths.end();
+    existing.dangling.push_back({.code = ViolationCode::not_found, .field = "file", .seen = path});
+    if (is_named) throw Error(existing.dangling.back());
+  }
+  if (existing.files.empty()) throw Error(std::move(existing.dangling));
+  return existing;
 }
 
 }  // namespace bitmma::cli

@@ -14,6 +14,7 @@
 #include "bitmma/core/parallel.hpp"
 #include "bitmma/core/target.hpp"
 #include "bitmma/descriptor/instruction_descriptor.hpp"
+#include "bitmma/files/golden.hpp"
 #include "bitmma/files/vector_file.hpp"
 #include "bitmma/instruction/make_instruction.hpp"
 #include "bitmma/instruction/place_operands.hpp"
@@ -51,7 +52,15 @@ struct FileFlags {
   VectorFile read(TensorFile file) const;
   /// The defaults; they refer to these flags.
   VectorFileDefaults defaults() const;
-  /// Converts an error of the library to one about these flags.
+  /// Calls `body`, and converts an error of the library to one about these flags.
+  template <typename Body>
+  auto naming(const Body& body) const {
+    try {
+      return body();
+    } catch (const Error& error) {
+      throw in_flags(error);
+    }
+  }
   Error in_flags(const Error& error) const;
 };
 
@@ -63,10 +72,8 @@ struct LayoutFlags {
 
   void add(Command& command);
   Placement placement() const;
-  /// Throws Error with `why` for flags that are given but have no effect.
-  void require_used(std::string_view why, bool a_is_used, bool b_is_used) const;
-  /// The same, for operands that the instruction does not read from shared memory.
-  void require_used_by(const Instruction& instruction) const;
+  /// Throws Error, with the reason, for flags that are given but have no effect.
+  void require_used(const LayoutUse& use) const;
 };
 
 /// Flags for the fields of instructions, made from the tables in field.hpp with names, types and meanings.
@@ -172,10 +179,15 @@ void require_tensor_file_name(const std::string& path);
 /// a folder. Throws Error if several files share an `output` that is not a folder, or share a name.
 std::vector<std::string> output_paths(const std::vector<std::string>& inputs, const std::string& output);
 
-/// Throws Error if there is no such file.
-void require_file(const std::string& path);
-
 /// The named files, and all *.safetensors below the named folders, in order. Throws Error if a folder has none.
 std::vector<std::string> vector_files(const std::vector<std::string>& paths);
+
+struct ExistingFiles {
+  std::vector<std::string> files = {};
+  std::vector<Violation> dangling = {};
+};
+/// vector_files() that exist, so that nothing is shown before a missing file is reported. Throws Error if a named file,
+/// or all of them, do not exist. A dangling link below a folder is only reported.
+ExistingFiles existing_files(const std::vector<std::string>& paths);
 
 }  // namespace bitmma::cli

@@ -84,7 +84,8 @@ void run_gemm(Context& context, const GemmFlags& flags) {
       line->update(done, total);
     };
   };
-  const GemmFileEvents events{.warn = warnings_to(context), .plans = progress("slices"), .outputs = progress("gemm")};
+  const GemmFileEvents events{
+      .warn = product_warnings_to(context), .plans = progress("slices"), .outputs = progress("gemm")};
   const GemmFileReport computed =
       naming_flags(flags_of_products, [&] { return gemm_file(std::move(product), request, events); });
   line.reset();

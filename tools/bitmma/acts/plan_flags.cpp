@@ -71,7 +71,7 @@ std::string print_plan_names() {
   return names;
 }
 
-std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context) {
+std::function<void(const std::vector<Violation>&)> product_warnings_to(const Context& context) {
   return [&context](const std::vector<Violation>& warnings) {
     print_warnings(context, in_flags(warnings, flags_of_products));
   };
