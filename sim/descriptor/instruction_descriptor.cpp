@@ -116,9 +116,9 @@ std::string section(MmaKind kind) {
   return fmt::format("PTX ISA 9.7.16.4.2, Table {}", info(kind).table);
 }
 
-class Checker {
+class InstructionDescriptorChecker {
  public:
-  explicit Checker(MmaKind kind) : kind_(kind) {}
+  explicit InstructionDescriptorChecker(MmaKind kind) : kind_(kind) {}
   /// Refuses each field only once.
   void require(bool holds, std::string_view field, auto seen, std::string legal, std::string fix = {}) {
     if (!holds && std::ranges::find(found_, field, &Violation::field) == found_.end()) {
@@ -154,7 +154,7 @@ std::optional<int> code_of(MmaKind kind, char operand, Format format) {
 }
 
 /// Connects a field with the members of the struct, for numbers and flags.
-struct Binding {
+struct InstructionBinding {
   std::string_view name;
   int (*get)(const InstructionDescriptor&);
   void (*set)(InstructionDescriptor&, int);
@@ -162,7 +162,7 @@ struct Binding {
 
 constexpr int m_unit(const InstructionDescriptor& d) { return info(d.kind).has_block_scales ? 128 : 16; }
 
-constexpr auto bindings = std::to_array<Binding>({
+constexpr auto instruction_bindings = std::to_array<InstructionBinding>({
     {"sparsity_selector", [](const auto& d) { return d.sparsity_selector; },
      [](auto& d, int v) { d.sparsity_selector = v; }},
     {"sparse", [](const auto& d) { return int{d.sparse}; }, [](auto& d, int v) { d.sparse = v != 0; }},
@@ -207,7 +207,7 @@ constexpr auto type_bindings = std::to_array<TypeBinding>({
 
 consteval bool every_field_is_bound() {
   const auto bound = [](std::string_view name) {
-    for (const Binding& row : bindings) {
+    for (const InstructionBinding& row : instruction_bindings) {
       if (row.name == name) return true;
     }
     for (const TypeBinding& row : type_bindings) {
@@ -226,7 +226,7 @@ consteval bool every_field_is_bound() {
 static_assert(every_field_is_bound());
 
 /// Checks values, no matter where they came from.
-void check_values(const InstructionDescriptor& d, Checker& check) {
+void check_values(const InstructionDescriptor& d, InstructionDescriptorChecker& check) {
   const MmaKindInfo& kind = info(d.kind);
   const bool scaled = kind.has_block_scales;
   const bool m_legal = scaled ? d.m == 128 || d.m == 256 : d.m == 32 || d.m == 64 || d.m == 128 || d.m == 256;
@@ -312,12 +312,12 @@ std::span<const InstructionDescriptorField> instruction_descriptor_fields(MmaKin
 
 InstructionDescriptor decode_instruction_descriptor(MmaKind kind, uint32_t word) {
   InstructionDescriptor descriptor{.kind = kind};
-  Checker check(kind);
+  InstructionDescriptorChecker check(kind);
   uint64_t reserved = word;
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(kind)) {
     const int value = static_cast<int>(extract(word, field.bits));
     reserved &= ~field.bits.mask();
-    for (const Binding& binding : bindings) {
+    for (const InstructionBinding& binding : instruction_bindings) {
       if (binding.name == field.bits.name) binding.set(descriptor, value);
     }
     for (const TypeBinding& binding : type_bindings) {
@@ -341,7 +341,7 @@ namespace {
 
 /// The number in the field; nothing if a type has no code there.
 std::optional<int> value_in(const InstructionDescriptorField& field, const InstructionDescriptor& descriptor) {
-  for (const Binding& binding : bindings)
+  for (const InstructionBinding& binding : instruction_bindings)
     if (binding.name == field.bits.name) return binding.get(descriptor);
   for (const TypeBinding& binding : type_bindings) {
     if (binding.name == field.bits.name) return code_of(descriptor.kind, binding.operand, descriptor.*binding.format);
@@ -353,7 +353,7 @@ std::optional<int> value_in(const InstructionDescriptorField& field, const Instr
 
 uint32_t encode(const InstructionDescriptor& descriptor) {
   const MmaKind kind = descriptor.kind;
-  Checker check(kind);
+  InstructionDescriptorChecker check(kind);
   check_values(descriptor, check);
   if (info(kind).has_block_scales) {  // the tables of these kinds have no such fields
     check.require(descriptor.d == Format::f32, "d_type", info(descriptor.d).name, "f32");

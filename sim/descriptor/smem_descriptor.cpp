@@ -80,13 +80,13 @@ constexpr const DescriptorField* find(std::span<const DescriptorField> fields, s
 }
 
 /// One row per field name: connects the word with the struct.
-struct Binding {
+struct SmemBinding {
   std::string_view name;
   int64_t (*get)(const SmemDescriptor&);
   void (*set)(SmemDescriptor&, int64_t);
 };
 
-constexpr auto bindings = std::to_array<Binding>({
+constexpr auto smem_bindings = std::to_array<SmemBinding>({
     {"start_address", [](const SmemDescriptor& d) { return d.start_address_bytes; },
      [](SmemDescriptor& d, int64_t v) { d.start_address_bytes = v; }},
     {"leading_dim_byte_offset", [](const SmemDescriptor& d) { return d.strides.leading_dim_byte_offset; },
@@ -117,7 +117,7 @@ std::span<const DescriptorField> smem_descriptor_fields(Target target) {
 SmemDescriptor decode_smem_descriptor(Target target, uint64_t word) {
   const auto fields = smem_descriptor_fields(target);
   SmemDescriptor descriptor{.target = target, .reserved = word};
-  for (const Binding& binding : bindings) {
+  for (const SmemBinding& binding : smem_bindings) {
     const DescriptorField* field = find(fields, binding.name);
     if (!field) continue;
     const auto value = static_cast<int64_t>(extract(word, field->bits));
@@ -143,7 +143,7 @@ uint64_t encode(const SmemDescriptor& descriptor) {
   const auto fields = smem_descriptor_fields(descriptor.target);
   std::vector<Violation> violations;
   uint64_t word = descriptor.reserved;
-  for (const Binding& binding : bindings) {
+  for (const SmemBinding& binding : smem_bindings) {
     const DescriptorField* field = find(fields, binding.name);
     const int64_t value = binding.get(descriptor);
     if (!field) {

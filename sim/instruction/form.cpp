@@ -9,12 +9,14 @@
 
 #include "bitmma/instruction/statement.hpp"
 #include "family.hpp"
+#include "table_sets.hpp"
 
 namespace bitmma {
 namespace {
 
 using enum Format;
 
+using table_sets::f8f6f4, table_sets::fp8;
 using target_sets::consumer_blackwell, target_sets::hopper, target_sets::rubin;
 // Source: ptxas 13.0 and 13.5.
 constexpr TargetSet tcgen05_i8{Target::sm_100a, Target::sm_101a, Target::sm_110a},
@@ -24,8 +26,6 @@ constexpr TargetSet from_70 = TargetSet::from(Target::sm_70), from_75 = TargetSe
                     from_80 = TargetSet::from(Target::sm_80), from_89 = TargetSet::from(Target::sm_89),
                     from_90 = TargetSet::from(Target::sm_90),
                     every_blackwell = consumer_blackwell | target_sets::tcgen05;
-
-constexpr FormatSet f8f6f4{e4m3, e5m2, e2m3, e3m2, e2m1};
 
 constexpr LegalN multiples_of_8{.first = 8, .last = 256, .step = 8, .text = "8..256 in steps of 8"};
 constexpr LegalN multiples_of_16{.first = 16, .last = 256, .step = 16, .text = "16..256 in steps of 16"};
@@ -162,12 +162,12 @@ constexpr auto joined(const std::array<Form, n>&... groups) {
   return all;
 }
 
-constexpr FormatSet eights{s8, u8}, fours{s4, u4}, fp8{e4m3, e5m2}, below_fp8{e2m3, e3m2, e2m1};
+constexpr FormatSet eights{s8, u8}, fours{s4, u4}, below_fp8{e2m3, e3m2, e2m1};
 constexpr auto and_popc = BitOperation::and_popc, xor_popc = BitOperation::xor_popc;
 constexpr TargetSet reduces = target_sets::tcgen05 & TargetSet::from(Target::sm_101);
 
 // clang-format off: a row a line
-constexpr auto rows = joined(
+constexpr auto form_rows = joined(
     group(
         wgmma_form(
             {.k_dense = 16, .k_sparse = 32, .shapes = float_wgmma, .negate = true, .transpose = true, .selectors = 2}),
@@ -399,9 +399,9 @@ constexpr auto rows = joined(
 // clang-format on
 
 consteval bool no_instruction_fits_two_rows() {
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < form_rows.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const Form &x = rows[i], &y = rows[j];
+      const Form &x = form_rows[i], &y = form_rows[j];
       const bool same_shape = x.shapes.empty() || y.shapes.empty() || x.shapes.front().m == y.shapes.front().m;
       const bool same = x.family == y.family && x.kind == y.kind && x.move == y.move && x.d == y.d && x.c == y.c &&
                         x.k_dense == y.k_dense && (x.k_dense != 0 || x.k_sparse == y.k_sparse) && same_shape &&
@@ -415,7 +415,7 @@ static_assert(no_instruction_fits_two_rows());
 
 /// " with K = 96", if the form has other targets than the same name with its usual K.
 std::string longer_k_of(const Form& form, const Instruction& instruction) {
-  const auto usual = std::ranges::find(rows, form.name, &Form::name);
+  const auto usual = std::ranges::find(form_rows, form.name, &Form::name);
   const bool is_usual = usual->k_dense == form.k_dense || usual->targets == form.targets;
   return is_usual ? "" : fmt::format(" with K = {}", mma_of(instruction).k);
 }
@@ -459,7 +459,7 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
 
 }  // namespace
 
-std::span<const Form> forms() { return rows; }
+std::span<const Form> forms() { return form_rows; }
 
 const Form* find_form(const Instruction& instruction) {
   return family::dispatch([](const auto& one) { return family::find(one); }, instruction);
@@ -503,8 +503,8 @@ TargetSet targets_of(const Instruction& instruction) {
 Target default_target(const Instruction& instruction) {
   const Form* form = find_form(instruction);
   if (!form) {  // it is illegal; its family still has a default target
-    const auto row = std::ranges::find(rows, family_of(instruction), &Form::family);
-    form = row == rows.end() ? nullptr : &*row;
+    const auto row = std::ranges::find(form_rows, family_of(instruction), &Form::family);
+    form = row == form_rows.end() ? nullptr : &*row;
   }
   if (!form) return Target::sm_90a;
   const TargetSet legal = targets_of(instruction);
@@ -526,7 +526,7 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
 std::vector<Instruction> all_instructions(Family family) {
   std::vector<Instruction> all;
   std::set<std::string> seen;  // tcgen05's forms share mnemonics, which do not contain types and K
-  for (const Form& form : rows) {
+  for (const Form& form : form_rows) {
     if (form.family != family) continue;
     for (Instruction& instruction : instructions_of(form)) {
       if (seen.insert(print(instruction)).second) all.push_back(std::move(instruction));

@@ -8,12 +8,14 @@
 #include <array>
 
 #include "bitmma/core/text.hpp"
+#include "table_sets.hpp"
 #include "text/words.hpp"
 
 namespace bitmma {
 namespace {
 
 using enum Target;
+using table_sets::from_ampere, table_sets::from_hopper;
 using target_sets::rubin;
 constexpr TargetSet wgmma_targets = target_sets::hopper, tcgen05_targets = target_sets::tcgen05,
                     rubin_alone = architecture_specific(rubin),
@@ -27,7 +29,6 @@ constexpr std::string_view lut = "decompress::lut::b", lut_source = "PTX ISA 9.4
                                "of eight e4m3 in a table in Tensor Memory, one table for every 8 columns of B; bitmma "
                                "does not execute it, because PTX shows the places of the tables only in figures";
 
-constexpr TargetSet from_ampere = TargetSet::from(sm_80), from_hopper = TargetSet::from(sm_90);
 constexpr std::string_view
     mbarrier_source = "PTX ISA, mbarrier",
     bulk_source = "PTX ISA, cp.async.bulk", arrive_operands = "state, [mbar], count",
@@ -96,7 +97,7 @@ constexpr auto operand_meanings = std::to_array<OperandMeaning>({
 
 // In `does`, {xN} is the number of a qualifier .xN, {last} the last operand that no qualifier adds.
 // clang-format off
-constexpr auto rows = std::to_array<SupportInstructionInfo>({
+constexpr auto support_rows = std::to_array<SupportInstructionInfo>({
     {.name = "wgmma.fence", .qualifiers = "sync aligned", .targets = wgmma_targets,
      .does = "orders register accesses: the following wgmma see what the warpgroup wrote into D and A before",
      .orders = "before the first wgmma, and after other code accessed its registers; not needed between wgmma of one shape that accumulate into the same registers",
@@ -442,12 +443,12 @@ std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
 
 }  // namespace
 
-std::span<const SupportInstructionInfo> support_instructions() { return rows; }
+std::span<const SupportInstructionInfo> support_instructions() { return support_rows; }
 
 const SupportInstructionInfo* find_support_instruction(std::string_view mnemonic) {
   const auto row = std::ranges::find_if(
-      rows, [&](const SupportInstructionInfo& instruction) { return has_name(instruction, mnemonic); });
-  return row == rows.end() ? nullptr : &*row;
+      support_rows, [&](const SupportInstructionInfo& instruction) { return has_name(instruction, mnemonic); });
+  return row == support_rows.end() ? nullptr : &*row;
 }
 
 SupportInstruction parse_support_instruction(std::string_view text) {
@@ -483,7 +484,7 @@ SupportInstruction parse_support_instruction(std::string_view text) {
     instruction.operands.assign(pieces->begin(), pieces->end());
   }
   std::optional<std::vector<Violation>> wrong;  // violations of the best row: the first, or one without violations
-  for (const SupportInstructionInfo& row : rows) {
+  for (const SupportInstructionInfo& row : support_rows) {
     if (!has_name(row, instruction.mnemonic)) continue;
     std::vector<Violation> of_row = wrong_qualifiers(row, instruction.mnemonic);
     if (wrong && !of_row.empty()) continue;

@@ -69,7 +69,7 @@ struct CvtForm {
   std::string_view source = "PTX ISA 9.7.9.21; ptxas 13.0 and 13.5";
 };
 
-const std::vector<CvtForm>& forms() {
+const std::vector<CvtForm>& cvt_forms() {
   using enum Target;
   static const Types integers{s8, u8, s16, u16, s32, u32, s64, u64};
   static const Types wide_integers{s16, u16, s32, u32, s64, u64};
@@ -215,7 +215,7 @@ void add_form(const CvtForm& form, CvtType to, CvtType from, Catalogue& found) {
 const Catalogue& catalogue() {
   static const Catalogue all = [] {
     Catalogue found;
-    for (const CvtForm& form : forms()) {
+    for (const CvtForm& form : cvt_forms()) {
       for (const CvtType to : form.to) {
         for (const CvtType from : form.from) add_form(form, to, from, found);
       }

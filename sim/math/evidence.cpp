@@ -53,7 +53,7 @@ uint64_t number_of(std::string_view text) {
   return number;
 }
 
-void add(ComparedByName& found, std::string_view name, const Compared& compared) {
+void add_compared(ComparedByName& found, std::string_view name, const Compared& compared) {
   std::vector<Compared>& all = found.try_emplace(std::string(name)).first->second;
   const auto same = std::ranges::find_if(
       all, [&](const Compared& known) { return known.gpu == compared.gpu && known.all == compared.all; });
@@ -70,11 +70,12 @@ const ComparedByName& compared() {
       for (const std::vector<std::string_view>& row : rows_of(csv)) {
         const std::string_view name = row[0].substr(0, row[0].find(' ')), part = row[0].substr(name.size());
         const bool is_whole = part.empty() || part == " low" || part == " high";
-        add(found, name, {.gpu = gpu, .arguments = number_of(row[1]), .all = is_whole});
+        add_compared(found, name, {.gpu = gpu, .arguments = number_of(row[1]), .all = is_whole});
       }
     }
     for (const std::vector<std::string_view>& row : rows_of(math_compared_csv))
-      add(found, row[0],
+      add_compared(
+          found, row[0],
           {.gpu = row[1], .arguments = number_of(row[2]), .all = row[3] == "all", .random = row[3] == "random"});
     return found;
   }();

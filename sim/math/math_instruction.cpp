@@ -74,7 +74,7 @@ struct MathForm {
 
 using enum MathOperation;
 
-constexpr std::array forms{
+constexpr std::array math_forms{
     MathForm{{add, sub, mul, fma}, MathAccuracy::rounded, Format::f32, Ftz::may, true, true},
     MathForm{{add, sub, mul}, MathAccuracy::rounded, Format::f16, Ftz::may, false, true, false, true},
     MathForm{
@@ -415,7 +415,7 @@ const std::vector<MathInstruction>& math_instructions() {
   static const std::vector<MathInstruction> all = [] {
     std::vector<MathInstruction> found;
     for (const OperationInfo& operation : operations) {
-      for (const MathForm& form : forms) {
+      for (const MathForm& form : math_forms) {
         if (form.operations.contains(operation.id)) add_instructions(form, operation.id, found);
       }
     }
@@ -454,7 +454,7 @@ TargetSet targets_of(const MathInstruction& instruction) {
     return form.operations.contains(instruction.operation) && form.accuracy == instruction.accuracy &&
            form.format == instruction.format;
   };
-  const Target first = std::ranges::find_if(forms, has)->first;
+  const Target first = std::ranges::find_if(math_forms, has)->first;
   return TargetSet::from(instruction.relu ? std::max(first, Target::sm_80) : first);
 }
 

@@ -74,7 +74,7 @@ int noted_result(uint32_t a, uint32_t b) {
   return result_of<flush.noted(), Code>(x, y).from;
 }
 
-struct Row {
+struct FunctionRow {
   CFunction function;
   std::array<CLoop, cpu_levels.size()> loops;  // by CpuLevel
   CNoted noted;
@@ -83,7 +83,7 @@ struct Row {
 using enum CCompiler;
 
 template <Flush flush, typename Code>
-constexpr Row row(std::string_view name, CCompiler compiler, Code) {
+constexpr FunctionRow row(std::string_view name, CCompiler compiler, Code) {
   return {.function = {.name = name,
                        .compiler = compiler,
                        .operands = operands_of<Code>,
@@ -92,7 +92,7 @@ constexpr Row row(std::string_view name, CCompiler compiler, Code) {
           .noted = noted_result<flush, Code>};
 }
 
-constexpr auto rows = std::to_array<Row>({
+constexpr auto rows = std::to_array<FunctionRow>({
     row<Flush::none>("expf", cuda_13, [](auto x) { return math::exp(x); }),
     row<Flush::none>("exp2f", cuda_13, [](auto x) { return math::ex2(x); }),
     row<Flush::none>("exp10f", cuda_13, [](auto x) { return math::exp10(x); }),
@@ -174,8 +174,8 @@ constexpr auto rows = std::to_array<Row>({
     row<Flush::calls>("libdevice.fast_powf", triton_3_6, [](auto x, auto y) { return math::fast_pow(x, y); }),
 });
 
-const Row& row_of(const CFunction& function) {
-  const auto found = std::ranges::find(rows, function, &Row::function);
+const FunctionRow& row_of(const CFunction& function) {
+  const auto found = std::ranges::find(rows, function, &FunctionRow::function);
   if (found != rows.end()) return *found;
   throw Error({.code = ViolationCode::unknown_name,
                .field = "function",
@@ -183,7 +183,7 @@ const Row& row_of(const CFunction& function) {
                .expected = "a function of c_functions()"});
 }
 
-void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
+void run(const FunctionRow& found, const uint32_t* a, const uint32_t* b, uint32_t* results, std::size_t count) {
   const math::IeeeEnvironment environment;
   at_cpu_level(found.loops)(a, b, results, count);
 }
@@ -193,7 +193,7 @@ void run(const Row& found, const uint32_t* a, const uint32_t* b, uint32_t* resul
 const std::vector<CFunction>& c_functions() {
   static const std::vector<CFunction> all = [] {
     std::vector<CFunction> functions;
-    for (const Row& row : rows) functions.push_back(row.function);
+    for (const FunctionRow& row : rows) functions.push_back(row.function);
     return functions;
   }();
   return all;
@@ -229,7 +229,7 @@ uint32_t compute(const CFunction& function, uint32_t a, uint32_t b) {
 
 void compute(const CFunction& function, std::span<const uint32_t> a, std::span<const uint32_t> b,
              std::span<uint32_t> results) {
-  const Row& found = row_of(function);
+  const FunctionRow& found = row_of(function);
   const std::array given{a, b};
   for (int i = 0; i < 2; ++i) {
     const std::size_t wanted = i < function.operands ? results.size() : 0;
@@ -242,7 +242,7 @@ void compute(const CFunction& function, std::span<const uint32_t> a, std::span<c
 }
 
 std::vector<WordStep> steps_of(const CFunction& function, uint32_t a, uint32_t b) {
-  const Row& found = row_of(function);
+  const FunctionRow& found = row_of(function);
   std::vector<math::Note> notes;
   const int last = [&] {
     const math::IeeeEnvironment environment;

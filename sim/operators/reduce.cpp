@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> reduction_names{"sum", "mean", "amax",
 
 constexpr int64_t most_threads = 512, warp = 32;
 
-int64_t power_below(int64_t n) {
+int64_t largest_power_of_2(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 
@@ -49,7 +49,8 @@ Spread spread_of(int64_t outputs, int64_t inputs, bool is_contiguous, int64_t ve
     dim0 /= together;
   }
   const int64_t most = most_threads / together;
-  const int64_t power0 = dim0 < most ? power_below(dim0) : most, power1 = dim1 < most ? power_below(dim1) : most;
+  const int64_t power0 = dim0 < most ? largest_power_of_2(dim0) : most,
+                power1 = dim1 < most ? largest_power_of_2(dim1) : most;
   spread.width = std::min(power0, warp);
   spread.height = std::min(power1, most / spread.width);
   spread.width = std::min(power0, most / spread.height);
