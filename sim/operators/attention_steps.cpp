@@ -20,7 +20,7 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), log2_e = 1.44269504F, ln_2 = 0.693147182F;
 
-// The functions of the notes' names.
+// The functions that the notes name.
 
 void exp2f_all(std::span<uint32_t> words) {
   static const CFunction& exp2f = parse_c_function("exp2f@cuda_13");
@@ -55,12 +55,9 @@ float fast_logf_of(float x) {
   static const CFunction& logf = parse_c_function("__logf@cuda_13");
   return value(compute(logf, word(x)));
 }
-constexpr std::string_view exp2f = "exp2f@cuda_13", with_exp2f = "each operation to nearest even, exp2f@cuda_13",
-                           ex2_name = "ex2.approx.ftz.f32",
+constexpr std::string_view with_exp2f = "each operation to nearest even, exp2f@cuda_13",
                            with_ex2 = "each operation to nearest even, ex2.approx.ftz.f32",
                            with_lg2 = "each operation to nearest even, lg2.approx.ftz.f32";
-
-// Steps that several kernels have.
 
 using Constants = AttentionConstants;
 using Words = std::span<uint32_t>;
@@ -75,41 +72,123 @@ float lane_sum(ConstWords weights, size_t lane, float sum, size_t first) {
   return sum;
 }
 
-constexpr AttentionStep<void(const Constants&, ConstWords, Words)> scale_twice = {
-    .compute =
-        [](const Constants& constants, ConstWords scores, Words scaled) {
-          for (size_t j = 0; j < scores.size(); ++j) scaled[j] = word(value(scores[j]) * constants.scale * log2_e);
-        },
-    .operation = "score * scale * log2(e); -inf where masked"};
+// Of several kernels. A query without keys has the sum 0.
 
-constexpr AttentionStep<void(const Constants&, ConstWords, float, Words)> subtract_largest = {
-    .compute =
-        [](const Constants&, ConstWords scores, float largest, Words exponents) {
-          for (size_t j = 0; j < scores.size(); ++j) exponents[j] = word(value(scores[j]) - largest);
-        },
-    .operation = "scaled score - largest; -inf where masked"};
+constexpr WeightStep weights_by_exp2f{exp2f_all, "2^exponent", "exp2f@cuda_13"};
+constexpr WeightStep weights_by_ex2{ex2_all, "2^exponent", "ex2.approx.ftz.f32"};
 
-/// The steps after the exponents of cuDNN's kernels.
-constexpr AttentionStep<float(const Constants&, float, float)> rescale_by_ex2 = {
-    .compute = [](const Constants&, float before, float largest) { return ex2(before - largest); },
-    .operation = "ex2.approx.ftz.f32(largest before - largest)",
-    .rounding = with_ex2};
-constexpr AttentionStep<void(LaneSums&, ConstWords, float)> sum_tile_in_lanes = {
-    .compute =
-        [](LaneSums& sums, ConstWords weights, float rescale) {
-          for (size_t lane = 0; lane < 4; ++lane)
-            sums[lane] = std::fma(sums[lane], rescale, lane_sum(weights, lane, 0, 0));
-        },
-    .operation = "lane c: fma(sum, rescale, p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...)"};
-constexpr AttentionStep<float(const LaneSums&)> total_of_neighbours = {
-    .compute = [](const LaneSums& lanes) { return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]); },
-    .operation = "(lane 0 + lane 1) + (lane 2 + lane 3)"};
-constexpr AttentionStep<float(float)> inverse_by_rcp = {.compute = [](float sum) { return sum == 0 ? 1.0F : rcp(sum); },
-                                                        .operation = "1 / sum; 1 if the sum is 0",
-                                                        .rounding = "rcp.approx.ftz.f32"};
+constexpr ScaleStep scale_twice{[](const Constants& constants, ConstWords scores, Words scaled) {
+                                  for (size_t j = 0; j < scores.size(); ++j)
+                                    scaled[j] = word(value(scores[j]) * constants.scale * log2_e);
+                                },
+                                "score * scale * log2(e); -inf where masked"};
 
-// A query without keys has the sum 0.
-constexpr auto rows = std::to_array<AttentionSteps>({
+constexpr ExponentStep subtract_largest{[](const Constants&, ConstWords scores, float largest, Words exponents) {
+                                          for (size_t j = 0; j < scores.size(); ++j)
+                                            exponents[j] = word(value(scores[j]) - largest);
+                                        },
+                                        "scaled score - largest; -inf where masked"};
+
+// FlashAttention-2.
+
+constexpr Scale2Step flash_scale2{[](float scale) { return static_cast<float>(double{scale} * 1.4426950408889634); },
+                                  "scale * log2(e)", "in f64, rounded to f32"};
+
+constexpr RescaleStep flash_rescale{[](const Constants& constants, float before, float largest) {
+                                      return exp2f_of((before - largest) * constants.scale2);
+                                    },
+                                    "exp2f((largest before - largest) * scale2)", with_exp2f};
+
+constexpr ExponentStep flash_exponent{
+    [](const Constants& constants, ConstWords scores, float largest, Words exponents) {
+      const float scale2 = constants.scale2, scaled_largest = largest * scale2;
+      for (size_t j = 0; j < scores.size(); ++j) exponents[j] = word(value(scores[j]) * scale2 - scaled_largest);
+    },
+    "score * scale2 - largest * scale2; -inf where masked"};
+
+constexpr SumStep flash_sum{
+    [](LaneSums& sums, ConstWords weights, float rescale) {
+      for (size_t lane = 0; lane < 4; ++lane) {
+        const float first = std::fma(sums[lane], rescale, value(weights[2 * lane]));
+        sums[lane] = lane_sum(weights, lane, first + value(weights[2 * lane + 1]), 1);
+      }
+    },
+    "lane c adds its columns: fma(sum, rescale, p(2c)) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ..."};
+
+constexpr TotalStep flash_total{[](const LaneSums& lanes) { return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]); },
+                                "(lane 0 + lane 2) + (lane 1 + lane 3)"};
+
+constexpr LogSumExpStep flash_log_sum_exp{
+    [](const Constants& constants, float largest, float sum) {
+      if (sum == 0 || std::isnan(sum)) return constants.is_split ? minus_infinity : -minus_infinity;
+      return std::fma(largest, constants.scale, fast_logf_of(sum));
+    },
+    "fma(largest, scale, __logf(sum)); if the sum is 0 or NaN, infinity, and in a split -infinity",
+    "to nearest even, __logf@cuda_13"};
+
+constexpr InverseStep flash_inverse{[](float sum) { return sum == 0 || std::isnan(sum) ? 1.0F : 1.0F / sum; },
+                                    "1 / sum; 1 if the sum is 0 or NaN", to_nearest};
+
+// The memory-efficient kernel.
+
+constexpr RescaleStep efficient_rescale{
+    [](const Constants&, float before, float largest) { return exp2f_of(before - largest); },
+    "exp2f(largest before - largest)", with_exp2f};
+
+constexpr SumStep efficient_sum{
+    [](LaneSums& sums, ConstWords weights, float rescale) {
+      sums[0] *= rescale;
+      for (size_t column = 0; column < weights.size(); column += 32) {
+        LaneSums lanes;
+        for (size_t lane = 0; lane < 4; ++lane) lanes[lane] = lane_sum(weights.subspan(column, 32), lane, 0, 0);
+        sums[0] += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+      }
+    },
+    "sum * rescale, then the 32 columns of one warp after the other: + ((lane 0 + lane 1) + (lane 2 + lane 3))"};
+
+constexpr LogSumExpStep efficient_log_sum_exp{
+    [](const Constants&, float largest, float sum) {
+      return (largest == minus_infinity ? 0.0F : largest) / log2_e + logf_of(sum == 0 ? 1.0F : sum);
+    },
+    "largest / log2(e) + logf(sum); 0 without keys", "each operation to nearest even, logf@cuda_13"};
+
+constexpr InverseStep efficient_inverse{[](float sum) { return sum == 0 ? 1.0F : 1.0F / sum; },
+                                        "1 / sum; 1 if the sum is 0", to_nearest};
+
+// cuDNN's kernels.
+
+constexpr Scale2Step cudnn_scale2{[](float scale) { return scale * log2_e; }, "scale * log2(e)", to_nearest};
+
+constexpr ScaleStep cudnn_scale{[](const Constants& constants, ConstWords scores, Words scaled) {
+                                  for (size_t j = 0; j < scores.size(); ++j)
+                                    scaled[j] = word(value(scores[j]) * constants.scale2);
+                                },
+                                "score * scale2; -inf where masked", to_nearest};
+
+constexpr RescaleStep cudnn_rescale{[](const Constants&, float before, float largest) { return ex2(before - largest); },
+                                    "ex2.approx.ftz.f32(largest before - largest)", with_ex2};
+
+constexpr SumStep cudnn_sum{
+    [](LaneSums& sums, ConstWords weights, float rescale) {
+      for (size_t lane = 0; lane < 4; ++lane) sums[lane] = std::fma(sums[lane], rescale, lane_sum(weights, lane, 0, 0));
+    },
+    "lane c adds its columns: fma(sum, rescale, p(2c) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ...)"};
+
+constexpr TotalStep cudnn_total{[](const LaneSums& lanes) { return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]); },
+                                "(lane 0 + lane 1) + (lane 2 + lane 3)"};
+
+constexpr LogSumExpStep cudnn_log_sum_exp{
+    [](const Constants&, float largest, float sum) { return std::fma(largest, ln_2, lg2(sum) * ln_2); },
+    "fma(largest, ln 2, lg2.approx.ftz.f32(sum) * ln 2)", with_lg2};
+
+constexpr LogSumExpStep cudnn_sm80_log_sum_exp{
+    [](const Constants&, float largest, float sum) { return std::fma(lg2(sum), ln_2, largest * ln_2); },
+    "fma(lg2.approx.ftz.f32(sum), ln 2, largest * ln 2)", with_lg2};
+
+constexpr InverseStep cudnn_inverse{[](float sum) { return sum == 0 ? 1.0F : rcp(sum); }, "1 / sum; 1 if the sum is 0",
+                                    "rcp.approx.ftz.f32"};
+
+constexpr auto all_kernels = std::to_array<AttentionSteps>({
     {.kernel = AttentionKernel::flash_2,
      .name = "flash",
      .title = "FlashAttention-2: flash_fwd_kernel",
@@ -119,42 +198,14 @@ constexpr auto rows = std::to_array<AttentionSteps>({
      .k = 16,
      .takes_last_keys_first = true,
      .ends_at_last_key = true,
-     .scale2 = {.compute = [](float scale) { return static_cast<float>(double{scale} * 1.4426950408889634); },
-                .operation = "scale * log2(e)",
-                .rounding = "in f64, rounded to f32"},
-     .rescale = {.compute = [](const Constants& constants, float before,
-                               float largest) { return exp2f_of((before - largest) * constants.scale2); },
-                 .operation = "exp2f((largest before - largest) * scale2)",
-                 .rounding = with_exp2f},
-     .exponent = {.compute =
-                      [](const Constants& constants, ConstWords scores, float largest, Words exponents) {
-                        const float scale2 = constants.scale2, scaled_largest = largest * scale2;
-                        for (size_t j = 0; j < scores.size(); ++j)
-                          exponents[j] = word(value(scores[j]) * scale2 - scaled_largest);
-                      },
-                  .operation = "score * scale2 - largest * scale2; -inf where masked"},
-     .weights = {.compute = exp2f_all, .operation = "2^exponent", .rounding = exp2f},
-     .sum = {.compute =
-                 [](LaneSums& sums, ConstWords weights, float rescale) {
-                   for (size_t lane = 0; lane < 4; ++lane) {
-                     const float first = std::fma(sums[lane], rescale, value(weights[2 * lane]));
-                     sums[lane] = lane_sum(weights, lane, first + value(weights[2 * lane + 1]), 1);
-                   }
-                 },
-             .operation = "lane c: fma(sum, rescale, p(2c)) + p(2c + 1) + p(2c + 8) + p(2c + 9) + p(2c + 16) + ..."},
-     .total = {.compute = [](const LaneSums& lanes) { return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]); },
-               .operation = "(lane 0 + lane 2) + (lane 1 + lane 3)"},
-     .log_sum_exp = {.compute =
-                         [](const Constants& constants, float largest, float sum) {
-                           if (sum == 0 || std::isnan(sum))
-                             return constants.is_split ? minus_infinity : -minus_infinity;
-                           return std::fma(largest, constants.scale, fast_logf_of(sum));
-                         },
-                     .operation = "fma(largest, scale, __logf(sum)); if the sum is 0 or NaN inf, and -inf in a split",
-                     .rounding = "to nearest even, __logf@cuda_13"},
-     .inverse = {.compute = [](float sum) { return sum == 0 || std::isnan(sum) ? 1.0F : 1.0F / sum; },
-                 .operation = "1 / sum; 1 if the sum is 0 or NaN",
-                 .rounding = to_nearest}},
+     .scale2 = flash_scale2,
+     .rescale = flash_rescale,
+     .exponent = flash_exponent,
+     .weights = weights_by_exp2f,
+     .sum = flash_sum,
+     .total = flash_total,
+     .log_sum_exp = flash_log_sum_exp,
+     .inverse = flash_inverse},
     {.kernel = AttentionKernel::memory_efficient,
      .name = "efficient",
      .title = "memory-efficient: fmha_cutlassF",
@@ -162,58 +213,27 @@ constexpr auto rows = std::to_array<AttentionSteps>({
      .instruction = "mma.sync.m16n8k8",
      .k = 8,
      .scale = scale_twice,
-     .rescale = {.compute = [](const Constants&, float before, float largest) { return exp2f_of(before - largest); },
-                 .operation = "exp2f(largest before - largest)",
-                 .rounding = with_exp2f},
+     .rescale = efficient_rescale,
      .exponent = subtract_largest,
-     .weights = {.compute = exp2f_all, .operation = "2^exponent", .rounding = exp2f},
-     // Each warp adds up its 32 columns, and the row's one sum takes the warps one after the other.
-     .sum = {.compute =
-                 [](LaneSums& sums, ConstWords weights, float rescale) {
-                   sums[0] *= rescale;
-                   for (size_t column = 0; column < weights.size(); column += 32) {
-                     LaneSums lanes;
-                     for (size_t lane = 0; lane < 4; ++lane)
-                       lanes[lane] = lane_sum(weights.subspan(column, 32), lane, 0, 0);
-                     sums[0] += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-                   }
-                 },
-             .operation = "sum * rescale, then for every 32 keys + ((lane 0 + lane 1) + (lane 2 + lane 3))"},
-     .log_sum_exp = {.compute =
-                         [](const Constants&, float largest, float sum) {
-                           return (largest == minus_infinity ? 0.0F : largest) / log2_e +
-                                  logf_of(sum == 0 ? 1.0F : sum);
-                         },
-                     .operation = "largest / log2(e) + logf(sum); 0 without keys",
-                     .rounding = "each operation to nearest even, logf@cuda_13"},
-     .inverse = {.compute = [](float sum) { return sum == 0 ? 1.0F : 1.0F / sum; },
-                 .operation = "1 / sum; 1 if the sum is 0",
-                 .rounding = to_nearest}},
+     .weights = weights_by_exp2f,
+     .sum = efficient_sum,
+     .log_sum_exp = efficient_log_sum_exp,
+     .inverse = efficient_inverse},
     {.kernel = AttentionKernel::cudnn,
      .name = "cudnn",
      .title = "cuDNN: sdpa_sm90_flash_fprop_wgmma_f16_knob_7",
      .family = Family::wgmma,
      .instruction = "wgmma.m64k16",
      .k = 16,
-     .scale2 = {.compute = [](float scale) { return scale * log2_e; },
-                .operation = "scale * log2(e)",
-                .rounding = to_nearest},
-     .scale = {.compute =
-                   [](const Constants& constants, ConstWords scores, Words scaled) {
-                     for (size_t j = 0; j < scores.size(); ++j) scaled[j] = word(value(scores[j]) * constants.scale2);
-                   },
-               .operation = "score * scale2; -inf where masked",
-               .rounding = to_nearest},
-     .rescale = rescale_by_ex2,
+     .scale2 = cudnn_scale2,
+     .scale = cudnn_scale,
+     .rescale = cudnn_rescale,
      .exponent = subtract_largest,
-     .weights = {.compute = ex2_all, .operation = "2^exponent", .rounding = ex2_name},
-     .sum = sum_tile_in_lanes,
-     .total = total_of_neighbours,
-     .log_sum_exp = {.compute = [](const Constants&, float largest,
-                                   float sum) { return std::fma(largest, ln_2, lg2(sum) * ln_2); },
-                     .operation = "fma(largest, ln 2, lg2.approx.ftz.f32(sum) * ln 2)",
-                     .rounding = with_lg2},
-     .inverse = inverse_by_rcp},
+     .weights = weights_by_ex2,
+     .sum = cudnn_sum,
+     .total = cudnn_total,
+     .log_sum_exp = cudnn_log_sum_exp,
+     .inverse = cudnn_inverse},
     {.kernel = AttentionKernel::cudnn_sm80,
      .name = "cudnn_sm80",
      .title = "cuDNN: sdpa_sm80_flash_fprop_wmma_f16_knob_3",
@@ -221,32 +241,29 @@ constexpr auto rows = std::to_array<AttentionSteps>({
      .instruction = "mma.sync.m16n8k16",
      .k = 16,
      .scale = scale_twice,
-     .rescale = rescale_by_ex2,
+     .rescale = cudnn_rescale,
      .exponent = subtract_largest,
-     .weights = {.compute = ex2_all, .operation = "2^exponent", .rounding = ex2_name},
-     .sum = sum_tile_in_lanes,
-     .total = total_of_neighbours,
-     .log_sum_exp = {.compute = [](const Constants&, float largest,
-                                   float sum) { return std::fma(lg2(sum), ln_2, largest * ln_2); },
-                     .operation = "fma(lg2.approx.ftz.f32(sum), ln 2, largest * ln 2)",
-                     .rounding = with_lg2},
-     .inverse = inverse_by_rcp},
+     .weights = weights_by_ex2,
+     .sum = cudnn_sum,
+     .total = cudnn_total,
+     .log_sum_exp = cudnn_sm80_log_sum_exp,
+     .inverse = cudnn_inverse},
 });
 
 }  // namespace
 
 const AttentionSteps& attention_steps_of(AttentionKernel kernel) {
-  return *std::ranges::find(rows, kernel, &AttentionSteps::kernel);
+  return *std::ranges::find(all_kernels, kernel, &AttentionSteps::kernel);
 }
 
 const AttentionSteps* find_attention_steps(std::string_view name) {
-  const auto row = std::ranges::find(rows, name, &AttentionSteps::name);
-  return row == rows.end() ? nullptr : &*row;
+  const auto row = std::ranges::find(all_kernels, name, &AttentionSteps::name);
+  return row == all_kernels.end() ? nullptr : &*row;
 }
 
 std::string attention_kernel_names() {
   std::vector<std::string_view> names;
-  for (const AttentionSteps& steps : rows) names.push_back(steps.name);
+  for (const AttentionSteps& steps : all_kernels) names.push_back(steps.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -257,7 +274,7 @@ BITMMA_IN_ENVIRONMENT AttentionConstants constants_of(const AttentionPlan& plan)
 
 std::string_view title_of(const AttentionPlan& plan) {
   const AttentionSteps& steps = attention_steps_of(plan.kernel);
-  return plan.splits > 1 ? steps.title_of_split : steps.title;
+  return plan.splits > 1 && !steps.title_of_split.empty() ? steps.title_of_split : steps.title;
 }
 
 }  // namespace bitmma::operators

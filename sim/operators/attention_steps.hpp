@@ -37,6 +37,24 @@ struct AttentionConstants {
 /// The sums of a row's weights, in the four lanes that share it or in the first.
 using LaneSums = std::array<float, 4>;
 
+/// The factor of scores in units of ln 2, of kernels that multiply once.
+using Scale2Step = AttentionStep<float(float scale)>;
+/// `scaled` has the size of `scores`.
+using ScaleStep =
+    AttentionStep<void(const AttentionConstants&, std::span<const uint32_t> scores, std::span<uint32_t> scaled)>;
+/// `before`: the largest score before this tile.
+using RescaleStep = AttentionStep<float(const AttentionConstants&, float before, float largest)>;
+/// `exponents` has the size of `scores`, and may be the same words.
+using ExponentStep = AttentionStep<void(const AttentionConstants&, std::span<const uint32_t> scores, float largest,
+                                        std::span<uint32_t> exponents)>;
+/// 2^exponent, in its place.
+using WeightStep = AttentionStep<void(std::span<uint32_t> exponents)>;
+/// Adds a tile's weights. `rescale` is 1 at the first tile.
+using SumStep = AttentionStep<void(LaneSums&, std::span<const uint32_t> weights, float rescale)>;
+using TotalStep = AttentionStep<float(const LaneSums&)>;
+using LogSumExpStep = AttentionStep<float(const AttentionConstants&, float largest, float sum)>;
+using InverseStep = AttentionStep<float(float sum)>;
+
 struct AttentionSteps {
   AttentionKernel kernel;
   std::string_view name;                        // of its backend
@@ -51,25 +69,15 @@ struct AttentionSteps {
   /// The last query of a causal mask sees the last key; otherwise the first query sees the first key alone.
   bool ends_at_last_key = false;
 
-  /// The factor of scores in units of ln 2, of kernels that multiply once.
-  AttentionStep<float(float scale)> scale2 = {};
-  /// `scaled` has the size of `scores`. Kernels without this step scale in `exponent` and `rescale`.
-  AttentionStep<void(const AttentionConstants&, std::span<const uint32_t> scores, std::span<uint32_t> scaled)> scale =
-      {};
-  /// `before`: the largest score before this tile.
-  AttentionStep<float(const AttentionConstants&, float before, float largest)> rescale;
-  /// `exponents` has the size of `scores`, and may be the same words.
-  AttentionStep<void(const AttentionConstants&, std::span<const uint32_t> scores, float largest,
-                     std::span<uint32_t> exponents)>
-      exponent;
-  /// 2^exponent, in its place.
-  AttentionStep<void(std::span<uint32_t> exponents)> weights;
-  /// Adds a tile's weights. `rescale` is 1 at the first tile.
-  AttentionStep<void(LaneSums&, std::span<const uint32_t> weights, float rescale)> sum;
-  /// Of all lanes; kernels without this step keep a single sum.
-  AttentionStep<float(const LaneSums&)> total = {};
-  AttentionStep<float(const AttentionConstants&, float largest, float sum)> log_sum_exp;
-  AttentionStep<float(float sum)> inverse;
+  Scale2Step scale2 = {};
+  ScaleStep scale = {};  // kernels without it scale in `exponent` and `rescale`
+  RescaleStep rescale;
+  ExponentStep exponent;
+  WeightStep weights;
+  SumStep sum;
+  TotalStep total = {};  // of all lanes; kernels without it keep a single sum
+  LogSumExpStep log_sum_exp;
+  InverseStep inverse;
 };
 
 const AttentionSteps& attention_steps_of(AttentionKernel kernel);
