@@ -28,9 +28,9 @@ CodeView view_of(const BatchView& view, int64_t index) {
 }
 
 /// Reads the operands of successive products from the caller's memory.
-class Reader {
+class BatchReader {
  public:
-  Reader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
+  BatchReader(const Instruction& instruction, const Mma& mma, const BatchOperands& batch)
       : instruction_(instruction), mma_(mma), batch_(batch) {
     operands_ = family::options_of(mma_);
     operands_.b = Matrix(mma_.b, mma_.k, mma_.n);
@@ -168,15 +168,15 @@ void PreparedMma::multiply_batch(int64_t count, const BatchOperands& operands, v
   require_readable(count, operands, d);
   const auto for_all = [&](const auto& body) {
     parallel_for(static_cast<size_t>((count + products_a_piece - 1) / products_a_piece), threads, [&](size_t piece) {
-      Reader reader(instruction_, mma_, operands);
+      BatchReader reader(instruction_, mma_, operands);
       const int64_t first = static_cast<int64_t>(piece) * products_a_piece;
       for (int64_t i = first; i < std::min(count, first + products_a_piece); ++i) body(reader, i);
     });
   };
   // Only the codes of A show whether A is sparse enough, so check them before writing anything.
-  if (mma_.sparse && !operands.metadata) for_all([](Reader& reader, int64_t i) { reader.read_a(i); });
+  if (mma_.sparse && !operands.metadata) for_all([](BatchReader& reader, int64_t i) { reader.read_a(i); });
   const int64_t bytes = int64_t{mma_.m} * mma_.n * code_bytes(mma_.d);
-  for_all([&](Reader& reader, int64_t i) {
+  for_all([&](BatchReader& reader, int64_t i) {
     write_codes(multiply_accumulate(*model_, reader.read(i)), static_cast<uint8_t*>(d) + i * bytes);
   });
 }

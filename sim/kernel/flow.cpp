@@ -70,7 +70,7 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
 
 }  // namespace
 
-Effects effects_of(const Instruction& instruction) {
+Effects effects_of(const PtxInstruction& instruction) {
   Effects effects;
   if (instruction.guard >= 0) effects.reads.push_back(instruction.guard);
   for_each_register(instruction.operands, [&](const Operand& operand) {
@@ -91,17 +91,17 @@ std::vector<std::vector<int>> writers_of(const Entry& entry) {
   return writers;
 }
 
-bool is_branch(const Instruction& instruction) { return instruction.row->jump == Jump::branch; }
-bool leaves(const Instruction& instruction) {
+bool is_branch(const PtxInstruction& instruction) { return instruction.row->jump == Jump::branch; }
+bool leaves(const PtxInstruction& instruction) {
   return instruction.row->jump == Jump::ret || instruction.row->jump == Jump::exit;
 }
 
-Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
+Flow flow_of(const Entry& entry, bool (*ends_block)(const PtxInstruction&)) {
   const int count = static_cast<int>(entry.instructions.size());
   std::vector<bool> begins(static_cast<size_t>(count) + 1);
   begins[0] = true;
   for (int i = 0; i < count; ++i) {
-    const Instruction& instruction = entry.instructions[static_cast<size_t>(i)];
+    const PtxInstruction& instruction = entry.instructions[static_cast<size_t>(i)];
     // Labels that no branch targets, such as those of debug information, start no block.
     if (is_branch(instruction) && !instruction.operands.empty() && instruction.operands.back().target >= 0)
       begins[static_cast<size_t>(instruction.operands.back().target)] = true;
@@ -117,7 +117,7 @@ Flow flow_of(const Entry& entry, bool (*ends_block)(const Instruction&)) {
   }
   for (size_t b = 0; b < flow.blocks.size(); ++b) {
     Block& block = flow.blocks[b];
-    const Instruction& last = entry.instructions[static_cast<size_t>(block.end) - 1];
+    const PtxInstruction& last = entry.instructions[static_cast<size_t>(block.end) - 1];
     const bool always = last.guard < 0;
     if (is_branch(last)) {
       const int target = last.operands.empty() ? -1 : last.operands.back().target;

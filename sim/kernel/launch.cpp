@@ -220,7 +220,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   memory.constants = variables.constants;
   memory.regions = device.contents().regions(launch.checks);
   if (!launch.checks) device.contents().forget_states();  // nobody will know what it wrote
-  std::vector<Region>& regions = memory.regions;
+  std::vector<GlobalRegion>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
@@ -228,7 +228,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   // Atomics order blocks: these run one after another.
   std::vector<std::unique_ptr<BlockUses>> uses;
   const bool run_in_any_order = clusters > 1 && !program.has_atomics;
-  for (Region& region : regions) {
+  for (GlobalRegion& region : regions) {
     if (launch.checks && run_in_any_order && region.size > 0)
       region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }

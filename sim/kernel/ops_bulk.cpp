@@ -268,7 +268,7 @@ void run_tensor_copy(Warp& warp, const Op& op, Mask mask) {
 
 }  // namespace
 
-void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_bulk_copy(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   // Writes to global memory happen at once, and prefetches change no value.
   if (words.take(Word::commit_group)) {
     decoder.require_operands(instruction, 0, 0);
@@ -361,7 +361,7 @@ void decode_bulk_copy(Decoder& decoder, const Instruction& instruction, Words& w
   op.c = c;
 }
 
-void decode_async_store(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_async_store(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   AsyncStoreDetails async_store_details;
   words.take(Word::weak);
   const size_t count = words.take(Word::v2) ? 2 : words.take(Word::v4) ? 4 : 1;

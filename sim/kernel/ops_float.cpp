@@ -184,9 +184,9 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
-MathInstruction math_instruction_of(const Instruction& instruction) {
+MathInstruction math_instruction_of(const PtxInstruction& instruction) {
   if (has_word(instruction, Word::other)) return parse_math_instruction(instruction.opcode);  // which refuses it
-  Instruction alike = instruction;
+  PtxInstruction alike = instruction;
   std::vector<Word> words = instruction.words;
   if (words.front() == Word::mad) words.front() = Word::fma;
   if (words.back() == Word::f32x2) words.back() = Word::f32;  // both halves compute alike
@@ -195,8 +195,8 @@ MathInstruction math_instruction_of(const Instruction& instruction) {
 }
 
 /// Decodes the fma that replaces a sum and its product.
-void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, Type type) {
-  const Instruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
+void decode_joined(Decoder& decoder, const PtxInstruction& sum, const Join& join, Type type) {
+  const PtxInstruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
   const bool is_f64 = type == Type::f64;  // math_instructions() has no f64 rows
   const MathInstruction of_product =
       is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
@@ -245,7 +245,7 @@ constexpr auto rounded_64 = std::to_array<Rounded64>({
     {Word::sqrt, MathOperation::sqrt, 1},
 });
 
-bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+bool decode_f64(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto row = std::ranges::find(rounded_64, instruction.row->name, &Rounded64::name);
   if (row == rounded_64.end() || words.take(Word::approx)) return false;
   const Word rounding = words.take_one({Word::rn, Word::rz, Word::rm, Word::rp});
@@ -363,7 +363,7 @@ constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
   return a_nan ? (b_nan ? 0x7FFFFFFF : b) : b_nan ? a : number;
 }
 
-void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_selection(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   SelectDetails select_details{.format = format_of(type), .pair = is_pair(type)};
   select_details.ftz = words.take(Word::ftz);
@@ -486,7 +486,7 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
   set_comparison(warp, op, mask, found, ~found);
 }
 
-void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_testp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   const Word what =
       words.take_one({Word::finite, Word::infinite, Word::number, Word::notanumber, Word::normal, Word::subnormal});
@@ -548,7 +548,7 @@ void require_target(const Decoder& decoder, TargetSet targets) {
   if (!targets.contains(decoder.target())) decoder.refuse(fmt::format("on {}", print(decoder.target())));
 }
 
-void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const CvtInstruction cvt = parse_cvt(instruction.opcode);
   require_target(decoder, targets_of(cvt));
   words.take_all();
@@ -591,7 +591,7 @@ void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) 
   op.d = d, op.a = a, op.b = b;
 }
 
-void decode_named(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_named(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   if (!type || !is_floating(*type)) decoder.refuse("without a floating-point type");
   decode_float(decoder, instruction, words, *type);
@@ -641,7 +641,7 @@ uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b) {
 
 bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
 
-void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   if (name == Word::min || name == Word::max || name == Word::abs || name == Word::neg || name == Word::copysign)
     return decode_selection(decoder, instruction, words, type);
@@ -665,7 +665,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   emit_math(decoder, math_instruction, type, d, slots[0], slots[1], slots[2]);
 }
 
-void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   CompareDetails compare_details{.format = format_of(type), .pair = is_pair(type)};
   compare_details.ftz = words.take(Word::ftz);
   if (compare_details.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");

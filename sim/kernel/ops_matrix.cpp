@@ -77,7 +77,7 @@ void move_matrices(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
-void decode_matrix_move(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_matrix_move(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MatrixMoveDetails matrix_move_details;
   matrix_move_details.move.store = words.name() == Word::stmatrix;
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::m8n8))
@@ -242,7 +242,7 @@ constexpr auto operand_fields = std::to_array<std::pair<std::string_view, Field>
     {"b-desc", Field::b_desc},
 });
 
-void decode_mma(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_all();
   const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const bool is_warpgroup = words.name() == Word::wgmma;
@@ -320,7 +320,7 @@ void wait_group(Warp& warp, const Op& op, Mask) {
 }
 
 /// The product is complete when wgmma.mma_async ends. Groups decide whose accumulators may be read.
-void decode_wgmma(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_wgmma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (instruction.words.size() > 1 && instruction.words[1] == Word::mma_async)
     return decode_mma(decoder, instruction, words);
   const Word what = words.take_one({Word::fence, Word::commit_group, Word::wait_group});

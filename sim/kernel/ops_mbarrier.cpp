@@ -131,7 +131,7 @@ Space space_of_mbarrier(Words& words) {
   return Space::generic;
 }
 
-void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mbarrier(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MbarrierDetails mbarrier_details;
   const auto& operands = instruction.operands;
   const Word what = words.take_one({Word::init, Word::inval, Word::arrive_drop, Word::arrive, Word::test_wait,
@@ -251,7 +251,7 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
   change(object_of(warp, op, lane, barrier.space, barrier.of(warp, lane), AccessKind::atomic), lane, 0, -bytes);
 }
 
-void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_arrives(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::arrive)) decoder.refuse("not supported");
   const bool counts = words.take(Word::noinc);
   MbarrierDetails mbarrier_details{.what = What::arrive};

@@ -125,7 +125,7 @@ size_t take_vector(Words& words) {
 enum class Access : uint8_t { load, uniform_load, store };
 
 template <Access access>
-void decode_access(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_access(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr bool is_store = access == Access::store, is_uniform = access == Access::uniform_load;
   if (is_store && words.take(Word::async)) return decode_async_store(decoder, instruction, words);
   const bool has_hint = has_word(instruction, Word::L2_cache_hint);
@@ -264,7 +264,7 @@ constexpr auto ignored_forms = std::to_array<IgnoredForm>({
 
 void fence_proxy(Warp& warp, const Op&, Mask) { fence_async(warp); }
 
-void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_ignored(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto form = std::ranges::find_if(ignored_forms,
                                          [&](const IgnoredForm& row) { return matches(instruction.words, row.words); });
   if (form == ignored_forms.end()) decoder.refuse("not a form that PTX has");
@@ -290,7 +290,7 @@ void decode_ignored(Decoder& decoder, const Instruction& instruction, Words& wor
 
 constexpr uint64_t add_64(uint64_t a, uint64_t b) { return a + b; }
 
-void decode_cvta(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cvta(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool to_space = words.take(Word::to);
   const Space space = space_of(words);
   const auto type = words.take_type();
@@ -331,7 +331,7 @@ void isspacep(Warp& warp, const Op& op, Mask mask) {
   set_mask(warp, op.d, mask, found);
 }
 
-void decode_isspacep(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_isspacep(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const bool in_cluster = words.take(Word::shared_cluster);
   const Space space = in_cluster ? Space::shared : space_of(words);
   if (space == Space::generic) decoder.refuse("without a space");
@@ -362,7 +362,7 @@ void mapa(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void decode_mapa(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mapa(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
@@ -381,7 +381,7 @@ void getctarank(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void decode_getctarank(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_getctarank(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take(Word::shared_cluster);
   const auto type = words.take_type();
   if (type != Type::u32 && type != Type::u64) decoder.refuse("of another type than .u32 and .u64");
@@ -495,7 +495,7 @@ bool is_vector_atomic(Atomic what, Type type, size_t count) {
   return what == Atomic::add || ((what == Atomic::min || what == Atomic::max) && type != Type::f32);
 }
 
-void decode_atomic(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_atomic(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   AtomicDetails atomic_details;
   atomic_details.returns = words.name() == Word::atom;
   const bool is_async = words.take(Word::async);
@@ -610,7 +610,7 @@ void wait_for_all_copies(Warp& warp, const Op& op, Mask) {
   complete_copies(warp, 0);
 }
 
-void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::async)) decoder.refuse("not supported");
   if (words.take(Word::bulk)) return decode_bulk_copy(decoder, instruction, words);
   if (words.take(Word::mbarrier)) return decode_copy_arrives(decoder, instruction, words);
@@ -663,7 +663,7 @@ void decode_cp(Decoder& decoder, const Instruction& instruction, Words& words) {
 }
 
 /// A cache policy, which changes no value. PTX ISA, createpolicy.
-void decode_policy(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_policy(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   constexpr Choice primary{Word::L2_evict_last, Word::L2_evict_normal, Word::L2_evict_first, Word::L2_evict_unchanged},
       secondary{Word::none, Word::L2_evict_first, Word::L2_evict_unchanged};
   const auto is_form = [&](std::initializer_list<Choice> grammar) {

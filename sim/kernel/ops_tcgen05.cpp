@@ -241,7 +241,7 @@ void converge(Decoder& decoder, Op& op) {
   op.e = decoder.constant(all_lanes, 4);
 }
 
-void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& words, bool allocates) {
+void decode_allocation(Decoder& decoder, const PtxInstruction& instruction, Words& words, bool allocates) {
   if (!words.take(Word::sync) || !words.take(Word::aligned) || !words.take(Word::b32))
     decoder.refuse("of another type");
   AllocationDetails allocation_details;
@@ -259,7 +259,7 @@ void decode_allocation(Decoder& decoder, const Instruction& instruction, Words& 
   converge(decoder, op);
 }
 
-void decode_commit(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_commit(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::mbarrier_arrive_one) || !words.take(Word::b64)) decoder.refuse("with another completion");
   const Space space = words.take(Word::shared_cluster) ? Space::shared : Space::generic;
   const bool to_many = words.take(Word::multicast_cluster);
@@ -298,7 +298,7 @@ void read_other(Decoder& decoder, const StatementOperand& operand, const Operand
 }
 
 /// mma, ld, st, cp and shift: executed by layer instruction.
-void decode_executed(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_executed(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_all();
   const Statement statement = parse_statement(instruction.opcode, instruction.operand_texts);
   const Word what = instruction.words[1];
@@ -328,7 +328,7 @@ void decode_executed(Decoder& decoder, const Instruction& instruction, Words& wo
   if (is_of_warp) converge(decoder, op);
 }
 
-void decode_tcgen05(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_tcgen05(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.program().has_tensor_memory = true;
   if (!has_tensor_memory(decoder.target())) decoder.refuse("on a GPU without Tensor Memory");
   const Word what = instruction.words.size() > 1 ? instruction.words[1] : Word::none;

@@ -142,7 +142,7 @@ void run_copy_map(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
-void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_map(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   for (const Word word :
        {Word::global, Word::shared_cta, Word::tensormap_generic, Word::release, Word::sync, Word::aligned}) {
     if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
@@ -161,7 +161,7 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
   op.e = members;
 }
 
-void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_tensormap(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take(Word::cp_fenceproxy)) return decode_copy_map(decoder, instruction, words);
   if (!words.take(Word::replace) || !words.take(Word::tile)) decoder.refuse("not supported");
   ReplaceDetails replace_details;

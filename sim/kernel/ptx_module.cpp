@@ -315,7 +315,7 @@ class Parser {
   }
 
   void resolve(const UnresolvedJump& jump) {
-    Instruction& instruction = entry_.instructions[jump.instruction];
+    PtxInstruction& instruction = entry_.instructions[jump.instruction];
     for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
       const auto& labels = all_labels_[static_cast<size_t>(*scope)];
       if (const auto found = labels.find(jump.label); found != labels.end()) {
@@ -560,7 +560,7 @@ class Parser {
   }
 
   void parse_instruction() {
-    Instruction instruction;
+    PtxInstruction instruction;
     instruction.line = peek().line;
     instruction.source_line = source_line_;
     instruction.source_file = source_file_;
@@ -732,7 +732,7 @@ std::vector<int64_t> places_of_constants(const Module& module) {
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }
 
-void become(Instruction& instruction, std::vector<Word> words) {
+void become(PtxInstruction& instruction, std::vector<Word> words) {
   std::string opcode(print(words[0]));
   for (const Word word : std::span(words).subspan(1)) opcode.append(".").append(print(word));
   instruction.opcode = std::move(opcode);

@@ -17,8 +17,8 @@
 namespace bitmma {
 namespace {
 
+using cute_text::CuteReader;
 using cute_text::most_number;
-using cute_text::Reader;
 using cute_text::Tuple;
 
 /// CUTLASS's names of the element types of atoms, and their bits in shared memory.
@@ -95,7 +95,7 @@ constexpr std::string_view suffix_of(Swizzle swizzle) {
 }
 
 /// "[GMMA::]Layout_K_SW128[_Atom][<half_t>]", or nothing if no such name exists.
-std::optional<CuteLayout> read_atom(Reader& reader, int element_bits) {
+std::optional<CuteLayout> read_atom(CuteReader& reader, int element_bits) {
   const size_t before = reader.at();
   while (reader.take_any({"cute::", "SM90::", "SM100::", "GMMA::", "UMMA::"})) {
   }
@@ -156,7 +156,7 @@ void count(CuteLayout& cute) {
 }
 
 /// "tile_to_shape(ATOM, SHAPE[, STEP])": atoms side by side, by default along the rows first.
-std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
+std::optional<CuteLayout> read_tiled_atom(CuteReader& reader, int element_bits) {
   if (!reader.take_any({"tile_to_shape(", "cute::tile_to_shape("})) return std::nullopt;
   std::optional<CuteLayout> atom = read_atom(reader, element_bits);
   if (!atom) reader.refuse("the name of an atom, Layout_K_SW128");
@@ -196,7 +196,7 @@ std::optional<CuteLayout> read_tiled_atom(Reader& reader, int element_bits) {
 }
 
 /// "smem_ptr[16b](unset) o", the address of a pointer as in descriptors. True if the text here is one.
-bool read_pointer(Reader& reader, CuteLayout& cute) {
+bool read_pointer(CuteReader& reader, CuteLayout& cute) {
   if (!reader.take_any({"_smem_ptr[", "smem_ptr[", "ptr["})) return false;
   const int64_t bits = reader.number();
   if (bits < 1 || bits > 128) reader.refuse("1..128 bits of an element");
@@ -216,7 +216,7 @@ bool read_pointer(Reader& reader, CuteLayout& cute) {
 
 /// "Swizzle<3,4,3> o" and the text that CuTe prints between it and the layout: a pointer, on whose bytes the swizzle
 /// acts, or an offset of zero.
-void read_swizzle(Reader& reader, CuteLayout& cute) {
+void read_swizzle(CuteReader& reader, CuteLayout& cute) {
   if (!reader.take_any({"cute::Swizzle<", "Swizzle<", "Sw<", "S<"})) {
     read_pointer(reader, cute);
     return;
@@ -279,7 +279,7 @@ CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbols
 CuteLayout parse_cute(std::string_view text, int element_bits, const CuteSymbolValue& value_of) {
   if (element_bits < 1 || element_bits > 128)  // then the bytes of all elements fit 64 bits
     throw Error({.field = "element bits", .seen = std::to_string(element_bits), .expected = "1..128"});
-  Reader reader(text, value_of);
+  CuteReader reader(text, value_of);
   std::optional<CuteLayout> named = read_tiled_atom(reader, element_bits);
   if (!named) named = read_atom(reader, element_bits);
   if (named) {

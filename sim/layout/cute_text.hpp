@@ -29,9 +29,10 @@ struct Tuple {
 
 inline constexpr int64_t most_number = int64_t{1} << 32;
 
-class Reader {
+class CuteReader {
  public:
-  explicit Reader(std::string_view text, CuteSymbolValue value_of = {}) : text_(text), value_of_(std::move(value_of)) {}
+  explicit CuteReader(std::string_view text, CuteSymbolValue value_of = {})
+      : text_(text), value_of_(std::move(value_of)) {}
 
   [[noreturn]] void refuse(std::string legal) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));

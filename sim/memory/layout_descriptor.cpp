@@ -28,9 +28,9 @@ std::string distance(int64_t elements, int element_bits) {
 }
 
 /// One attempt: reads the layout as a canonical one with this major-ness.
-class Search {
+class CanonicalLayoutSearch {
  public:
-  Search(const CuteLayout& cute, const DescriptorRequest& request, Major major)
+  CanonicalLayoutSearch(const CuteLayout& cute, const DescriptorRequest& request, Major major)
       : cute_(cute),
         request_(request),
         major_(major),
@@ -335,7 +335,7 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
   const auto step_of = [](const LayoutMode& mode) { return mode.empty() || mode[0].extent == 1 ? 0 : mode[0].stride; };
   const bool runs_along_rows = step_of(cute.layout.col) != 1 && step_of(cute.layout.row) == 1;
   const Major major = asked.major.value_or(runs_along_rows ? Major::mn : Major::k);
-  DescriptorAnswer answer = Search(cute, request, major).run();
+  DescriptorAnswer answer = CanonicalLayoutSearch(cute, request, major).run();
   if (!answer.found && may_be_absolute(cute, request, major)) {
     answer.found = absolute_descriptors(cute, request);
     if (answer.found) answer.reasons.clear();
@@ -357,17 +357,17 @@ DescriptorAnswer descriptors_of(const CuteLayout& cute, const DescriptorRequest&
 }
 
 std::vector<SwizzleUse> swizzle_uses() {
-  struct Row {
+  struct UseRow {
     std::string_view instruction;
     Target target;
     int element_bits;
   };
-  constexpr Row rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
-                       {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
-                       {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
-                       {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
+  constexpr UseRow rows[]{{"wgmma", Target::sm_90a, 1},         {"wgmma", Target::sm_90a, 8},
+                          {"wgmma", Target::sm_90a, 16},        {"wgmma", Target::sm_90a, 32},
+                          {"tcgen05.mma", Target::sm_100a, 4},  {"tcgen05.mma", Target::sm_100a, 8},
+                          {"tcgen05.mma", Target::sm_100a, 16}, {"tcgen05.mma", Target::sm_100a, 32}};
   std::vector<SwizzleUse> uses;
-  for (const Row& row : rows) {
+  for (const UseRow& row : rows) {
     for (const Major major : {Major::k, Major::mn}) {
       for (const SwizzleInfo& mode : swizzles) {
         const int extent = 1024, cols = 256 / row.element_bits;  // rows that fill every swizzle

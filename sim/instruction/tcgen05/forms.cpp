@@ -160,7 +160,7 @@ std::string print_k(const Tcgen05Mma& instruction) {
   return alternatives(all);
 }
 
-void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+void check_shape(const Tcgen05Mma& instruction, const Form& form, InstructionChecker& check) {
   const auto is_of_form = [&](const LegalShape& row) {
     return row.weight_stationary == instruction.weight_stationary && row.cta_group == instruction.cta_group &&
            (instruction.sparse ? row.sparse : row.dense);
@@ -203,7 +203,7 @@ void check_shape(const Tcgen05Mma& instruction, const Form& form, Checker& check
   }
 }
 
-void check_qualifiers(const Tcgen05Mma& instruction, Checker& check) {
+void check_qualifiers(const Tcgen05Mma& instruction, InstructionChecker& check) {
   if (instruction.weight_stationary && instruction.cta_group != 1) {
     check.refuse("cta_group", std::to_string(instruction.cta_group), "1 with .ws", "", table_39);
   }
@@ -270,7 +270,7 @@ std::string print_sizes(const Form& form) {
   return fmt::format("{} or {}; it must be written", fmt::join(names, ", "), last);
 }
 
-void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& check) {
+void check_scales(const Tcgen05Mma& instruction, const Form& form, InstructionChecker& check) {
   constexpr std::string_view source = "PTX ISA 9.7.16.10.7, Tables 56 and 57";
   if (form.scales.empty()) {
     if (instruction.scale_vec != ScaleVec::unwritten) {
@@ -301,7 +301,7 @@ void check_scales(const Tcgen05Mma& instruction, const Form& form, Checker& chec
   }
 }
 
-void check_operands(const Tcgen05Mma& instruction, Checker& check) {
+void check_operands(const Tcgen05Mma& instruction, InstructionChecker& check) {
   for (const auto& [name, format, transpose] : {std::tuple("transpose_a", instruction.a, instruction.transpose_a),
                                                 std::tuple("transpose_b", instruction.b, instruction.transpose_b)}) {
     if (transpose && info(format).bits < 8) {
@@ -356,7 +356,7 @@ bool descriptor_might_refuse(const Tcgen05Mma& instruction, const Form& form) {
 
 std::vector<Violation> violations(const Tcgen05Mma& instruction, Target) {
   const Form* form = find_kind(instruction);
-  Checker check(table_39);
+  InstructionChecker check(table_39);
   check_qualifiers(instruction, check);
   check_shape(instruction, *form, check);
   check_scales(instruction, *form, check);

@@ -96,9 +96,9 @@ class Cells {
 };
 
 /// The operands of one instruction in one state, part by part.
-class Reader {
+class Tcgen05Reader {
  public:
-  Reader(const Tcgen05Mma& instruction, const State& state)
+  Tcgen05Reader(const Tcgen05Mma& instruction, const State& state)
       : instruction_(instruction),
         mma_(describe(instruction)),
         state_(state),
@@ -321,7 +321,7 @@ FieldRules fields(const Tcgen05Mma& instruction) {
 }
 
 std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const State& state) {
-  Checker check("PTX ISA 9.7.16.1");
+  InstructionChecker check("PTX ISA 9.7.16.1");
   const int columns = state.columns();
   const auto require_columns = [&](std::string_view operand, int first, int count) {
     if (first + count <= columns) return;
@@ -370,7 +370,7 @@ std::vector<Violation> state_violations(const Tcgen05Mma& instruction, const Sta
 }
 
 std::vector<Tile> gather(const Tcgen05Mma& instruction, const State& state, const AccumulatorModel* model) {
-  const Reader reader(instruction, state);
+  const Tcgen05Reader reader(instruction, state);
   const Mma mma = describe(instruction);
   const bool scaled = mma.scale_count > 0;
   const bool has_copies = instruction.a_source == OperandSource::tmem || mma.sparse || scaled;
@@ -419,7 +419,7 @@ Operands gather_whole(const Tcgen05Mma& instruction, const State& state) {
   std::vector<Tile> tiles = gather(instruction, state, nullptr);
   if (tiles.size() == 1) return std::move(tiles.front().operands);
   // If copies differ: A, metadata and scales as the first rows and columns of D read them, B and C as a whole.
-  const Reader reader(instruction, state);
+  const Tcgen05Reader reader(instruction, state);
   Selection selection = reader.selection(0);
   Operands operands = std::move(tiles.front().operands);
   operands.a = reader.a(0);
@@ -493,7 +493,7 @@ std::vector<Violation> warnings(const Tcgen05Mma& instruction, Target target, co
                      .fix = "each part of D reads its own copy; write all of them",
                      .source = "PTX ISA 9.7.16.10.4 and 9.7.16.10.7"});
   }
-  if (const int64_t undefined = Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
+  if (const int64_t undefined = Tcgen05Reader(instruction, state).selection(0).undefined_chunks; undefined > 0) {
     found.push_back(
         {.field = "metadata",
          .seen = fmt::format("{} undefined {}", undefined, undefined == 1 ? "chunk" : "chunks"),

@@ -11,7 +11,7 @@ namespace bitmma::family {
 namespace {
 
 /// Checks the fields that only ld.red has.
-void check_reduction(const TmemMove& move, Checker& check) {
+void check_reduction(const TmemMove& move, InstructionChecker& check) {
   constexpr std::string_view source = "PTX ISA 9.4, 9.7.18.8.3; ptxas 13.5";
   const LoadReduction& reduction = move.reduction;
   if (move.kind != MoveKind::ld_red) {
@@ -68,7 +68,7 @@ const Form* find(const TmemMove& instruction) {
 }
 
 std::vector<Violation> violations(const TmemMove& instruction, Target) {
-  Checker check("PTX ISA 9.7.16.8 and 9.7.16.9");
+  InstructionChecker check("PTX ISA 9.7.16.8 and 9.7.16.9");
   if (instruction.cta_group != 1 && instruction.cta_group != 2) {
     check.refuse("cta_group", std::to_string(instruction.cta_group), "1 or 2");
   }
