@@ -376,41 +376,42 @@ uint32_t encode(const InstructionDescriptor& descriptor) {
 }
 
 std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::optional<Target> target) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const std::string source = section(descriptor.kind);
   for (const InstructionDescriptorField& field : instruction_descriptor_fields(descriptor.kind)) {
     const auto value = static_cast<uint64_t>(value_in(field, descriptor).value_or(0)) & field.bits.largest();
     const auto set = static_cast<uint32_t>(insert(0, field.bits, value)) & field.sm_107_bits;
     if (target || set == 0) continue;
-    found.push_back({.field = std::string(field.bits.name),
-                     .seen = fmt::format("bit {} set", std::countr_zero(set)),
-                     .expected = fmt::format("0 except on {}", print(target_sets::rubin)),
-                     .fix = "all other targets reserve the bit; name the target with --target",
-                     .source = source});
+    violations.push_back({.field = std::string(field.bits.name),
+                          .seen = fmt::format("bit {} set", std::countr_zero(set)),
+                          .expected = fmt::format("0 except on {}", print(target_sets::rubin)),
+                          .fix = "all other targets reserve the bit; name the target with --target",
+                          .source = source});
   }
   if (!descriptor.sparse && descriptor.sparsity_selector != 0) {
-    found.push_back({.field = "sparsity_selector",
-                     .seen = std::to_string(descriptor.sparsity_selector),
-                     .expected = "0 without sparse",
-                     .source = source});
+    violations.push_back({.field = "sparsity_selector",
+                          .seen = std::to_string(descriptor.sparsity_selector),
+                          .expected = "0 without sparse",
+                          .source = source});
   }
   if (descriptor.max_shift_code != 0) {
-    found.push_back({.code = ViolationCode::shift_without_ws,
-                     .field = "max_shift",
-                     .seen = std::to_string(descriptor.max_shift_code),
-                     .expected = "0 unless the instruction is .ws",
-                     .source = source});
+    violations.push_back({.code = ViolationCode::shift_without_ws,
+                          .field = "max_shift",
+                          .seen = std::to_string(descriptor.max_shift_code),
+                          .expected = "0 unless the instruction is .ws",
+                          .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && descriptor.scale_type == Format::ue8m0) {
-    found.push_back({.field = "scale_type",
-                     .seen = "ue8m0 (1)",
-                     .expected = "ue4m3 (0) for NVFP4",
-                     .fix = "bit 23 selects the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
-                     .source = source});
+    violations.push_back(
+        {.field = "scale_type",
+         .seen = "ue8m0 (1)",
+         .expected = "ue4m3 (0) for NVFP4",
+         .fix = "bit 23 selects the type of the scales, not their number; ue8m0 is legal with 2X and 4X",
+         .source = source});
   }
   if (descriptor.kind == MmaKind::mxf4nvf4 && (descriptor.scale_a_id != 0 || descriptor.scale_b_id != 0)) {
     const bool is_power = descriptor.scale_type == Format::ue8m0;
-    found.push_back(
+    violations.push_back(
         {.code = ViolationCode::scale_id_of_vector,
          .field = "scale_a_id, scale_b_id",
          .seen = fmt::format("{}, {}", descriptor.scale_a_id, descriptor.scale_b_id),
@@ -423,20 +424,20 @@ std::vector<Violation> warnings(const InstructionDescriptor& descriptor, std::op
   }
   const bool is_float = !info(descriptor.kind).has_block_scales && natural_output(descriptor.kind) == Format::f32;
   if (is_float && descriptor.m == 128 && descriptor.n % 16 != 0) {
-    found.push_back({.field = "n",
-                     .seen = std::to_string(descriptor.n),
-                     .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
-                     .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
-                     .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
+    violations.push_back({.field = "n",
+                          .seen = std::to_string(descriptor.n),
+                          .expected = "a multiple of 16 with M = 128, as CUTLASS asserts",
+                          .fix = "Table 39 allows steps of 8 with cta_group::1; no hardware result is published",
+                          .source = "PTX ISA Table 39; CUTLASS, SM100_MMA"});
   }
   if (descriptor.kind == MmaKind::i8 && descriptor.n == 24) {
-    found.push_back({.field = "n",
-                     .seen = "24",
-                     .expected = "8, or a multiple of 16, in CUTLASS",
-                     .fix = "Table 39 allows 24; no hardware result is published",
-                     .source = "PTX ISA Table 39"});
+    violations.push_back({.field = "n",
+                          .seen = "24",
+                          .expected = "8, or a multiple of 16, in CUTLASS",
+                          .fix = "Table 39 allows 24; no hardware result is published",
+                          .source = "PTX ISA Table 39"});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

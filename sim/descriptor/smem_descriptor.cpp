@@ -383,14 +383,14 @@ constexpr auto warning_rows = std::to_array<Warning>({
 
 /// Warns about bits that belong to no field, and about fields that have only one legal value.
 std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const std::string& source) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   uint64_t fixed = 0;
   for (const DescriptorField& field : smem_descriptor_fields(descriptor.target)) {
     if (field.fixed < 0) continue;
     const auto expected = static_cast<uint64_t>(field.fixed);
     fixed |= field.bits.mask();
     if (extract(descriptor.reserved, field.bits) == expected) continue;
-    found.push_back(
+    violations.push_back(
         {.field = fmt::format("bits {}-{}", field.bits.low_bit, field.bits.low_bit + field.bits.width_bits - 1),
          .seen = fmt::format("{:#b}", extract(descriptor.reserved, field.bits)),
          .expected = fmt::format("{:#b}", expected),
@@ -401,31 +401,31 @@ std::vector<Violation> reserved_warnings(const SmemDescriptor& descriptor, const
          .source = source});
   }
   if (const uint64_t stray = descriptor.reserved & ~fixed) {
-    found.push_back({.field = "reserved bits",
-                     .seen = fmt::format("{:#018x}", stray),
-                     .expected = "0",
-                     .fix = "check the shifts that built the descriptor",
-                     .source = source});
+    violations.push_back({.field = "reserved bits",
+                          .seen = fmt::format("{:#018x}", stray),
+                          .expected = "0",
+                          .fix = "check the shifts that built the descriptor",
+                          .source = source});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace
 
 std::vector<Violation> warnings(const SmemDescriptor& descriptor, std::optional<Major> major, int row_bytes) {
   const std::string source(section(descriptor.target));
-  std::vector<Violation> found = reserved_warnings(descriptor, source);
+  std::vector<Violation> violations = reserved_warnings(descriptor, source);
   const Examined examined{.descriptor = descriptor, .major = major, .row_bytes = row_bytes};
   for (const Warning& row : warning_rows) {
     if (!row.applies(examined)) continue;
     Text text = row.text(examined);
-    found.push_back({.field = std::string(row.field),
-                     .seen = std::move(text.seen),
-                     .expected = std::move(text.expected),
-                     .fix = std::move(text.fix),
-                     .source = text.source.empty() ? source : std::move(text.source)});
+    violations.push_back({.field = std::string(row.field),
+                          .seen = std::move(text.seen),
+                          .expected = std::move(text.expected),
+                          .fix = std::move(text.fix),
+                          .source = text.source.empty() ? source : std::move(text.source)});
   }
-  return found;
+  return violations;
 }
 
 }  // namespace bitmma

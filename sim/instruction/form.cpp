@@ -428,9 +428,9 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   if (legal.empty()) {
     std::string parts = fmt::format("{}{}: {}", form.name, what, print(form.targets));
     family::dispatch(
-        [&](const auto& one) {
+        [&](const auto& typed) {
           family::for_each_target_row(
-              one, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
+              typed, [&](const auto& row) { parts += fmt::format("; {}: {}", row.what, print(row.targets)); });
         },
         instruction);
     return Violation{.field = "target",
@@ -441,8 +441,8 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
   }
   if (form.targets.contains(target)) {
     family::dispatch(
-        [&](const auto& one) {
-          family::for_each_target_row(one, [&](const auto& row) {
+        [&](const auto& alternative) {
+          family::for_each_target_row(alternative, [&](const auto& row) {
             if (row.targets.contains(target)) return;
             what += fmt::format("{} {}", what.empty() ? " with" : " and", row.what);
             source = row.source;
@@ -462,27 +462,29 @@ std::optional<Violation> target_violation(const Instruction& instruction, const 
 std::span<const Form> forms() { return form_rows; }
 
 const Form* find_form(const Instruction& instruction) {
-  return family::dispatch([](const auto& one) { return family::find(one); }, instruction);
+  return family::dispatch([](const auto& alternative) { return family::find(alternative); }, instruction);
 }
 
 std::vector<Violation> violations_of(const Instruction& instruction, Target target) {
-  std::vector<Violation> found = family::unknown_values(instruction);
+  std::vector<Violation> violations = family::unknown_values(instruction);
   if (static_cast<size_t>(target) >= targets.size()) {
-    found.push_back({.field = "target",
-                     .seen = fmt::format("value {} of an enumeration", static_cast<size_t>(target)),
-                     .expected = fmt::format("one of its {} values", targets.size())});
+    violations.push_back({.field = "target",
+                          .seen = fmt::format("value {} of an enumeration", static_cast<size_t>(target)),
+                          .expected = fmt::format("one of its {} values", targets.size())});
   }
-  if (!found.empty()) return found;
-  found = family::dispatch([&](const auto& one) { return family::violations(one, target); }, instruction);
+  if (!violations.empty()) return violations;
+  violations =
+      family::dispatch([&](const auto& alternative) { return family::violations(alternative, target); }, instruction);
   const Form* form = find_form(instruction);
   if (form) {
     if (std::optional<Violation> violation = target_violation(instruction, *form, target))
-      found.push_back(std::move(*violation));
+      violations.push_back(std::move(*violation));
   }
-  if (!form && found.empty()) {  // without a row there is no arithmetic either
-    found.push_back({.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
+  if (!form && violations.empty()) {  // without a row there is no arithmetic either
+    violations.push_back(
+        {.field = "instruction", .seen = print(instruction), .expected = "types, shape and K of one form"});
   }
-  return found;
+  return violations;
 }
 
 void require_legal(const Instruction& instruction, Target target) {
@@ -495,7 +497,9 @@ TargetSet targets_of(const Instruction& instruction) {
   if (!form) return {};
   TargetSet legal = form->targets;
   family::dispatch(
-      [&](const auto& one) { family::for_each_target_row(one, [&](const auto& row) { legal = legal & row.targets; }); },
+      [&](const auto& alternative) {
+        family::for_each_target_row(alternative, [&](const auto& row) { legal = legal & row.targets; });
+      },
       instruction);
   return legal;
 }
@@ -515,9 +519,9 @@ PtxVersion ptx_version_of(const Instruction& instruction, Target target) {
   const Form* form = find_form(instruction);
   PtxVersion version = std::max(info(target).ptx, form ? form->ptx : PtxVersion{});
   family::dispatch(
-      [&](const auto& one) {
-        version = std::max(version, family::ptx_version(one, form));
-        family::for_each_target_row(one, [&](const auto& row) { version = std::max(version, row.ptx); });
+      [&](const auto& alternative) {
+        version = std::max(version, family::ptx_version(alternative, form));
+        family::for_each_target_row(alternative, [&](const auto& row) { version = std::max(version, row.ptx); });
       },
       instruction);
   return version;
@@ -545,7 +549,7 @@ std::vector<Instruction> all_instructions() {
 
 namespace {
 
-/// Calls body with `one` for every scale type of its scale-vector size.
+/// Calls body with `i` for every scale type of its scale-vector size.
 template <typename I, typename Body>
 void for_each_scale_type(const Form& form, I i, const Body& body) {
   if (form.scales.empty()) return body(i);
@@ -579,17 +583,18 @@ std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
     on.scales.assign(form.scales.begin(), form.scales.end());
     for (LegalScales& row : on.scales) row.types = {};
   }
-  const auto note = [&](const auto& one) {
-    const TargetSet legal = targets_of(one);
+  const auto note = [&](const auto& alternative) {
+    const TargetSet legal = targets_of(alternative);
     for (size_t i = 0; i < all.size(); ++i) {
       if (!legal.contains(targets[i].id)) continue;
-      if constexpr (requires { one.sparse; }) (one.sparse ? all[i].sparse : all[i].dense) = true;
-      if constexpr (requires { one.sparsity_version; }) all[i].sparsity_version |= one.sparse && one.sparsity_version;
-      if constexpr (requires { one.scale_vec; }) {
+      if constexpr (requires { alternative.sparse; }) (alternative.sparse ? all[i].sparse : all[i].dense) = true;
+      if constexpr (requires { alternative.sparsity_version; })
+        all[i].sparsity_version |= alternative.sparse && alternative.sparsity_version;
+      if constexpr (requires { alternative.scale_vec; }) {
         for (size_t j = 0; j < form.scales.size(); ++j) {
           const LegalScales& row = form.scales[j];
-          if (row.scale_vec == one.scale_vec && row.types.contains(one.scale_type))
-            all[i].scales[j].types.add(one.scale_type);
+          if (row.scale_vec == alternative.scale_vec && row.types.contains(alternative.scale_type))
+            all[i].scales[j].types.add(alternative.scale_type);
         }
       }
     }
@@ -597,7 +602,7 @@ std::array<FormOn, targets.size()> form_on_targets(const Form& form) {
   for (const Instruction& instruction : instructions_of(form)) {
     family::dispatch(
         [&](const auto& mnemonic) {
-          for_each_version(form, mnemonic, [&](const auto& one) { for_each_scale_type(form, one, note); });
+          for_each_version(form, mnemonic, [&](const auto& version) { for_each_scale_type(form, version, note); });
         },
         instruction);
   }

@@ -141,11 +141,11 @@ Instruction with_majors(const Instruction& instruction, const OperandLayout& a, 
 State place_operands(const Instruction& instruction, const Placement& placement, const Operands& operands,
                      RandomStream filler) {
   return family::dispatch(
-      [&](const auto& one) -> State {
-        if constexpr (requires { family::place(one, placement, operands, filler); }) {
+      [&](const auto& alternative) -> State {
+        if constexpr (requires { family::place(alternative, placement, operands, filler); }) {
           require_legal(instruction, default_target(instruction));
-          require_operands(family::describe(one), operands);
-          return family::place(one, placement, operands, filler);
+          require_operands(family::describe(alternative), operands);
+          return family::place(alternative, placement, operands, filler);
         }
         throw Error({.field = "instruction", .seen = "a move", .expected = "a matrix instruction"});
       },

@@ -77,10 +77,10 @@ class Scanner {
 
   /// To the next `mark`, or the end.
   void skip_to(std::string_view mark) {
-    const size_t found = std::min(text_.find(mark, at_), text_.size());
+    const size_t end = std::min(text_.find(mark, at_), text_.size());
     line_ += static_cast<size_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                            text_.begin() + static_cast<std::ptrdiff_t>(found), '\n'));
-    at_ = found;
+                                            text_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+    at_ = end;
   }
 
   /// Skips the name of a file or a pragma, which contains no statement. It ends at the end of its line at the latest.

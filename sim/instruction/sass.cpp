@@ -156,10 +156,10 @@ std::span<const SassInfo> sass_instructions() { return sass_rows; }
 std::optional<SassListing> scan_sass(std::string_view text) {
   SassListing listing;
   for (size_t line = 1; !text.empty(); ++line) {
-    const std::string_view one = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(one.size() + 1, text.size()));
-    if (listing.arch.empty()) listing.arch = arch_in(one);
-    const std::string_view opcode = opcode_of(one);
+    const std::string_view text_line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text_line.size() + 1, text.size()));
+    if (listing.arch.empty()) listing.arch = arch_in(text_line);
+    const std::string_view opcode = opcode_of(text_line);
     if (opcode.empty()) continue;
     ++listing.instructions;
     if (const SassInfo* info = row_of(opcode)) listing.found.push_back(read(opcode, *info, line));

@@ -369,31 +369,31 @@ std::string print_group(std::string_view group) {
 }
 
 std::vector<Violation> wrong_qualifiers(const SupportInstructionInfo& row, std::string_view mnemonic) {
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   std::vector<std::string_view> open = split(row.qualifiers, ' ');
   for (const std::string_view word : split(mnemonic.substr(std::min(row.name.size() + 1, mnemonic.size())), '.')) {
-    const auto group = std::ranges::find_if(open, [&](std::string_view one) {
-      return std::ranges::count(split(one.substr(0, one.find('?')), '|'), word) != 0;
+    const auto group = std::ranges::find_if(open, [&](std::string_view entry) {
+      return std::ranges::count(split(entry.substr(0, entry.find('?')), '|'), word) != 0;
     });
     if (group == open.end()) {
-      if (!found.empty()) continue;  // one violation suffices
-      found.push_back({.field = "qualifier",
-                       .seen = fmt::format(".{}", syntax::shown(word)),
-                       .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
-                       .source = std::string(row.source)});
+      if (!violations.empty()) continue;  // one violation suffices
+      violations.push_back({.field = "qualifier",
+                            .seen = fmt::format(".{}", syntax::shown(word)),
+                            .expected = row.qualifiers.empty() ? "none" : "once each: " + std::string(row.qualifiers),
+                            .source = std::string(row.source)});
       continue;
     }
     open.erase(group);
   }
   for (const std::string_view group : open) {
     if (group.ends_with('?')) continue;
-    found.push_back({.field = "qualifier",
-                     .seen = "(nothing)",
-                     .expected = print_group(group),
-                     .fix = row.example.empty() ? "" : "write " + std::string(row.example),
-                     .source = std::string(row.source)});
+    violations.push_back({.field = "qualifier",
+                          .seen = "(nothing)",
+                          .expected = print_group(group),
+                          .fix = row.example.empty() ? "" : "write " + std::string(row.example),
+                          .source = std::string(row.source)});
   }
-  return found;
+  return violations;
 }
 
 /// The row's names for the operands of a statement with these qualifiers.
@@ -409,12 +409,12 @@ std::vector<std::string_view> operand_names(const SupportInstruction& instructio
 
 std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
   const SupportInstructionInfo& row = *instruction.info;
-  std::vector<Violation> found;
+  std::vector<Violation> violations;
   const auto refuse = [&](std::string_view field, std::string seen, std::string expected) {
-    found.push_back({.field = std::string(field),
-                     .seen = std::move(seen),
-                     .expected = std::move(expected),
-                     .source = std::string(row.source)});
+    violations.push_back({.field = std::string(field),
+                          .seen = std::move(seen),
+                          .expected = std::move(expected),
+                          .source = std::string(row.source)});
   };
   const int count = static_cast<int>(instruction.operands.size());
   const std::vector<std::string_view> names = operand_names(instruction);
@@ -428,17 +428,17 @@ std::vector<Violation> wrong_operands(const SupportInstruction& instruction) {
     }
     refuse("operands", std::to_string(count),
            most == 0 ? "none" : fmt::format("{}{}: {}", least, clause, fmt::join(names, ", ")));
-    return found;
+    return violations;
   }
-  if (count == 0) return found;
+  if (count == 0) return violations;
   const std::optional<int64_t> last = syntax::integer(instruction.operands.back());
-  if (!last) return found;
+  if (!last) return violations;
   if (row.last == Last::count && *last < 0) refuse("N", std::to_string(*last), "0 or more");
   if (row.last == Last::columns && (*last < 32 || *last > 512 || (*last & (*last - 1)) != 0))
     refuse("nCols", std::to_string(*last), "32, 64, 128, 256 or 512");
   if (row.last == Last::exclusive_columns && (*last < 32 || *last > most_columns || *last % 32 != 0))
     refuse("nCols", std::to_string(*last), "a multiple of 32 up to 576, and up to 512 before sm_107a");
-  return found;
+  return violations;
 }
 
 }  // namespace

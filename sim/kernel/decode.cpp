@@ -112,33 +112,33 @@ uint32_t Decoder::scratch(int bytes) {
 }
 
 uint32_t Decoder::constant(uint64_t value, int bytes) {
-  const auto [found, is_new] = constants_.emplace(std::pair(value, bytes), 0);
+  const auto [entry, is_new] = constants_.emplace(std::pair(value, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes == 0 ? 4 : bytes * lanes);
-    program_.constants.push_back({.slot = found->second, .value = value, .bytes = bytes});
+    entry->second = scratch(bytes == 0 ? 4 : bytes * lanes);
+    program_.constants.push_back({.slot = entry->second, .value = value, .bytes = bytes});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
-  const auto [found, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
+  const auto [entry, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes * lanes);
+    entry->second = scratch(bytes * lanes);
     program_.constants.push_back(
-        {.slot = found->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
+        {.slot = entry->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::special(const std::string& name) {
   const SpecialRegister* const row = special_register(name);
   if (!row) refuse(fmt::format("special register {}", name));
-  const auto [found, is_new] = specials_.emplace(name, 0);
+  const auto [entry, is_new] = specials_.emplace(name, 0);
   if (is_new) {
-    found->second = scratch(4 * lanes);
-    program_.specials.push_back({.slot = found->second, .row = row});
+    entry->second = scratch(4 * lanes);
+    program_.specials.push_back({.slot = entry->second, .row = row});
   }
-  return found->second;
+  return entry->second;
 }
 
 void Decoder::note(const Operand& operand, bool writes) const {

@@ -105,9 +105,9 @@ class Executor::State {
 
   uint64_t address_of(const Cta& cta, int variable, uint64_t offset) const {
     const auto index = static_cast<size_t>(variable);
-    const Variable& one = program_.variables[index];
-    if (one.space == Space::global) return addresses_[index] + offset;
-    const uint64_t begin = one.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
+    const Variable& declared = program_.variables[index];
+    if (declared.space == Space::global) return addresses_[index] + offset;
+    const uint64_t begin = declared.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
     return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
   }
 

@@ -15,9 +15,9 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
   for (int block = 0; block < n; ++block) {
     std::vector<int> next = blocks[static_cast<size_t>(block)].successors;
     if (next.empty()) next.push_back(n);
-    for (const int one : next) {
-      before[static_cast<size_t>(block)].push_back(one);
-      after[static_cast<size_t>(one)].push_back(block);
+    for (const int successor : next) {
+      before[static_cast<size_t>(block)].push_back(successor);
+      after[static_cast<size_t>(successor)].push_back(block);
     }
   }
   // Post-order traversal from the exit, without recursion.
@@ -29,10 +29,10 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
     auto& [block, next] = stack.back();
     const auto& ways = after[static_cast<size_t>(block)];
     if (next < ways.size()) {
-      const int one = ways[next++];
-      if (!reached[static_cast<size_t>(one)]) {
-        reached[static_cast<size_t>(one)] = true;
-        stack.push_back({one, 0});
+      const int predecessor = ways[next++];
+      if (!reached[static_cast<size_t>(predecessor)]) {
+        reached[static_cast<size_t>(predecessor)] = true;
+        stack.push_back({predecessor, 0});
       }
     } else {
       number[static_cast<size_t>(block)] = static_cast<int>(order.size());
@@ -53,18 +53,18 @@ std::vector<int> post_dominators(const std::vector<Block>& blocks) {
     changed = false;
     for (auto at = order.rbegin(); at != order.rend(); ++at) {
       if (*at == n) continue;
-      int found = -1;
+      int nearest = -1;
       for (const int next : before[static_cast<size_t>(*at)]) {
         if (dominator[static_cast<size_t>(next)] < 0) continue;
-        found = found < 0 ? next : meet(found, next);
+        nearest = nearest < 0 ? next : meet(nearest, next);
       }
-      if (found >= 0 && dominator[static_cast<size_t>(*at)] != found) {
-        dominator[static_cast<size_t>(*at)] = found;
+      if (nearest >= 0 && dominator[static_cast<size_t>(*at)] != nearest) {
+        dominator[static_cast<size_t>(*at)] = nearest;
         changed = true;
       }
     }
   }
-  for (int& one : dominator) one = one == n ? -1 : one;
+  for (int& parent : dominator) parent = parent == n ? -1 : parent;
   return dominator;
 }
 

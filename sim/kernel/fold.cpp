@@ -73,9 +73,9 @@ bool replace_known(Operand& operand, const Known& known) {
     case Kind::vector:
       return std::ranges::all_of(operand.elements, [&](Operand& element) { return replace_known(element, known); });
     case Kind::reg: {
-      const auto found = known.find(operand.reg);
-      if (found == known.end()) return false;
-      operand = constant_operand(operand.negated ? found->second ^ 1 : found->second);
+      const auto entry = known.find(operand.reg);
+      if (entry == known.end()) return false;
+      operand = constant_operand(operand.negated ? entry->second ^ 1 : entry->second);
       return true;
     }
     default: return false;
@@ -123,9 +123,9 @@ class Folder {
   /// Whether the guard holds, if it is known.
   static std::optional<bool> guard_of(const PtxInstruction& instruction, const Known& known) {
     if (instruction.guard < 0) return true;
-    const auto found = known.find(instruction.guard);
-    if (found == known.end()) return std::nullopt;
-    return (found->second != 0) != instruction.guard_negated;
+    const auto entry = known.find(instruction.guard);
+    if (entry == known.end()) return std::nullopt;
+    return (entry->second != 0) != instruction.guard_negated;
   }
 
   /// Values of the registers that an instruction writes; nothing if they are unknown.

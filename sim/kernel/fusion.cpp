@@ -170,9 +170,9 @@ class Fuser {
       if (at(i).acts) useful_[static_cast<size_t>(i)] = true, work.push_back(i);
     }
     while (!work.empty()) {
-      const int one = work.back();
+      const int instruction = work.back();
       work.pop_back();
-      for (const int reg : effects(one).reads) {
+      for (const int reg : effects(instruction).reads) {
         for (const int writer : writers(reg)) {
           if (useful_[static_cast<size_t>(writer)]) continue;
           useful_[static_cast<size_t>(writer)] = true;
@@ -186,8 +186,8 @@ class Fuser {
 
   /// A constant operand that needs no register: a number, a parameter of the entry or a constant of the module. Returns
   /// the number, or the address of the parameter or constant; nullptr if the operand is not constant.
-  const Operand* constant_of(const Operand& given) const {
-    const Operand* operand = &given;
+  const Operand* constant_of(const Operand& read) const {
+    const Operand* operand = &read;
     int reader = static_cast<int>(entry_.instructions.size());
     while (operand->kind != Kind::integer && operand->kind != Kind::real) {
       if (operand->kind != Kind::reg || writers(operand->reg).size() != 1) return nullptr;
@@ -315,9 +315,9 @@ class Fuser {
     const Product* best = nullptr;
     Use best_use;
     for (const int operand : {1, 2}) {
-      const auto found = product_of_.find({sum, operand});
-      if (found == product_of_.end()) continue;
-      const auto& [index, use] = found->second;
+      const auto entry = product_of_.find({sum, operand});
+      if (entry == product_of_.end()) continue;
+      const auto& [index, use] = entry->second;
       const Product& product = products_[index];
       if (!product.may_join || (product.uses.size() == 1) != single || is_taken_[index]) continue;
       if (best && product.uses.size() >= best->uses.size()) continue;
@@ -433,10 +433,10 @@ class Fuser {
 
   SassEvidence in_sass(int sum) const {
     if (statements_of_line_.at(at(sum).line).size() > 1) return SassEvidence::none;  // SASS cannot tell which
-    const auto found = sass_.find(at(sum).line);
-    if (found == sass_.end() || (found->second.fmas == 0 && found->second.sums == 0)) return SassEvidence::none;
-    if (found->second.fmas == 0) return SassEvidence::apart;
-    return found->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
+    const auto entry = sass_.find(at(sum).line);
+    if (entry == sass_.end() || (entry->second.fmas == 0 && entry->second.sums == 0)) return SassEvidence::none;
+    if (entry->second.fmas == 0) return SassEvidence::apart;
+    return entry->second.sums == 0 ? SassEvidence::joined : SassEvidence::both;
   }
 
   /// Joins or separates a sum as the SASS shows it. False if the SASS has an fma but no operand is a product.
@@ -491,8 +491,8 @@ class Fuser {
   /// Reports one row for each product and each sum that reads it.
   void tell(const std::map<int, Join>& by_rule, const std::set<int>& unexplained) {
     const auto joins = [](const std::map<int, Join>& joined, const Product& product, int sum) {
-      const auto found = joined.find(sum);
-      return found != joined.end() && found->second.product == product.instruction;
+      const auto entry = joined.find(sum);
+      return entry != joined.end() && entry->second.product == product.instruction;
     };
     for (const Product& product : products_) {
       const PtxInstruction& mul = at(product.instruction);

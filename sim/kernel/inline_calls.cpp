@@ -56,8 +56,8 @@ class Inliner {
  private:
   void renumber(Operand& operand, const Frame& frame) const {
     if (operand.reg >= 0) operand.reg += frame.first_register;
-    if (const auto found = frame.variables.find(operand.variable); found != frame.variables.end())
-      operand.variable = found->second;
+    if (const auto entry = frame.variables.find(operand.variable); entry != frame.variables.end())
+      operand.variable = entry->second;
     for (Operand& element : operand.elements) renumber(element, frame);
   }
 
@@ -130,9 +130,9 @@ class Inliner {
       for (size_t i = 0; i < formal.size(); ++i) {
         if (actual[i].kind != Kind::symbol || actual[i].offset != 0)
           refuse(instruction, ".param variables as arguments");
-        const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
+        const auto &argument = module_.variables[static_cast<size_t>(actual[i].variable)],
                    &wanted = module_.variables[static_cast<size_t>(formal[i])];
-        if (given.size_bytes() < wanted.size_bytes())
+        if (argument.size_bytes() < wanted.size_bytes())
           refuse(instruction, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
         frame.variables[formal[i]] = actual[i].variable;
       }
@@ -168,8 +168,8 @@ class Inliner {
 }  // namespace
 
 void inline_calls(Module& module, int entry) {
-  Entry& one = module.entries[static_cast<size_t>(entry)];
-  if (std::ranges::any_of(one.instructions, is_call)) one = Inliner(module, entry).run();
+  Entry& caller = module.entries[static_cast<size_t>(entry)];
+  if (std::ranges::any_of(caller.instructions, is_call)) caller = Inliner(module, entry).run();
 }
 
 }  // namespace bitmma::kernel

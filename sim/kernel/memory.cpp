@@ -148,7 +148,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   const bool is_in_cluster = rank < ctas.size();
   Cta& cta = is_in_cluster ? ctas[rank] : *warp.cta;
   const uint64_t at = is_in_cluster ? address & low_mask(shared_rank_bits) : address, size = cta.shared.size();
-  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& one) { return one.live == 0; })) {
+  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& other) { return other.live == 0; })) {
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
           "a block that is still running", "use barrier.cluster before the block ends");
@@ -233,12 +233,12 @@ uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   };
   if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
     const auto behind = std::ranges::upper_bound(regions, address, {}, &GlobalRegion::begin);
-    const auto found = behind == regions.begin() ? regions.end() : std::prev(behind);
-    if (found == regions.end() || !is_in(*found)) {
+    const auto match = behind == regions.begin() ? regions.end() : std::prev(behind);
+    if (match == regions.end() || !is_in(*match)) {
       fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
             "an address in one of the arguments");
     }
-    cta.last_region = static_cast<size_t>(found - regions.begin());
+    cta.last_region = static_cast<size_t>(match - regions.begin());
   }
   const GlobalRegion& region = regions[cta.last_region];
   const uint64_t at = address - region.begin;
@@ -413,7 +413,7 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
         std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
     if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) continue;
     if (!is_known && cta.launch->races == RaceCheck::off) continue;
-    KernelFault found{
+    KernelFault fault{
         .code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
         .lane = lane,
         .seen =
@@ -422,8 +422,8 @@ void check_async_read(std::span<const Warp> warps, int lane, const Cta& cta, siz
         .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
         .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
                         : "put bar.sync between the write and this access"};
-    if (is_known || cta.launch->races == RaceCheck::fault) throw found;
-    warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(found));
+    if (is_known || cta.launch->races == RaceCheck::fault) throw fault;
+    warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(fault));
     return;
   }
 }

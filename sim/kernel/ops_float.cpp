@@ -96,25 +96,26 @@ uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c)
 /// f64: IEEE 754 arithmetic in any rounding mode. `exchanged`: ptxas exchanges the first two operands.
 template <bool exchanged>
 void run_f64(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
+  const auto& instruction = static_cast<const MathDetails*>(op.details)->instruction;
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
              *c = warp.lanes_of<const uint64_t>(op.c);
   auto* d = warp.lanes_of<uint64_t>(op.d);
   constexpr uint64_t sign = uint64_t{1} << 63, number_one = 0x3FF0000000000000;
   for_each_lane(mask, [&](int lane) {
     const uint64_t before[] = {a[lane], b[lane], c[lane]};  // d may be one of them
-    switch (one.operation) {
-      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, one.rounding); break;
-      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], one.rounding); break;
-      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
-      default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
+    switch (instruction.operation) {
+      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, instruction.rounding); break;
+      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], instruction.rounding); break;
+      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], instruction.rounding); break;
+      default: d[lane] = ieee_sqrt(Format::f64, a[lane], instruction.rounding); break;
     }
     if (is_nan(Format::f64, d[lane])) {
       const auto& [a0, b0, c0] = before;
-      d[lane] = exchanged ? nan_of_f64(one.operation, b0, a0, c0) : nan_of_f64(one.operation, a0, b0, c0);
+      d[lane] =
+          exchanged ? nan_of_f64(instruction.operation, b0, a0, c0) : nan_of_f64(instruction.operation, a0, b0, c0);
     }
   });
 }
@@ -335,18 +336,18 @@ uint64_t selected(const SelectDetails& details, uint64_t a, uint64_t b) {
 
 template <typename W>
 void run_selected(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const SelectDetails*>(op.details);
+  const auto& details = *static_cast<const SelectDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b), *c = warp.lanes_of<const W>(op.c);
   auto* d = warp.lanes_of<W>(op.d);
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      const uint64_t low = selected(one, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
-                     high = selected(one, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
+    if (details.pair) {
+      const uint64_t low = selected(details, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
+                     high = selected(details, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
       d[lane] = static_cast<W>(low | high << 16);
       return;
     }
-    uint64_t result = selected(one, a[lane], b[lane]);
-    if (one.three) result = selected(one, result, c[lane]);
+    uint64_t result = selected(details, a[lane], b[lane]);
+    if (details.three) result = selected(details, result, c[lane]);
     d[lane] = static_cast<W>(result);
   });
 }
@@ -452,27 +453,27 @@ struct CompareDetails {
 
 template <typename W>
 void run_compare(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
-  Mask found = 0, second = 0;
+  Mask first = 0, second = 0;
   const auto holds = [&](uint64_t x, uint64_t y) {
-    return (one.holds >> static_cast<int>(order_between(one.format, one.ftz, x, y)) & 1) != 0;
+    return (details.holds >> static_cast<int>(order_between(details.format, details.ftz, x, y)) & 1) != 0;
   };
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      found |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
+    if (details.pair) {
+      first |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
       second |= Mask{holds(a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF)} << lane;
     } else {
-      found |= Mask{holds(a[lane], b[lane])} << lane;
+      first |= Mask{holds(a[lane], b[lane])} << lane;
     }
   });
-  if (!one.pair) second = ~found;
-  set_comparison(warp, op, mask, found, second);
+  if (!details.pair) second = ~first;
+  set_comparison(warp, op, mask, first, second);
 }
 
 /// f32 without .ftz, computed on the host: a comparison rounds nothing.
 void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
   Mask is_less = 0, is_equal = 0, is_greater = 0;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -481,9 +482,10 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
     is_greater |= Mask{a[lane] > b[lane]} << lane;
   }
   const Mask is_unordered = ~(is_less | is_equal | is_greater);
-  const Mask found = ((one.holds & less) != 0 ? is_less : 0) | ((one.holds & equal) != 0 ? is_equal : 0) |
-                     ((one.holds & greater) != 0 ? is_greater : 0) | ((one.holds & unordered) != 0 ? is_unordered : 0);
-  set_comparison(warp, op, mask, found, ~found);
+  const Mask holds = ((details.holds & less) != 0 ? is_less : 0) | ((details.holds & equal) != 0 ? is_equal : 0) |
+                     ((details.holds & greater) != 0 ? is_greater : 0) |
+                     ((details.holds & unordered) != 0 ? is_unordered : 0);
+  set_comparison(warp, op, mask, holds, ~holds);
 }
 
 void decode_testp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {

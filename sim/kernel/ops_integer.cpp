@@ -208,8 +208,8 @@ constexpr uint32_t bfind_of(RegisterWord<T> a) {
 }
 template <typename T>
 constexpr uint32_t bfind_shift_of(RegisterWord<T> a) {
-  const uint32_t found = bfind_of<T>(a);
-  return found == ~uint32_t{0} ? found : static_cast<uint32_t>(8 * sizeof(T) - 1) - found;
+  const uint32_t position = bfind_of<T>(a);
+  return position == ~uint32_t{0} ? position : static_cast<uint32_t>(8 * sizeof(T) - 1) - position;
 }
 /// PTX ISA, bfe: position and length are the low bytes of their operands.
 template <typename T>
@@ -533,9 +533,9 @@ constexpr uint32_t pair_extreme(uint32_t a, uint32_t b) {
   uint32_t result = 0;
   for (int half = 0; half < 2; ++half) {
     const uint32_t x = a >> 16 * half & 0xFFFF, y = b >> 16 * half & 0xFFFF;
-    uint32_t one = is_max ? max_of<T>(x, y) : min_of<T>(x, y);
-    if (relu && static_cast<int16_t>(one) < 0) one = 0;
-    result |= one << 16 * half;
+    uint32_t best = is_max ? max_of<T>(x, y) : min_of<T>(x, y);
+    if (relu && static_cast<int16_t>(best) < 0) best = 0;
+    result |= best << 16 * half;
   }
   return result;
 }

@@ -242,14 +242,14 @@ void reduce(Warp& warp, const Op& op, Mask mask) {
   const auto* a = warp.lanes_of<const uint32_t>(op.a);
   uint32_t result = a[__builtin_ctz(mask)];
   for_each_lane(mask & (mask - 1), [&](int lane) {
-    const uint32_t one = a[lane];
+    const uint32_t word = a[lane];
     switch (how) {
-      case Reduce::add: result += one; break;
-      case Reduce::min: result = static_cast<T>(one) < static_cast<T>(result) ? one : result; break;
-      case Reduce::max: result = static_cast<T>(one) > static_cast<T>(result) ? one : result; break;
-      case Reduce::and_: result &= one; break;
-      case Reduce::or_: result |= one; break;
-      case Reduce::xor_: result ^= one; break;
+      case Reduce::add: result += word; break;
+      case Reduce::min: result = static_cast<T>(word) < static_cast<T>(result) ? word : result; break;
+      case Reduce::max: result = static_cast<T>(word) > static_cast<T>(result) ? word : result; break;
+      case Reduce::and_: result &= word; break;
+      case Reduce::or_: result |= word; break;
+      case Reduce::xor_: result ^= word; break;
     }
   });
   for_each_lane(mask, [&](int lane) { warp.lanes_of<uint32_t>(op.d)[lane] = result; });

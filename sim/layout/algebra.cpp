@@ -30,10 +30,10 @@ constexpr int64_t most_indices = 1 << 20, most_offset = int64_t{1} << 40;
 }
 
 /// The product of two non-negative numbers. Throws Error if it is too large for any layout.
-int64_t times(int64_t one, int64_t other) {
+int64_t times(int64_t factor, int64_t other) {
   int64_t product = 0;
-  if (__builtin_mul_overflow(one, other, &product) || product > most_offset)
-    refuse("layout", fmt::format("{} x {}", one, other), "extents and strides whose products stay below 2^40");
+  if (__builtin_mul_overflow(factor, other, &product) || product > most_offset)
+    refuse("layout", fmt::format("{} x {}", factor, other), "extents and strides whose products stay below 2^40");
   return product;
 }
 
@@ -205,10 +205,10 @@ std::vector<std::pair<NestedMode, int64_t>> by_stride(const NestedMode& mode) {
 NestedMode right_inverse(const NestedMode& mode) {
   std::vector<NestedMode> result{leaf(1, 0)};
   int64_t next = 1;
-  for (const auto& [one, before] : by_stride(mode)) {
-    if (one.stride != next) continue;
-    result.push_back(leaf(one.extent, before));
-    next = times(one.extent, one.stride);
+  for (const auto& [leaf_mode, before] : by_stride(mode)) {
+    if (leaf_mode.stride != next) continue;
+    result.push_back(leaf(leaf_mode.extent, before));
+    next = times(leaf_mode.extent, leaf_mode.stride);
   }
   return coalesced(tuple_of(std::move(result)));
 }
@@ -217,12 +217,13 @@ NestedMode left_inverse(const NestedMode& mode) {
   std::vector<NestedMode> result;
   const auto sorted = by_stride(mode);
   int64_t size = 1, stride = 0;
-  for (const auto& [one, before] : sorted) {
-    if (one.stride == 0) continue;
-    if (one.stride < size || one.stride % size != 0)
-      refuse("left_inverse", fmt::format("a stride of {} after {} offsets", one.stride, size), "a multiple of them");
-    result.push_back(leaf(one.stride / size, stride));
-    size = one.stride, stride = before;
+  for (const auto& [leaf_mode, before] : sorted) {
+    if (leaf_mode.stride == 0) continue;
+    if (leaf_mode.stride < size || leaf_mode.stride % size != 0)
+      refuse("left_inverse", fmt::format("a stride of {} after {} offsets", leaf_mode.stride, size),
+             "a multiple of them");
+    result.push_back(leaf(leaf_mode.stride / size, stride));
+    size = leaf_mode.stride, stride = before;
   }
   result.push_back(leaf(sorted.back().first.extent, stride));
   const NestedMode inverse = coalesced(tuple_of(std::move(result)));
@@ -538,10 +539,11 @@ std::string print_part(const NestedMode& mode, int64_t NestedMode::*member) {
 }
 
 const OperationRow& row_of(std::string_view name) {
-  const auto row = std::ranges::find(rows, name, [](const OperationRow& one) { return one.operation.name; });
+  const auto row =
+      std::ranges::find(rows, name, [](const OperationRow& candidate) { return candidate.operation.name; });
   if (row != rows.end()) return *row;
   std::vector<std::string> names;
-  for (const OperationRow& one : rows) names.emplace_back(one.operation.name);
+  for (const OperationRow& known : rows) names.emplace_back(known.operation.name);
   const std::string meant = name == "compose" ? "composition" : nearest(name, names);
   throw Error({.code = ViolationCode::unknown_name,
                .field = "operation",

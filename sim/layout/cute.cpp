@@ -110,8 +110,8 @@ std::optional<CuteLayout> read_atom(CuteReader& reader, int element_bits) {
   const SwizzleInfo* mode = nullptr;
   Major major = Major::k;
   for (const SwizzleInfo& row : swizzles) {
-    for (const Major one : {Major::k, Major::mn}) {
-      if (cute_atom_name(one, row.id) == name) mode = &row, major = one;
+    for (const Major candidate : {Major::k, Major::mn}) {
+      if (cute_atom_name(candidate, row.id) == name) mode = &row, major = candidate;
     }
   }
   if (!mode) {
@@ -180,15 +180,15 @@ std::optional<CuteLayout> read_tiled_atom(CuteReader& reader, int element_bits) 
   cute.more.resize(modes - 2);
   int64_t stride = atom->rows * atom->cols;
   for (const size_t i : by_order) {
-    const int64_t one = i == 0 ? atom->rows : i == 1 ? atom->cols : 1, extent = shape.children[i].value;
-    if (!shape.children[i].is_number || extent < 1 || extent > 65536 || extent % one != 0) {
+    const int64_t atom_extent = i == 0 ? atom->rows : i == 1 ? atom->cols : 1, extent = shape.children[i].value;
+    if (!shape.children[i].is_number || extent < 1 || extent > 65536 || extent % atom_extent != 0) {
       throw Error({.field = fmt::format("mode {} of tile_to_shape", i),
                    .seen = std::to_string(extent),
-                   .expected = fmt::format("a multiple of the atom's {}, at most 65536", one)});
+                   .expected = fmt::format("a multiple of the atom's {}, at most 65536", atom_extent)});
     }
     LayoutMode& mode = i == 0 ? cute.layout.row : i == 1 ? cute.layout.col : cute.more[i - 2];
-    mode.push_back({.extent = extent / one, .stride = extent == one ? 0 : stride});
-    if (__builtin_mul_overflow(stride, extent / one, &stride) || stride > most_number)
+    mode.push_back({.extent = extent / atom_extent, .stride = extent == atom_extent ? 0 : stride});
+    if (__builtin_mul_overflow(stride, extent / atom_extent, &stride) || stride > most_number)
       refuse_size("more elements than 64 bits can count");
   }
   count(cute);

@@ -187,11 +187,11 @@ int first_largest(std::span<const float> x) {
 /// A reduction of checked arguments.
 class Reduction {
  public:
-  Reduction(const Matrix& given, const ReduceOptions& options)
+  Reduction(const Matrix& matrix, const ReduceOptions& options)
       : options_(options),
-        turned_(options.over_rows ? transposed(given) : Matrix()),
-        x_(options.over_rows ? turned_ : given) {
-    require_floats("x", given);
+        turned_(options.over_rows ? transposed(matrix) : Matrix()),
+        x_(options.over_rows ? turned_ : matrix) {
+    require_floats("x", matrix);
     if (options.over_rows) options_.of = {};
     require_rows(options_.of, x_);
     if (options.multiprocessors < 1)
@@ -258,12 +258,12 @@ class Reduction {
 std::string_view print(RowReduction what) { return reduction_names[static_cast<std::size_t>(what)]; }
 
 RowReduction parse_row_reduction(std::string_view name) {
-  const auto found = std::ranges::find(reduction_names, name);
-  if (found == reduction_names.end())
+  const auto row = std::ranges::find(reduction_names, name);
+  if (row == reduction_names.end())
     throw Error({.field = "reduction",
                  .seen = shortened(name),
                  .expected = fmt::format("{}", fmt::join(reduction_names, ", "))});
-  return static_cast<RowReduction>(found - reduction_names.begin());
+  return static_cast<RowReduction>(row - reduction_names.begin());
 }
 
 Matrix reduce(const Matrix& x, const ReduceOptions& options) {

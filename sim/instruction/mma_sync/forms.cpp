@@ -133,9 +133,9 @@ void refuse_misfits(InstructionChecker& check, const MmaSync& instruction, std::
     if (wrong.fits(*nearest.front(), instruction)) continue;
     std::vector<std::string> legal;
     for (const Form* form : nearest) {
-      std::string one = wrong.legal(*form, instruction);
-      if (!wrong.fits(*form, instruction) && std::ranges::find(legal, one) == legal.end())
-        legal.push_back(std::move(one));
+      std::string value = wrong.legal(*form, instruction);
+      if (!wrong.fits(*form, instruction) && std::ranges::find(legal, value) == legal.end())
+        legal.push_back(std::move(value));
     }
     const bool needs_kind = wrong.field == "atype" && !instruction.kind && info(instruction.a).bits < 8 &&
                             info(instruction.a).kind == NumberKind::floating;

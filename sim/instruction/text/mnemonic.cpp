@@ -319,15 +319,15 @@ std::string print_mnemonic(const Grammar& grammar, const Instruction& instructio
 Instruction parse_mnemonic(const Grammar& grammar, std::string_view mnemonic, std::vector<Violation>& violations) {
   MnemonicReader in_order(grammar, mnemonic);
   Instruction instruction = in_order.read();
-  std::vector<Violation> found = std::move(in_order).violations();
-  if (!found.empty()) {
+  std::vector<Violation> warnings = std::move(in_order).violations();
+  if (!warnings.empty()) {
     MnemonicReader in_any_order(grammar, mnemonic);
     if (const std::optional<Instruction> read = in_any_order.read_in_any_order()) {
       instruction = *read;
-      found = std::move(in_any_order).violations();
+      warnings = std::move(in_any_order).violations();
     }
   }
-  std::ranges::move(found, std::back_inserter(violations));
+  std::ranges::move(warnings, std::back_inserter(violations));
   return instruction;
 }
 

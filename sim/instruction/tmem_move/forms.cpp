@@ -107,16 +107,16 @@ std::vector<Choice> choices(const TmemMove& instruction, Target, const State*) {
   const LoadReduction& reduction = instruction.reduction;
   if (instruction.kind != MoveKind::ld_red || reduction.type != Format::f32) return {};
   // PTX defines the effect of .NaN, but not the other cases.
-  std::vector<Choice> found;
+  std::vector<Choice> result;
   if (!reduction.propagate_nan) {
-    found.push_back(Choice::redval_ignores_nan);
+    result.push_back(Choice::redval_ignores_nan);
   }
   if (reduction.absolute) {
-    found.push_back(Choice::redval_absolute);
+    result.push_back(Choice::redval_absolute);
   } else {
-    found.push_back(Choice::redval_negative_zero);
+    result.push_back(Choice::redval_negative_zero);
   }
-  return found;
+  return result;
 }
 
 std::vector<Instruction> instances_of_tmem_move(const Form& form) {

@@ -287,19 +287,19 @@ Matrix recorded(const TmemMove& instruction, const State& state) {
 }
 
 std::vector<Violation> warnings(const TmemMove& instruction, Target target, const State& state) {
-  std::vector<Violation> found;
-  if (instruction.kind != MoveKind::cp) return found;
+  std::vector<Violation> violations;
+  if (instruction.kind != MoveKind::cp) return violations;
   SmemMatrix source = source_matrix(instruction, state.number(Field::s_desc));
   source.descriptor = decode_smem_descriptor(target, state.number(Field::s_desc));
-  append_warnings(found, "source", source);
+  append_warnings(violations, "source", source);
   if (const int column = decode_tmem_address(state.word(Field::taddr)).column; column % 4 != 0) {
-    found.push_back({.field = "taddr column",
-                     .seen = std::to_string(column),
-                     .expected = "a multiple of 4, as in known kernels",
-                     .fix = "no source describes other values",
-                     .source = "TVM"});
+    violations.push_back({.field = "taddr column",
+                          .seen = std::to_string(column),
+                          .expected = "a multiple of 4, as in known kernels",
+                          .fix = "no source describes other values",
+                          .source = "TVM"});
   }
-  return found;
+  return violations;
 }
 
 Places places(const TmemMove& instruction, const State&, Role) {
