@@ -151,7 +151,8 @@ Instruction campaign_instruction(uint64_t seed, int64_t unit, Family family, Tar
   const auto count = static_cast<int64_t>(mnemonics.size());
   const Instruction& mnemonic = mnemonics[static_cast<size_t>(unit % count)];
   RandomStream random = unit_stream(seed, unit, 0);
-  return family::dispatch([&](const auto& one) { return family::vary(one, target, unit / count, random); }, mnemonic);
+  return family::dispatch(
+      [&](const auto& alternative) { return family::vary(alternative, target, unit / count, random); }, mnemonic);
 }
 
 namespace {

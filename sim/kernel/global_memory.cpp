@@ -167,8 +167,8 @@ Memory::Contents::Variables& Memory::Contents::variables_of(const std::shared_pt
   return modules.emplace(module.get(), std::move(loaded)).first->second;
 }
 
-std::vector<kernel::Region> Memory::Contents::regions(bool checks) {
-  std::vector<kernel::Region> all;
+std::vector<kernel::GlobalRegion> Memory::Contents::regions(bool checks) {
+  std::vector<kernel::GlobalRegion> all;
   for (auto& [address, block] : blocks) {
     all.push_back({.begin = address,
                    .size = block.data.size(),

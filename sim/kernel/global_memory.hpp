@@ -37,7 +37,7 @@ struct Memory::Contents {
   /// address of something else than a global variable.
   Variables& variables_of(const std::shared_ptr<const kernel::Module>& module);
   /// The regions of a launch, in ascending order. `checks`: whether it notes the states of bytes.
-  std::vector<kernel::Region> regions(bool checks);
+  std::vector<kernel::GlobalRegion> regions(bool checks);
   /// Call after a launch that noted no states: what it wrote is unknown.
   void forget_states();
 };

@@ -17,9 +17,9 @@ using Kind = Operand::Kind;
 constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
 constexpr size_t most_variables = 1 << 16;  // each call has registers and variables of its own
 
-bool is_call(const Instruction& instruction) { return instruction.row->jump == Jump::call; }
+bool is_call(const PtxInstruction& instruction) { return instruction.row->jump == Jump::call; }
 
-[[noreturn]] void refuse(const Instruction& instruction, std::string expected) {
+[[noreturn]] void refuse(const PtxInstruction& instruction, std::string expected) {
   throw Error({.code = ViolationCode::unsupported_ptx,
                .field = fmt::format("PTX line {}", instruction.line),
                .seen = shortened(printable(instruction.text), 160),
@@ -56,13 +56,13 @@ class Inliner {
  private:
   void renumber(Operand& operand, const Frame& frame) const {
     if (operand.reg >= 0) operand.reg += frame.first_register;
-    if (const auto found = frame.variables.find(operand.variable); found != frame.variables.end())
-      operand.variable = found->second;
+    if (const auto entry = frame.variables.find(operand.variable); entry != frame.variables.end())
+      operand.variable = entry->second;
     for (Operand& element : operand.elements) renumber(element, frame);
   }
 
-  static Instruction jump(const Instruction& like) {
-    Instruction instruction = like;
+  static PtxInstruction jump(const PtxInstruction& like) {
+    PtxInstruction instruction = like;
     become(instruction, {Word::bra});
     instruction.operands = {{.kind = Kind::label}};
     return instruction;
@@ -78,13 +78,13 @@ class Inliner {
       if (to.instructions.size() > most_instructions)
         refuse(from.instructions[i],
                fmt::format("at most {} instructions, including those of called functions", most_instructions));
-      Instruction instruction = from.instructions[i];
+      PtxInstruction instruction = from.instructions[i];
       if (instruction.guard >= 0) instruction.guard += frame.first_register;
       for (Operand& operand : instruction.operands) renumber(operand, frame);
       const Entry* const function = is_call(instruction) ? function_of(instruction) : nullptr;
       if (function) {
         if (instruction.guard >= 0) {  // lanes that do not call continue after it
-          Instruction around = jump(instruction);
+          PtxInstruction around = jump(instruction);
           around.guard_negated = !instruction.guard_negated;
           jumps.emplace_back(to.instructions.size(), i + 1);
           to.instructions.push_back(std::move(around));
@@ -106,14 +106,14 @@ class Inliner {
   }
 
   /// Returns nullptr if the module has no function of this name with a body.
-  const Entry* function_of(const Instruction& instruction) const {
+  const Entry* function_of(const PtxInstruction& instruction) const {
     const auto name = std::ranges::find(instruction.operands, Kind::function, &Operand::kind);
     if (name == instruction.operands.end()) return nullptr;
     const auto function = functions_.find(name->name);
     return function == functions_.end() ? nullptr : function->second;
   }
 
-  void call(const Instruction& instruction, const Entry& function, Entry& to) {
+  void call(const PtxInstruction& instruction, const Entry& function, Entry& to) {
     if (std::ranges::find(open_, &function) != open_.end()) refuse(instruction, "a function that does not call itself");
     if (open_.size() >= most_nested_calls)
       refuse(instruction, fmt::format("at most {} nested calls", most_nested_calls));
@@ -130,9 +130,9 @@ class Inliner {
       for (size_t i = 0; i < formal.size(); ++i) {
         if (actual[i].kind != Kind::symbol || actual[i].offset != 0)
           refuse(instruction, ".param variables as arguments");
-        const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
+        const auto &argument = module_.variables[static_cast<size_t>(actual[i].variable)],
                    &wanted = module_.variables[static_cast<size_t>(formal[i])];
-        if (given.size_bytes() < wanted.size_bytes())
+        if (argument.size_bytes() < wanted.size_bytes())
           refuse(instruction, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
         frame.variables[formal[i]] = actual[i].variable;
       }
@@ -168,8 +168,8 @@ class Inliner {
 }  // namespace
 
 void inline_calls(Module& module, int entry) {
-  Entry& one = module.entries[static_cast<size_t>(entry)];
-  if (std::ranges::any_of(one.instructions, is_call)) one = Inliner(module, entry).run();
+  Entry& caller = module.entries[static_cast<size_t>(entry)];
+  if (std::ranges::any_of(caller.instructions, is_call)) caller = Inliner(module, entry).run();
 }
 
 }  // namespace bitmma::kernel

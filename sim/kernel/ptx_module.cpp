@@ -341,11 +341,11 @@ class Parser {
   }
 
   void resolve(const UnresolvedJump& jump) {
-    Instruction& instruction = entry_.instructions[jump.instruction];
+    PtxInstruction& instruction = entry_.instructions[jump.instruction];
     for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
       const auto& labels = all_labels_[static_cast<size_t>(*scope)];
-      if (const auto found = labels.find(jump.label); found != labels.end()) {
-        instruction.operands[jump.operand].target = found->second;
+      if (const auto label = labels.find(jump.label); label != labels.end()) {
+        instruction.operands[jump.operand].target = label->second;
         return;
       }
     }
@@ -428,7 +428,7 @@ class Parser {
           refuse(token, "an alignment that is a power of two");
         variable.align = static_cast<int>(align);
       } else if (token.spelling == ".ptr" ||
-                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.spelling; })) {
+                 std::ranges::any_of(spaces, [&](const auto& row) { return row.first == token.spelling; })) {
         // The space to which a parameter points.
         if (has_type) points_ = true;
       } else if (token.spelling == ".v2" || token.spelling == ".v4") {
@@ -580,13 +580,13 @@ class Parser {
   }
   std::optional<int> find_variable(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->variables.find(name); found != scope->variables.end()) return found->second;
+      if (const auto entry = scope->variables.find(name); entry != scope->variables.end()) return entry->second;
     }
     return std::nullopt;
   }
 
   void parse_instruction() {
-    Instruction instruction;
+    PtxInstruction instruction;
     instruction.line = peek().line;
     instruction.source_line = source_line_;
     instruction.source_file = source_file_;
@@ -710,9 +710,9 @@ class Parser {
     int64_t sum = 0;
     while (is("+") || is("-")) {
       const bool negative = take().spelling == "-";
-      const int64_t one = integer();
+      const int64_t addend = integer();
       sum = static_cast<int64_t>(static_cast<uint64_t>(sum) +
-                                 (negative ? 0 - static_cast<uint64_t>(one) : static_cast<uint64_t>(one)));
+                                 (negative ? 0 - static_cast<uint64_t>(addend) : static_cast<uint64_t>(addend)));
     }
     return sum;
   }
@@ -738,8 +738,8 @@ class Parser {
 }  // namespace
 
 const Entry* Module::find(std::string_view name) const {
-  const auto found = std::ranges::find(entries, name, &Entry::name);
-  return found == entries.end() ? nullptr : &*found;
+  const auto entry = std::ranges::find(entries, name, &Entry::name);
+  return entry == entries.end() ? nullptr : &*entry;
 }
 
 std::vector<int64_t> places_of_constants(const Module& module) {
@@ -758,7 +758,7 @@ std::vector<int64_t> places_of_constants(const Module& module) {
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }
 
-void become(Instruction& instruction, std::vector<Word> words) {
+void become(PtxInstruction& instruction, std::vector<Word> words) {
   std::string opcode(print(words[0]));
   for (const Word word : std::span(words).subspan(1)) opcode.append(".").append(print(word));
   instruction.opcode = std::move(opcode);
