@@ -7,7 +7,7 @@
 namespace bitmma::kernel {
 
 /// The active lanes of a warp begin a subroutine: it gets its parameters, and a frame on the stack if it is active
-/// already. Throws Fault for arguments that do not fit and for a stack that is full.
+/// already. Throws KernelFault for arguments that do not fit and for a stack that is full.
 void begin_activation(Warp& warp, const SubroutineCode& code, const SubroutineCall& call);
 /// All lanes of the innermost activation have returned or ended; those in `returned` get its results.
 void end_activation(Warp& warp, Mask returned);

@@ -120,22 +120,22 @@ uint32_t Decoder::scratch(int bytes) {
 }
 
 uint32_t Decoder::constant(uint64_t value, int bytes) {
-  const auto [found, is_new] = constants_.emplace(std::pair(value, bytes), 0);
+  const auto [entry, is_new] = constants_.emplace(std::pair(value, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes == 0 ? 4 : bytes * lanes);
-    program_.constants.push_back({.slot = found->second, .value = value, .bytes = bytes});
+    entry->second = scratch(bytes == 0 ? 4 : bytes * lanes);
+    program_.constants.push_back({.slot = entry->second, .value = value, .bytes = bytes});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::variable_address(int variable, int64_t offset, int bytes) {
-  const auto [found, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
+  const auto [entry, is_new] = addresses_.emplace(std::tuple(variable, offset, bytes), 0);
   if (is_new) {
-    found->second = scratch(bytes * lanes);
+    entry->second = scratch(bytes * lanes);
     program_.constants.push_back(
-        {.slot = found->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
+        {.slot = entry->second, .value = static_cast<uint64_t>(offset), .bytes = bytes, .variable = variable});
   }
-  return found->second;
+  return entry->second;
 }
 
 uint32_t Decoder::special(const std::string& name) {
@@ -149,12 +149,12 @@ uint32_t Decoder::special(const std::string& name) {
     op.d = slot;
     return slot;
   }
-  const auto [found, is_new] = specials_.emplace(name, 0);
+  const auto [entry, is_new] = specials_.emplace(name, 0);
   if (is_new) {
-    found->second = scratch(4 * lanes);
-    program_.specials.push_back({.slot = found->second, .row = row});
+    entry->second = scratch(4 * lanes);
+    program_.specials.push_back({.slot = entry->second, .row = row});
   }
-  return found->second;
+  return entry->second;
 }
 
 void Decoder::note(const Operand& operand, bool writes) const {
@@ -285,7 +285,7 @@ Op& Decoder::emit(Run run) {
   op.run = run;
   op.instruction = current_;
   if (current_ >= 0 && !without_guard_) {
-    const Instruction& instruction = entry_.instructions[static_cast<size_t>(current_)];
+    const PtxInstruction& instruction = entry_.instructions[static_cast<size_t>(current_)];
     if (instruction.guard >= 0) {
       op.guard = slot_of(instruction.guard);
       op.guard_negated = instruction.guard_negated;
@@ -320,7 +320,7 @@ const Operand& Decoder::origin_of(const Operand& operand, bool with_signs) {
     // Another write, or a loop: the walk ends.
     if (writers.size() != 1 || writers.front() >= before) break;
     const int writer = writers.front();
-    const Instruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
+    const PtxInstruction& instruction = entry_.instructions[static_cast<size_t>(writer)];
     const Passes passes = instruction.row->passes;
     if (passes == Passes::nothing || (passes != Passes::value && !with_signs) || instruction.is_refused ||
         instruction.guard >= 0 || instruction.operands.size() != 2 || instruction.operands[0].kind != Kind::reg)
@@ -348,7 +348,7 @@ bool Decoder::comes_later(const Operand& a, const Operand& b) {
   return place(a) > place(b);
 }
 
-void Decoder::require_operands(const Instruction& instruction, size_t least, size_t most) const {
+void Decoder::require_operands(const PtxInstruction& instruction, size_t least, size_t most) const {
   const size_t count = instruction.operands.size();
   if (count >= least && count <= most) return;
   refuse(fmt::format("{} instead of {}", counted(static_cast<int64_t>(count), "operand"),
@@ -358,7 +358,7 @@ void Decoder::require_operands(const Instruction& instruction, size_t least, siz
 void Decoder::lay_out_registers() {
   // Folding leaves registers that no instruction names.
   std::vector<bool> is_named(entry_.registers.size());
-  for (const Instruction& instruction : entry_.instructions) {
+  for (const PtxInstruction& instruction : entry_.instructions) {
     if (instruction.guard >= 0) is_named[static_cast<size_t>(instruction.guard)] = true;
     for_each_register(instruction.operands,
                       [&](const Operand& operand) { is_named[static_cast<size_t>(operand.reg)] = true; });
@@ -380,7 +380,7 @@ void Decoder::lay_out_variables() {
     const bool is_named = variable.space != Space::shared || named_.contains(static_cast<int>(i));
     return (variable.entry == -1 && is_named) || variable.entry == entry;
   };
-  for (const Instruction& instruction : entry_.instructions) {
+  for (const PtxInstruction& instruction : entry_.instructions) {
     for (const Operand& operand : instruction.operands) note_variables(operand);
   }
   int64_t offsets[space_names.size()] = {};
@@ -422,7 +422,7 @@ void Decoder::lay_out_variables() {
   }
 }
 
-void Decoder::decode_instruction(const Instruction& instruction) {
+void Decoder::decode_instruction(const PtxInstruction& instruction) {
   const Opcode& opcode = *instruction.row;
   Words words(instruction);
   if (const auto type = words.type(); type && !opcode.types.empty() && !opcode.types.contains(*type))
@@ -463,7 +463,7 @@ void Decoder::lay_out_subroutines() {
     }
     code.frame_bytes = std::max<int64_t>(end - code.frame_begin, 0);
     std::set<int> registers;
-    for (const Instruction& instruction : entry_.instructions) {
+    for (const PtxInstruction& instruction : entry_.instructions) {
       if (instruction.subroutine != static_cast<int>(i)) continue;
       if (instruction.guard >= 0) registers.insert(instruction.guard);
       for_each_register(instruction.operands, [&](const Operand& operand) { registers.insert(operand.reg); });
@@ -478,7 +478,7 @@ void Decoder::lay_out_subroutines() {
 void Decoder::finish_subroutines(const std::vector<int>& first_op) {
   for (size_t i = 0; i < program_.subroutines.size(); ++i) {
     SubroutineCode& code = program_.subroutines[i];
-    const auto begin = std::ranges::find(entry_.instructions, static_cast<int>(i), &Instruction::subroutine);
+    const auto begin = std::ranges::find(entry_.instructions, static_cast<int>(i), &PtxInstruction::subroutine);
     code.begin = first_op[static_cast<size_t>(begin - entry_.instructions.begin())];
     const kernel::Subroutine& from = entry_.subroutines[i];
     for (const Program::Constant& constant : program_.constants) {
@@ -497,7 +497,7 @@ Program Decoder::decode() {
   std::set<std::string> seen;
   std::vector<int> first_op;
   for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-    const Instruction& instruction = entry_.instructions[i];
+    const PtxInstruction& instruction = entry_.instructions[i];
     current_ = static_cast<int>(i);
     first_op.push_back(static_cast<int>(program_.ops.size()));
     is_as_written_ = instruction.is_refused;
@@ -527,8 +527,8 @@ Program Decoder::decode() {
   end.control = Control::leave;
   if (!entry_.instructions.empty()) {
     const bool has_wgmma = std::ranges::any_of(
-        entry_.instructions, [](const Instruction& instruction) { return instruction.row->name == Word::wgmma; });
-    for (const Instruction& instruction : entry_.instructions) {
+        entry_.instructions, [](const PtxInstruction& instruction) { return instruction.row->name == Word::wgmma; });
+    for (const PtxInstruction& instruction : entry_.instructions) {
       if (!has_wgmma) break;
       Effects effects = effects_of(instruction);
       // wgmma.mma_async may read accumulators of an earlier one.
@@ -548,7 +548,7 @@ Program Decoder::decode() {
   return std::move(program_);
 }
 
-void Decoder::find_roles(std::vector<Instruction>& instructions) {
+void Decoder::find_roles(std::vector<PtxInstruction>& instructions) {
   is_as_written_ = true;
   lay_out_registers();
   lay_out_variables();
@@ -556,7 +556,7 @@ void Decoder::find_roles(std::vector<Instruction>& instructions) {
     current_ = static_cast<int>(i);
     read_.clear();
     written_.clear();
-    Instruction& instruction = instructions[i];
+    PtxInstruction& instruction = instructions[i];
     instruction.acts = instruction.row->acts;
     try {
       decode_instruction(entry_.instructions[i]);
@@ -582,7 +582,7 @@ void Decoder::find_roles(std::vector<Instruction>& instructions) {
 }
 
 void assign_roles(const Module& module, Entry& entry, Target target) {
-  std::vector<Instruction> instructions = entry.instructions;
+  std::vector<PtxInstruction> instructions = entry.instructions;
   Decoder(module, entry, target, {}).find_roles(instructions);
   entry.instructions = std::move(instructions);
 }

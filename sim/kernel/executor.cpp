@@ -23,7 +23,7 @@ constexpr int most_long_turns = 4;     // whole turns of some lanes of a warp, a
 
 std::string print_place(const Program& program, int instruction) {
   if (instruction < 0) return "the kernel's end";
-  const Instruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
+  const PtxInstruction& statement = program.entry.instructions[static_cast<size_t>(instruction)];
   std::string place = fmt::format("PTX line {}, {}", statement.line, shortened(statement.text, 120));
   if (statement.source_line > 0) place += fmt::format(" (source line {})", statement.source_line);
   return place;
@@ -76,7 +76,7 @@ class Executor::State {
     try {
       run_warps();
       if (!cluster_.printed.empty()) printed_.emplace_back(index, std::exchange(cluster_.printed, {}));
-    } catch (const Fault& fault) {
+    } catch (const KernelFault& fault) {
       throw PlacedFault{index, place(fault)};
     } catch (const Error& error) {
       Violation violation = error.violations().front();
@@ -101,7 +101,7 @@ class Executor::State {
     return warp.waits ? program_.ops[static_cast<size_t>(warp.pc) - 1].instruction : instruction_of(warp);
   }
 
-  Violation place(const Fault& fault) const {
+  Violation place(const KernelFault& fault) const {
     std::string where = print_block(*current_->cta);
     if (fault.lane >= 0) where += ", " + print_thread(*current_->cta, current_->index, fault.lane);
     if (fault.code != ViolationCode::deadlock) where += ", " + print_place(program_, instruction_of(*current_));
@@ -110,9 +110,9 @@ class Executor::State {
 
   uint64_t address_of(const Cta& cta, int variable, uint64_t offset) const {
     const auto index = static_cast<size_t>(variable);
-    const Variable& one = program_.variables[index];
-    if (one.space == Space::global) return addresses_[index] + offset;
-    const uint64_t begin = one.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
+    const Variable& declared = program_.variables[index];
+    if (declared.space == Space::global) return addresses_[index] + offset;
+    const uint64_t begin = declared.space == Space::shared ? address_in(cta.rank, shared_begin) : 0;
     return begin + static_cast<uint64_t>(program_.variable_offsets[index]) + offset;
   }
 
@@ -292,7 +292,7 @@ class Executor::State {
     if ((ran >> tracer_.lane & 1) == 0 || op.instruction < 0) return;
     const Op* const next = &op + 1;
     if (next < program_.ops.data() + program_.ops.size() && next->instruction == op.instruction) return;
-    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const PtxInstruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
     ThreadStep step{.line = instruction.line, .source_line = instruction.source_line, .text = instruction.text};
     const Warp& warp = *tracer_.warp;
     const auto lane = static_cast<size_t>(tracer_.lane);
@@ -318,7 +318,7 @@ class Executor::State {
   void check_registers(Warp& warp, const Op& op) {
     if (op.instruction < 0 || !launch_.checks || cluster_.warnings.early_read) return;
     std::vector<uint32_t>& groups = warp.group_of_register;
-    const Instruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
+    const PtxInstruction& instruction = program_.entry.instructions[static_cast<size_t>(op.instruction)];
     const bool is_copy = instruction.row->passes == Passes::value;
     uint32_t newest = 0;
     for (const int reg : program_.reads[static_cast<size_t>(op.instruction)]) {

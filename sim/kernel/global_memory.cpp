@@ -181,8 +181,8 @@ kernel::Heap& Memory::Contents::device_heap(Memory& memory) {
   return heap;
 }
 
-std::vector<kernel::Region> Memory::Contents::regions(bool checks) {
-  std::vector<kernel::Region> all;
+std::vector<kernel::GlobalRegion> Memory::Contents::regions(bool checks) {
+  std::vector<kernel::GlobalRegion> all;
   for (auto& [address, block] : blocks) {
     all.push_back({.begin = address,
                    .size = block.data.size(),

@@ -40,7 +40,7 @@ struct Memory::Contents {
   /// The memory of malloc, allocated when a kernel first needs it, of the size that CUDA gives it.
   kernel::Heap& device_heap(Memory& memory);
   /// The regions of a launch, in ascending order. `checks`: whether it notes the states of bytes.
-  std::vector<kernel::Region> regions(bool checks);
+  std::vector<kernel::GlobalRegion> regions(bool checks);
   /// Call after a launch that noted no states: what it wrote is unknown.
   void forget_states();
 };

@@ -19,9 +19,9 @@ using Kind = Operand::Kind;
 constexpr size_t most_instructions = 1 << 18, most_nested_calls = 64;
 constexpr size_t most_variables = 1 << 16;  // each call has registers and variables of its own
 
-bool is_call(const Instruction& instruction) { return instruction.row->jump == Jump::call; }
+bool is_call(const PtxInstruction& instruction) { return instruction.row->jump == Jump::call; }
 
-[[noreturn]] void refuse(const Instruction& instruction, std::string expected) {
+[[noreturn]] void refuse(const PtxInstruction& instruction, std::string expected) {
   throw Error({.code = ViolationCode::unsupported_ptx,
                .field = fmt::format("PTX line {}", instruction.line),
                .seen = shortened(printable(instruction.text), 160),
@@ -60,13 +60,13 @@ class Inliner {
  private:
   void renumber(Operand& operand, const Frame& frame) const {
     if (operand.reg >= 0) operand.reg += frame.first_register;
-    if (const auto found = frame.variables.find(operand.variable); found != frame.variables.end())
-      operand.variable = found->second;
+    if (const auto entry = frame.variables.find(operand.variable); entry != frame.variables.end())
+      operand.variable = entry->second;
     for (Operand& element : operand.elements) renumber(element, frame);
   }
 
-  static Instruction jump(const Instruction& like) {
-    Instruction instruction = like;
+  static PtxInstruction jump(const PtxInstruction& like) {
+    PtxInstruction instruction = like;
     become(instruction, {Word::bra});
     instruction.operands = {{.kind = Kind::label}};
     return instruction;
@@ -82,7 +82,7 @@ class Inliner {
       if (to.instructions.size() > most_instructions)
         refuse(from.instructions[i],
                fmt::format("at most {} instructions, including those of called functions", most_instructions));
-      Instruction instruction = from.instructions[i];
+      PtxInstruction instruction = from.instructions[i];
       if (instruction.guard >= 0) instruction.guard += frame.first_register;
       for (Operand& operand : instruction.operands) renumber(operand, frame);
       instruction.subroutine = subroutine_;
@@ -90,7 +90,7 @@ class Inliner {
       const bool stays = is_call(instruction) && (function ? is_recursive(*function) : is_by_address(instruction));
       if (function || stays) {
         if (instruction.guard >= 0) {  // lanes that do not call continue after it
-          Instruction around = jump(instruction);
+          PtxInstruction around = jump(instruction);
           around.guard_negated = !instruction.guard_negated;
           jumps.emplace_back(to.instructions.size(), i + 1);
           to.instructions.push_back(std::move(around));
@@ -114,7 +114,7 @@ class Inliner {
   }
 
   /// A call of a function whose address is in a register.
-  static bool is_by_address(const Instruction& instruction) {
+  static bool is_by_address(const PtxInstruction& instruction) {
     return std::ranges::none_of(instruction.operands,
                                 [](const Operand& operand) { return operand.kind == Kind::function; });
   }
@@ -122,7 +122,7 @@ class Inliner {
   /// The functions that a function calls by their names.
   std::vector<const Entry*> callees_of(const Entry& function) const {
     std::vector<const Entry*> callees;
-    for (const Instruction& instruction : function.instructions) {
+    for (const PtxInstruction& instruction : function.instructions) {
       const Entry* const callee = is_call(instruction) ? function_of(instruction) : nullptr;
       if (callee) callees.push_back(callee);
     }
@@ -154,7 +154,7 @@ class Inliner {
         taken.push_back(function->second);
     };
     const auto take_of = [&](const Entry& entry) {
-      for (const Instruction& instruction : entry.instructions) {
+      for (const PtxInstruction& instruction : entry.instructions) {
         if (is_call(instruction)) continue;
         for (const Operand& operand : instruction.operands) {
           if (operand.kind == Kind::function) take(operand.name);
@@ -178,7 +178,7 @@ class Inliner {
     return static_cast<int>(to.subroutines.size()) - 1;
   }
 
-  void keep_call(Instruction instruction, const Entry* function, Entry& to) {
+  void keep_call(PtxInstruction instruction, const Entry* function, Entry& to) {
     if (function) {
       std::ranges::find(instruction.operands, Kind::function, &Operand::kind)->target =
           subroutine_number(*function, module_, to);
@@ -191,7 +191,7 @@ class Inliner {
   void append_subroutine(int number, Entry& to) {
     // What runs into the end of the code before it ends there.
     if (to.instructions.empty() || !leaves(to.instructions.back()) || to.instructions.back().guard >= 0) {
-      Instruction end{.line = to.line, .subroutine = subroutine_};
+      PtxInstruction end{.line = to.line, .subroutine = subroutine_};
       become(end, {Word::ret});
       end.text = "ret;";
       to.instructions.push_back(std::move(end));
@@ -221,7 +221,7 @@ class Inliner {
     const Entry body = function;
     append(body, frame, to);
     if (body.instructions.empty()) {
-      Instruction end{.line = function.line, .text = "ret;", .subroutine = number};
+      PtxInstruction end{.line = function.line, .text = "ret;", .subroutine = number};
       become(end, {Word::ret});
       to.instructions.push_back(std::move(end));
     }
@@ -229,14 +229,14 @@ class Inliner {
   }
 
   /// Returns nullptr if the module has no function of this name with a body.
-  const Entry* function_of(const Instruction& instruction) const {
+  const Entry* function_of(const PtxInstruction& instruction) const {
     const auto name = std::ranges::find(instruction.operands, Kind::function, &Operand::kind);
     if (name == instruction.operands.end()) return nullptr;
     const auto function = functions_.find(name->name);
     return function == functions_.end() ? nullptr : function->second;
   }
 
-  void call(const Instruction& instruction, const Entry& function, Entry& to) {
+  void call(const PtxInstruction& instruction, const Entry& function, Entry& to) {
     if (open_.size() >= most_nested_calls)
       refuse(instruction, fmt::format("at most {} nested calls", most_nested_calls));
     if (std::ssize(to.registers) + std::ssize(function.registers) > most_registers)
@@ -252,9 +252,9 @@ class Inliner {
       for (size_t i = 0; i < formal.size(); ++i) {
         if (actual[i].kind != Kind::symbol || actual[i].offset != 0)
           refuse(instruction, ".param variables as arguments");
-        const auto &given = module_.variables[static_cast<size_t>(actual[i].variable)],
+        const auto &argument = module_.variables[static_cast<size_t>(actual[i].variable)],
                    &wanted = module_.variables[static_cast<size_t>(formal[i])];
-        if (given.size_bytes() < wanted.size_bytes())
+        if (argument.size_bytes() < wanted.size_bytes())
           refuse(instruction, fmt::format("{} for {}", counted(wanted.size_bytes(), "byte"), wanted.name));
         frame.variables[formal[i]] = actual[i].variable;
       }
@@ -292,8 +292,8 @@ class Inliner {
 }  // namespace
 
 void inline_calls(Module& module, int entry) {
-  Entry& one = module.entries[static_cast<size_t>(entry)];
-  if (std::ranges::any_of(one.instructions, is_call)) one = Inliner(module, entry).run();
+  Entry& caller = module.entries[static_cast<size_t>(entry)];
+  if (std::ranges::any_of(caller.instructions, is_call)) caller = Inliner(module, entry).run();
 }
 
 }  // namespace bitmma::kernel

@@ -25,9 +25,9 @@ constexpr int64_t most_cluster = 16;  // blocks; CUDA guarantees 8, an H100 acce
 
 /// The launch with its cluster: the shape of .reqnctapercluster, or one block. With .blocksareclusters the grid counts
 /// clusters.
-Launch with_cluster(const PtxEntry& kernel, const Launch& given) {
+Launch with_cluster(const PtxEntry& kernel, const Launch& call) {
   const Entry& entry = kernel.program().entry;
-  Launch launch = given;
+  Launch launch = call;
   std::array<int64_t, 3> required{1, 1, 1};
   for (size_t i = 0; i < entry.required_cluster.size() && i < 3; ++i)
     required[i] = std::max<int64_t>(entry.required_cluster[i], 1);
@@ -85,19 +85,19 @@ std::vector<uint8_t> bytes_of_arguments(const PtxEntry& kernel, const Launch& la
 }
 
 /// Appends a violation.
-auto refusals_in(std::vector<Violation>& found) {
-  return [&found](std::string field, std::string seen, std::string expected, std::string fix = {}) {
-    found.push_back(
+auto refusals_in(std::vector<Violation>& violations) {
+  return [&violations](std::string field, std::string seen, std::string expected, std::string fix = {}) {
+    violations.push_back(
         {.field = std::move(field), .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)});
   };
 }
 
-void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& found) {
-  const auto refuse = refusals_in(found);
+void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector<Violation>& violations) {
+  const auto refuse = refusals_in(violations);
   if (launch.parameter_bytes) {
     const int64_t bytes = std::ssize(*launch.parameter_bytes), wanted = kernel.info().parameter_bytes();
     if (!launch.arguments.empty())
-      found.push_back({.code = ViolationCode::not_together, .field = "arguments", .seen = "parameter_bytes"});
+      violations.push_back({.code = ViolationCode::not_together, .field = "arguments", .seen = "parameter_bytes"});
     if (bytes != wanted) refuse("parameter_bytes", counted(bytes, "byte"), counted(wanted, "byte"));
     return;
   }
@@ -136,8 +136,8 @@ void require_arguments(const PtxEntry& kernel, const Launch& launch, std::vector
 
 void require_launch(const PtxEntry& kernel, const Launch& launch) {
   const Program& program = kernel.program();
-  std::vector<Violation> found;
-  const auto refuse = refusals_in(found);
+  std::vector<Violation> violations;
+  const auto refuse = refusals_in(violations);
   constexpr std::array<int64_t, 3> most_grid{0x7FFFFFFF, 65535, 65535}, most_block{1024, 1024, 64};
   for (size_t i = 0; i < 3; ++i) {
     const char axis = "xyz"[i];
@@ -149,7 +149,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
       refuse(fmt::format("grid.{}", axis), std::to_string(launch.grid[i]),
              fmt::format("a multiple of the {} blocks of a cluster", cluster));
   }
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   if (threads > 1024) refuse("block", std::to_string(threads), "at most 1024 threads");
   const auto print_extents = [](const auto& extents) { return fmt::format("{}", fmt::join(extents, ",")); };
@@ -161,7 +161,7 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     break;
   }
   int64_t most = 1;
-  for (const int64_t one : program.entry.most_block) most *= one;
+  for (const int64_t bound : program.entry.most_block) most *= bound;
   if (!program.entry.most_block.empty() && threads > most)
     refuse("block", std::to_string(threads),
            fmt::format("at most {} threads, as .maxntid of the kernel requires", most));
@@ -179,17 +179,18 @@ void require_launch(const PtxEntry& kernel, const Launch& launch) {
     require("block", launch.trace->block[i], launch.grid[i]);
     require("thread", launch.trace->thread[i], launch.block[i]);
   }
-  require_arguments(kernel, launch, found);
+  require_arguments(kernel, launch, violations);
   if (!program.chance.empty() && !launch.clock)
-    found.push_back({.code = ViolationCode::missing_argument,
-                     .field = "clock",
-                     .seen = fmt::format("a kernel that reads {}, whose value varies from run to run", program.chance),
-                     .fix = "with a clock such as 0 it gets values that do not vary"});
+    violations.push_back(
+        {.code = ViolationCode::missing_argument,
+         .field = "clock",
+         .seen = fmt::format("a kernel that reads {}, whose value varies from run to run", program.chance),
+         .fix = "with a clock such as 0 it gets values that do not vary"});
   if (launch.threads < 1) refuse("threads", std::to_string(launch.threads), "1 or more");
-  if (const int64_t bytes = executor_bytes(program, launch); found.empty() && bytes > launch.most_bytes)
+  if (const int64_t bytes = executor_bytes(program, launch); violations.empty() && bytes > launch.most_bytes)
     refuse("memory", fmt::format("{} bytes of registers, shared and local memory of a cluster", bytes),
            fmt::format("at most {}", launch.most_bytes), "a smaller block or cluster, or a higher limit");
-  if (!found.empty()) throw Error(std::move(found));
+  if (!violations.empty()) throw Error(std::move(violations));
 }
 
 }  // namespace
@@ -212,9 +213,9 @@ KernelArgument tensor_map_argument(std::span<uint8_t> memory, const TensorMap& m
   return {.memory = memory, .is_memory = true, .map = map};
 }
 
-LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
+LaunchReport launch(const PtxEntry& kernel, const Launch& call) {
   using namespace kernel;
-  const Launch launch = with_cluster(kernel, given);
+  const Launch launch = with_cluster(kernel, call);
   require_launch(kernel, launch);
   const Program& program = kernel.program();
   Memory own;
@@ -227,7 +228,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   if (program.has_heap) memory.heap = &device.contents().device_heap(device);
   memory.regions = device.contents().regions(launch.checks);
   if (!launch.checks) device.contents().forget_states();  // what it writes will be unknown
-  std::vector<Region>& regions = memory.regions;
+  std::vector<GlobalRegion>& regions = memory.regions;
 
   std::array<int64_t, 3> grid{};  // in clusters
   for (size_t i = 0; i < 3; ++i) grid[i] = launch.grid[i] / (*launch.cluster)[i];
@@ -236,7 +237,7 @@ LaunchReport launch(const PtxEntry& kernel, const Launch& given) {
   std::vector<std::unique_ptr<BlockUses>> uses;
   const bool runs_in_order = program.has_atomics || program.has_heap;
   const bool run_in_any_order = clusters > 1 && !runs_in_order;
-  for (Region& region : regions) {
+  for (GlobalRegion& region : regions) {
     if (launch.checks && run_in_any_order && region.size > 0)
       region.uses = uses.emplace_back(std::make_unique<BlockUses>(region.size)).get();
   }

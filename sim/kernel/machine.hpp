@@ -72,7 +72,7 @@ struct Op {
 };
 
 /// A fault that stops the kernel. The executor adds the place.
-struct Fault {
+struct KernelFault {
   ViolationCode code = ViolationCode::out_of_bounds;
   int lane = -1;  // lane of the warp; -1: all lanes
   std::string seen = {};
@@ -117,7 +117,7 @@ class BlockUses {
 };
 
 /// An allocation of global memory.
-struct Region {
+struct GlobalRegion {
   uint64_t begin = 0, size = 0;
   uint8_t* data = nullptr;
   uint8_t* states = nullptr;  // one ByteState for each byte; nullptr: all bytes are written
@@ -295,7 +295,7 @@ struct Cta {
   int rank = 0;
   const Program* program = nullptr;
   const Launch* launch = nullptr;
-  const std::vector<Region>* regions = nullptr;
+  const std::vector<GlobalRegion>* regions = nullptr;
   std::array<int64_t, 3> id{};
   std::vector<uint8_t> shared = {}, shared_states = {};
   std::vector<uint8_t> local = {}, local_states = {};
@@ -396,8 +396,8 @@ struct Program {
 
 enum class AccessKind : uint8_t { read, write, atomic, bulk_write };
 
-/// The bytes that a lane reads or writes. Throws Fault. `data`: the bytes to write, if known: two warps may write the
-/// same value to a byte of shared memory.
+/// The bytes that a lane reads or writes. Throws KernelFault. `data`: the bytes to write, if known: two warps may write
+/// the same value to a byte of shared memory.
 uint8_t* locate(Warp& warp, const Op& op, int lane, Space space, uint64_t address, int bytes, AccessKind kind,
                 const uint8_t* data = nullptr);
 inline uint8_t* locate(Warp& warp, const Op& op, int lane, const Address& address, int bytes, AccessKind kind,
@@ -430,7 +430,7 @@ void write_lanes(Warp& warp, const Op& op, Mask mask, std::span<uint8_t* const, 
                  size_t stride, size_t bytes);
 
 /// Checks an async-proxy read of 16 aligned bytes of a block's shared memory on behalf of the warps. Each byte must be
-/// written, visible to one of the warps, and covered by a fence.proxy.async. Throws Fault.
+/// written, visible to one of the warps, and covered by a fence.proxy.async. Throws KernelFault.
 void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at);
 /// fence.proxy.async: makes all writes visible to the warp visible to the async proxy.
 void fence_async(Warp& warp);

@@ -24,7 +24,7 @@ bool is_ordered(const Warp& warp, int other, uint32_t epoch) {
 
 std::string line_of(const Cta& cta, int instruction) {
   if (instruction < 0) return "the kernel's start";
-  const Instruction& statement = cta.program->entry.instructions[static_cast<size_t>(instruction)];
+  const PtxInstruction& statement = cta.program->entry.instructions[static_cast<size_t>(instruction)];
   return fmt::format("PTX line {}, {}", statement.line, statement.text);
 }
 
@@ -37,7 +37,7 @@ std::string print_writer(const Warp& warp, int writer, int lane) {
 }
 
 /// Notes a race that is no fault, if it is the first.
-void warn_of_race(const Cta& cta, std::string place, Fault race) {
+void warn_of_race(const Cta& cta, std::string place, KernelFault race) {
   std::optional<Violation>& warning = cta.cluster->warnings.shared_race;
   if (warning) return;
   warning = Violation{.code = race.code,
@@ -52,12 +52,12 @@ void warn_of_race(const Cta& cta, std::string place, Fault race) {
 /// other access, and where it stands.
 [[gnu::cold, gnu::noinline]] void report_race(const Warp& warp, const Cta& cta, const Op& op, int lane, size_t at,
                                               const std::string& earlier, int instruction, std::string fix) {
-  Fault race{.code = ViolationCode::shared_memory_race,
-             .lane = lane,
-             .seen = fmt::format("byte {} of shared memory, which {} at {}", at - shared_begin, earlier,
-                                 line_of(cta, instruction)),
-             .expected = "a barrier between the two",
-             .fix = std::move(fix)};
+  KernelFault race{.code = ViolationCode::shared_memory_race,
+                   .lane = lane,
+                   .seen = fmt::format("byte {} of shared memory, which {} at {}", at - shared_begin, earlier,
+                                       line_of(cta, instruction)),
+                   .expected = "a barrier between the two",
+                   .fix = std::move(fix)};
   if (cta.launch->races == RaceCheck::fault) throw race;
   warn_of_race(*warp.cta, print_thread(*warp.cta, warp.index, lane) + ", " + line_of(*warp.cta, op.instruction),
                std::move(race));
@@ -164,7 +164,7 @@ uint8_t* in_shared(Warp& warp, const Op& op, int lane, uint64_t address, int byt
   const bool is_in_cluster = rank < ctas.size();
   Cta& cta = is_in_cluster ? ctas[rank] : *warp.cta;
   const uint64_t at = is_in_cluster ? address & low_mask(shared_rank_bits) : address, size = cta.shared.size();
-  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& one) { return one.live == 0; })) {
+  if (&cta != warp.cta && std::ranges::all_of(cta.warps, [](const Warp& other) { return other.live == 0; })) {
     fault(ViolationCode::undefined_by_ptx, lane,
           fmt::format("shared memory of block {} of the cluster, whose threads have ended", rank),
           "a block that is still running", "use barrier.cluster before the block ends");
@@ -198,9 +198,9 @@ uint8_t* in_local(Warp& warp, const Op& op, int lane, uint64_t address, int byte
 }
 
 std::string nearest_region(const Cta& cta, uint64_t address) {
-  const Region* nearest = nullptr;
+  const GlobalRegion* nearest = nullptr;
   uint64_t least = ~uint64_t{0};
-  for (const Region& region : *cta.regions) {
+  for (const GlobalRegion& region : *cta.regions) {
     const uint64_t end = region.begin + region.size;
     const uint64_t distance = address < region.begin ? region.begin - address : address >= end ? address - end : 0;
     if (distance < least) least = distance, nearest = &region;
@@ -220,7 +220,7 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
   }
 }
 
-[[gnu::cold, gnu::noinline]] void warn_of_blocks(const Warp& warp, const Op& op, const Region& region) {
+[[gnu::cold, gnu::noinline]] void warn_of_blocks(const Warp& warp, const Op& op, const GlobalRegion& region) {
   Cluster& cluster = *warp.cta->cluster;
   if (cluster.warnings.block_race) return;
   const bool of_clusters = cluster.ctas.size() > 1;
@@ -235,7 +235,7 @@ bool differ(const uint8_t* x, const uint8_t* y, size_t bytes) {
 }
 
 /// Warns once of a conflict between blocks.
-void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at, int bytes, AccessKind kind,
+void note_block_use(Warp& warp, const Op& op, const GlobalRegion& region, uint64_t at, int bytes, AccessKind kind,
                     const uint8_t* data) {
   Cluster& cluster = *warp.cta->cluster;
   if (cluster.warnings.block_race) return;
@@ -248,20 +248,20 @@ void note_block_use(Warp& warp, const Op& op, const Region& region, uint64_t at,
 uint8_t* in_global(Warp& warp, const Op& op, int lane, uint64_t address, int bytes, AccessKind kind,
                    const uint8_t* data) {
   Cta& cta = *warp.cta;
-  const std::vector<Region>& regions = *cta.regions;
-  const auto is_in = [&](const Region& region) {
+  const std::vector<GlobalRegion>& regions = *cta.regions;
+  const auto is_in = [&](const GlobalRegion& region) {
     return address >= region.begin && holds(region.size, address - region.begin, bytes);
   };
   if (cta.last_region >= regions.size() || !is_in(regions[cta.last_region])) {
-    const auto behind = std::ranges::upper_bound(regions, address, {}, &Region::begin);
-    const auto found = behind == regions.begin() ? regions.end() : std::prev(behind);
-    if (found == regions.end() || !is_in(*found)) {
+    const auto behind = std::ranges::upper_bound(regions, address, {}, &GlobalRegion::begin);
+    const auto match = behind == regions.begin() ? regions.end() : std::prev(behind);
+    if (match == regions.end() || !is_in(*match)) {
       fault(ViolationCode::out_of_bounds, lane, fmt::format("{} bytes at {}", bytes, nearest_region(cta, address)),
             "an address in one of the arguments");
     }
-    cta.last_region = static_cast<size_t>(found - regions.begin());
+    cta.last_region = static_cast<size_t>(match - regions.begin());
   }
-  const Region& region = regions[cta.last_region];
+  const GlobalRegion& region = regions[cta.last_region];
   const uint64_t at = address - region.begin;
   if (region.states) {
     check_states(warp, op, region.states + at, static_cast<size_t>(bytes), lane, kind,
@@ -276,7 +276,7 @@ constexpr uint64_t four_of(uint16_t tag) { return tag * uint64_t{0x0001000100010
 }  // namespace
 
 void fault(ViolationCode code, int lane, std::string seen, std::string expected, std::string fix) {
-  throw Fault{
+  throw KernelFault{
       .code = code, .lane = lane, .seen = std::move(seen), .expected = std::move(expected), .fix = std::move(fix)};
 }
 
@@ -357,7 +357,7 @@ std::optional<Space> addresses_of(const Warp& warp, Mask mask, const Address& ad
   if ((odd & (static_cast<uint64_t>(bytes) - 1)) != 0) return std::nullopt;
   if (address.space != Space::generic) return address.space;
   if (window == shared_window && windows == 0) {
-    for (uint64_t& one : all) one -= shared_window;
+    for (uint64_t& place : all) place -= shared_window;
     return Space::shared;
   }
   const auto is_window = [](uint64_t at) {
@@ -402,8 +402,8 @@ bool locate_all_shared(Warp& warp, const Op& op, Mask mask, const std::array<uin
   const uint64_t own = static_cast<uint64_t>(cta.rank) << shared_rank_bits, size = cta.shared.size();
   const auto count = static_cast<uint64_t>(bytes);
   uint64_t beyond = 0;
-  for (const uint64_t one : all) {
-    const uint64_t at = one - own;
+  for (const uint64_t place : all) {
+    const uint64_t at = place - own;
     beyond |= static_cast<uint64_t>(at < shared_begin) | static_cast<uint64_t>(at > size - count);
   }
   if (beyond != 0 || size < count) return false;
@@ -442,9 +442,9 @@ bool locate_all_global(Warp& warp, const Op& op, Mask mask, const std::array<uin
                        AccessKind kind, std::span<uint8_t*, lanes> places, const uint8_t* data, size_t stride) {
   Cta& cta = *warp.cta;
   if (cta.last_region >= cta.regions->size()) return false;
-  const Region& region = (*cta.regions)[cta.last_region];
+  const GlobalRegion& region = (*cta.regions)[cta.last_region];
   uint64_t least = all[0], most = all[0];
-  for (const uint64_t one : all) least = std::min(least, one), most = std::max(most, one);
+  for (const uint64_t place : all) least = std::min(least, place), most = std::max(most, place);
   if (least < region.begin || !holds(region.size, most - region.begin, bytes)) return false;
   const auto count = static_cast<size_t>(bytes);
   const bool is_write = kind == AccessKind::write;
@@ -595,14 +595,15 @@ void check_async_read(std::span<const Warp> warps, int lane, Cta& cta, size_t at
         std::ranges::any_of(warps, [&](const Warp& warp) { return is_ordered(warp, use.writer, use.write_epoch); });
     if (is_known && writer < fenced.size() && use.write_epoch <= fenced[writer]) return;
     if (!is_known && cta.launch->races == RaceCheck::off) return;
-    Fault race{.code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
-               .lane = lane,
-               .seen = fmt::format(
-                   "byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
-                   print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
-               .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
-               .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
-                               : "put bar.sync between the write and this access"};
+    KernelFault race{
+        .code = is_known ? ViolationCode::undefined_by_ptx : ViolationCode::shared_memory_race,
+        .lane = lane,
+        .seen =
+            fmt::format("byte {} of shared memory, which {} wrote at {}", static_cast<int64_t>(i) - shared_begin,
+                        print_writer(warps.front(), use.writer, use.write_lane), line_of(cta, use.write_instruction)),
+        .expected = is_known ? "a fence between the write and the async proxy" : "a barrier between the two",
+        .fix = is_known ? "put fence.proxy.async after the write and before the barrier"
+                        : "put bar.sync between the write and this access"};
     if (is_known || cta.launch->races == RaceCheck::fault) throw race;
     warn_of_race(*warps.front().cta, "a read by the async proxy", std::move(race));
     is_reported = true;

@@ -96,25 +96,26 @@ uint64_t nan_of_f64(MathOperation operation, uint64_t a, uint64_t b, uint64_t c)
 /// f64: IEEE 754 arithmetic in any rounding mode. `exchanged`: ptxas exchanges the first two operands.
 template <bool exchanged>
 void run_f64(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = static_cast<const MathDetails*>(op.details)->instruction;
+  const auto& instruction = static_cast<const MathDetails*>(op.details)->instruction;
   const auto *a = warp.lanes_of<const uint64_t>(op.a), *b = warp.lanes_of<const uint64_t>(op.b),
              *c = warp.lanes_of<const uint64_t>(op.c);
   auto* d = warp.lanes_of<uint64_t>(op.d);
   constexpr uint64_t sign = uint64_t{1} << 63, number_one = 0x3FF0000000000000;
   for_each_lane(mask, [&](int lane) {
     const uint64_t before[] = {a[lane], b[lane], c[lane]};  // d may be one of them
-    switch (one.operation) {
-      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, one.rounding); break;
-      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], one.rounding); break;
-      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], one.rounding); break;
-      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], one.rounding); break;
-      default: d[lane] = ieee_sqrt(Format::f64, a[lane], one.rounding); break;
+    switch (instruction.operation) {
+      case MathOperation::add: d[lane] = ieee_add(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::sub: d[lane] = ieee_add(Format::f64, a[lane], b[lane] ^ sign, instruction.rounding); break;
+      case MathOperation::mul: d[lane] = ieee_mul(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::fma: d[lane] = ieee_fma(Format::f64, a[lane], b[lane], c[lane], instruction.rounding); break;
+      case MathOperation::div: d[lane] = ieee_div(Format::f64, a[lane], b[lane], instruction.rounding); break;
+      case MathOperation::rcp: d[lane] = ieee_div(Format::f64, number_one, a[lane], instruction.rounding); break;
+      default: d[lane] = ieee_sqrt(Format::f64, a[lane], instruction.rounding); break;
     }
     if (is_nan(Format::f64, d[lane])) {
       const auto& [a0, b0, c0] = before;
-      d[lane] = exchanged ? nan_of_f64(one.operation, b0, a0, c0) : nan_of_f64(one.operation, a0, b0, c0);
+      d[lane] =
+          exchanged ? nan_of_f64(instruction.operation, b0, a0, c0) : nan_of_f64(instruction.operation, a0, b0, c0);
     }
   });
 }
@@ -184,9 +185,9 @@ void run_quotient_factors(Warp& warp, const Op& op, Mask mask) {
 }
 
 /// The instruction of layer math, such as "fma.ftz.f32" for a mad or "add.ftz.f32" for a pair.
-MathInstruction math_instruction_of(const Instruction& instruction) {
+MathInstruction math_instruction_of(const PtxInstruction& instruction) {
   if (has_word(instruction, Word::other)) return parse_math_instruction(instruction.opcode);  // which refuses it
-  Instruction alike = instruction;
+  PtxInstruction alike = instruction;
   std::vector<Word> words = instruction.words;
   if (words.front() == Word::mad) words.front() = Word::fma;
   if (words.back() == Word::f32x2) words.back() = Word::f32;  // both halves compute alike
@@ -195,8 +196,8 @@ MathInstruction math_instruction_of(const Instruction& instruction) {
 }
 
 /// Decodes the fma that replaces a sum and its product.
-void decode_joined(Decoder& decoder, const Instruction& sum, const Join& join, Type type) {
-  const Instruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
+void decode_joined(Decoder& decoder, const PtxInstruction& sum, const Join& join, Type type) {
+  const PtxInstruction& product = decoder.entry().instructions[static_cast<size_t>(join.product)];
   const bool is_f64 = type == Type::f64;  // math_instructions() has no f64 rows
   const MathInstruction of_product =
       is_f64 ? MathInstruction{.operation = MathOperation::mul, .format = Format::f64} : math_instruction_of(product);
@@ -245,7 +246,7 @@ constexpr auto rounded_64 = std::to_array<Rounded64>({
     {Word::sqrt, MathOperation::sqrt, 1},
 });
 
-bool decode_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+bool decode_f64(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto row = std::ranges::find(rounded_64, instruction.row->name, &Rounded64::name);
   if (row == rounded_64.end() || words.take(Word::approx)) return false;
   const Word rounding = words.take_one({Word::rn, Word::rz, Word::rm, Word::rp});
@@ -335,18 +336,18 @@ uint64_t selected(const SelectDetails& details, uint64_t a, uint64_t b) {
 
 template <typename W>
 void run_selected(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const SelectDetails*>(op.details);
+  const auto& details = *static_cast<const SelectDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b), *c = warp.lanes_of<const W>(op.c);
   auto* d = warp.lanes_of<W>(op.d);
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      const uint64_t low = selected(one, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
-                     high = selected(one, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
+    if (details.pair) {
+      const uint64_t low = selected(details, a[lane] & 0xFFFF, b[lane] & 0xFFFF),
+                     high = selected(details, a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF);
       d[lane] = static_cast<W>(low | high << 16);
       return;
     }
-    uint64_t result = selected(one, a[lane], b[lane]);
-    if (one.three) result = selected(one, result, c[lane]);
+    uint64_t result = selected(details, a[lane], b[lane]);
+    if (details.three) result = selected(details, result, c[lane]);
     d[lane] = static_cast<W>(result);
   });
 }
@@ -363,7 +364,7 @@ constexpr uint32_t extreme_f32(uint32_t a, uint32_t b) {
   return a_nan ? (b_nan ? 0x7FFFFFFF : b) : b_nan ? a : number;
 }
 
-void decode_selection(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_selection(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   SelectDetails select_details{.format = format_of(type), .pair = is_pair(type)};
   select_details.ftz = words.take(Word::ftz);
@@ -452,27 +453,27 @@ struct CompareDetails {
 
 template <typename W>
 void run_compare(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const W>(op.a), *b = warp.lanes_of<const W>(op.b);
-  Mask found = 0, second = 0;
+  Mask first = 0, second = 0;
   const auto holds = [&](uint64_t x, uint64_t y) {
-    return (one.holds >> static_cast<int>(order_between(one.format, one.ftz, x, y)) & 1) != 0;
+    return (details.holds >> static_cast<int>(order_between(details.format, details.ftz, x, y)) & 1) != 0;
   };
   for_each_lane(mask, [&](int lane) {
-    if (one.pair) {
-      found |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
+    if (details.pair) {
+      first |= Mask{holds(a[lane] & 0xFFFF, b[lane] & 0xFFFF)} << lane;
       second |= Mask{holds(a[lane] >> 16 & 0xFFFF, b[lane] >> 16 & 0xFFFF)} << lane;
     } else {
-      found |= Mask{holds(a[lane], b[lane])} << lane;
+      first |= Mask{holds(a[lane], b[lane])} << lane;
     }
   });
-  if (!one.pair) second = ~found;
-  set_comparison(warp, op, mask, found, second);
+  if (!details.pair) second = ~first;
+  set_comparison(warp, op, mask, first, second);
 }
 
 /// f32 without .ftz, computed on the host: a comparison rounds nothing.
 void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CompareDetails*>(op.details);
+  const auto& details = *static_cast<const CompareDetails*>(op.details);
   const auto *a = warp.lanes_of<const float>(op.a), *b = warp.lanes_of<const float>(op.b);
   Mask is_less = 0, is_equal = 0, is_greater = 0;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -481,9 +482,10 @@ void run_compare_f32(Warp& warp, const Op& op, Mask mask) {
     is_greater |= Mask{a[lane] > b[lane]} << lane;
   }
   const Mask is_unordered = ~(is_less | is_equal | is_greater);
-  const Mask found = ((one.holds & less) != 0 ? is_less : 0) | ((one.holds & equal) != 0 ? is_equal : 0) |
-                     ((one.holds & greater) != 0 ? is_greater : 0) | ((one.holds & unordered) != 0 ? is_unordered : 0);
-  set_comparison(warp, op, mask, found, ~found);
+  const Mask holds = ((details.holds & less) != 0 ? is_less : 0) | ((details.holds & equal) != 0 ? is_equal : 0) |
+                     ((details.holds & greater) != 0 ? is_greater : 0) |
+                     ((details.holds & unordered) != 0 ? is_unordered : 0);
+  set_comparison(warp, op, mask, holds, ~holds);
 }
 
 struct ClassDetails {
@@ -513,7 +515,7 @@ void run_testp(Warp& warp, const Op& op, Mask mask) {
   set_mask(warp, op.d, mask, holds);
 }
 
-void decode_testp(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_testp(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   const Word what =
       words.take_one({Word::finite, Word::infinite, Word::number, Word::notanumber, Word::normal, Word::subnormal});
@@ -580,7 +582,7 @@ void require_target(const Decoder& decoder, TargetSet targets) {
   if (!targets.contains(decoder.target())) decoder.refuse(fmt::format("on {}", print(decoder.target())));
 }
 
-void decode_cvt(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cvt(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const CvtInstruction cvt = parse_cvt(instruction.opcode);
   require_target(decoder, targets_of(cvt));
   words.take_all();
@@ -633,9 +635,9 @@ uint32_t f32_of_f16(uint32_t a) {
 
 /// add, sub and fma whose last word is the type of their first sources, and f32 that of the last source and of the
 /// result: the narrow numbers are f32 numbers, and the instruction rounds once. PTX ISA 8.6.
-void decode_mixed(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_mixed(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
-  Instruction single = instruction;
+  PtxInstruction single = instruction;
   std::vector<Word> name = instruction.words;
   name.pop_back();
   become(single, std::move(name));
@@ -686,7 +688,7 @@ void run_rsqrt_f64(Warp& warp, const Op& op, Mask mask) {
   auto* d = warp.lanes_of<uint64_t>(op.d);
   for_each_lane(mask, [&](int lane) { d[lane] = rsqrt_f64(details.instruction, a[lane]); });
 }
-void decode_rsqrt_f64(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_rsqrt_f64(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   words.take_all();
   decoder.require_operands(instruction, 2, 2);
   const uint32_t a = decoder.read(instruction.operands[1], Type::f64),
@@ -697,7 +699,7 @@ void decode_rsqrt_f64(Decoder& decoder, const Instruction& instruction, Words& w
   op.d = d, op.a = a;
 }
 
-void decode_named(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_named(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto type = words.take_type();
   if (!type || !is_floating(*type)) decoder.refuse("without a floating-point type");
   decode_float(decoder, instruction, words, *type);
@@ -747,7 +749,7 @@ uint64_t least_or_greatest(Type type, bool is_max, uint64_t a, uint64_t b) {
 
 bool is_floating(Type type) { return info(type).kind == TypeClass::floating; }
 
-void decode_float(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   const Word name = words.name();
   if (name == Word::min || name == Word::max || name == Word::abs || name == Word::neg || name == Word::copysign)
     return decode_selection(decoder, instruction, words, type);
@@ -775,7 +777,7 @@ void decode_float(Decoder& decoder, const Instruction& instruction, Words& words
   emit_math(decoder, math_instruction, type, d, slots[0], slots[1], slots[2]);
 }
 
-void decode_float_compare(Decoder& decoder, const Instruction& instruction, Words& words, Type type) {
+void decode_float_compare(Decoder& decoder, const PtxInstruction& instruction, Words& words, Type type) {
   CompareDetails compare_details{.format = format_of(type), .pair = is_pair(type)};
   compare_details.ftz = words.take(Word::ftz);
   if (compare_details.ftz && type != Type::f32 && type != Type::f16 && type != Type::f16x2) decoder.refuse("with .ftz");

@@ -51,13 +51,14 @@ void complete_bulk_copies(const MbarrierObject& object, int lane) {
 }
 
 void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  const auto& details = *static_cast<const MbarrierDetails*>(op.details);
   bool has_arrived = false;
   for_each_lane(mask, [&](int lane) {
-    const AccessKind kind = one.what == What::init ? AccessKind::write : AccessKind::atomic;
-    const MbarrierObject object = object_of(warp, op, lane, one.address.space, one.address.of(warp, lane), kind);
-    const uint32_t number = one.has_count ? warp.lanes_of<const uint32_t>(op.b)[lane] : 1;
-    switch (one.what) {
+    const AccessKind kind = details.what == What::init ? AccessKind::write : AccessKind::atomic;
+    const MbarrierObject object =
+        object_of(warp, op, lane, details.address.space, details.address.of(warp, lane), kind);
+    const uint32_t number = details.has_count ? warp.lanes_of<const uint32_t>(op.b)[lane] : 1;
+    switch (details.what) {
       case What::init:
         if (number < 1 || number > most_arrivals)
           fault(ViolationCode::undefined_by_ptx, lane, fmt::format("an mbarrier of {} arrivals", number),
@@ -75,15 +76,15 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
         uint64_t state = 0;
         std::memcpy(&state, object.bytes, 8);
         if (op.d != Op::no_slot) warp.lanes_of<uint64_t>(op.d)[lane] = state;
-        const int64_t arrivals = one.with_tx ? 1 : number;
-        if (one.what == What::arrive_drop) {
+        const int64_t arrivals = details.with_tx ? 1 : number;
+        if (details.what == What::arrive_drop) {
           MbarrierPhase phase = object.phase();
           phase.arrivals = std::max<int64_t>(phase.arrivals - arrivals, 0);
           object.set(phase);
         }
         release(warp, object);
         has_arrived = true;
-        change(object, lane, arrivals, one.with_tx ? number : 0);
+        change(object, lane, arrivals, details.with_tx ? number : 0);
         break;
       }
       case What::wait: break;  // handled by wait_for_phase
@@ -93,20 +94,20 @@ void run_mbarrier(Warp& warp, const Op& op, Mask mask) {
 }
 
 void wait_for_phase(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const MbarrierDetails*>(op.details);
+  const auto& details = *static_cast<const MbarrierDetails*>(op.details);
   Mask complete = 0;
   for_each_lane(mask, [&](int lane) {
     const MbarrierObject object =
-        object_of(warp, op, lane, one.address.space, one.address.of(warp, lane), AccessKind::atomic);
+        object_of(warp, op, lane, details.address.space, details.address.of(warp, lane), AccessKind::atomic);
     complete_bulk_copies(object, lane);
-    const bool waited_for = one.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
-                                       : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
+    const bool waited_for = details.parity ? (warp.lanes_of<const uint32_t>(op.b)[lane] & 1) != 0
+                                           : MbarrierPhase::of(warp.lanes_of<const uint64_t>(op.b)[lane]).parity;
     const Mask bit = Mask{1} << lane;
     const bool was_woken =
         (warp.sleep.woken & bit) != 0 && warp.sleep.cta == object.cta && warp.sleep.barrier == object.address;
     warp.sleep.woken &= ~bit;
     if (object.phase().parity == waited_for && !was_woken) {
-      if (!one.sleeps) return;
+      if (!details.sleeps) return;
       if (warp.sleep.cta != object.cta || warp.sleep.barrier != object.address || warp.sleep.parity != waited_for)
         warp.sleep = {.cta = object.cta, .barrier = object.address, .parity = waited_for};
       warp.sleep.lanes |= bit;
@@ -143,7 +144,7 @@ Space space_of_mbarrier(Words& words) {
   return Space::generic;
 }
 
-void decode_mbarrier(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_mbarrier(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   MbarrierDetails mbarrier_details;
   const auto& operands = instruction.operands;
   const Word what = words.take_one({Word::init, Word::inval, Word::arrive_drop, Word::arrive, Word::test_wait,
@@ -272,7 +273,7 @@ void complete_bytes(Warp& warp, const Op& op, int lane, const Address& barrier, 
   change(object_of(warp, op, lane, barrier.space, barrier.of(warp, lane), AccessKind::atomic), lane, 0, -bytes);
 }
 
-void decode_copy_arrives(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_arrives(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (!words.take(Word::arrive)) decoder.refuse("not supported");
   const bool counts = words.take(Word::noinc);
   MbarrierDetails mbarrier_details{.what = What::arrive};

@@ -209,7 +209,7 @@ uint64_t allocate(Heap& heap, uint64_t bytes) {
 }
 
 void set_states(Warp& warp, uint64_t address, uint64_t bytes, uint8_t state) {
-  for (const Region& region : *warp.cta->regions) {
+  for (const GlobalRegion& region : *warp.cta->regions) {
     if (region.states && address >= region.begin && address - region.begin < region.size)
       std::memset(region.states + (address - region.begin), state, bytes);
   }
@@ -284,7 +284,7 @@ Type stack_type(Decoder& decoder, Words& words) {
   return *type;
 }
 
-void decode_alloca(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_alloca(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = stack_type(decoder, words);
   decoder.require_operands(instruction, 2, 3);
   AllocaDetails details;
@@ -314,7 +314,7 @@ void restore_stack(Warp& warp, const Op& op, Mask mask) {
     warp.stack_bytes[static_cast<size_t>(lane)] = static_cast<uint32_t>(saved);
   });
 }
-void decode_stack(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_stack(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Type type = stack_type(decoder, words);
   decoder.require_operands(instruction, 1, 1);
   const bool saves = words.name() == Word::stacksave, wide = type == Type::u64;
@@ -340,7 +340,7 @@ struct CancelDetails {
 };
 
 void run_try_cancel(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CancelDetails*>(op.details);
+  const auto& details = *static_cast<const CancelDetails*>(op.details);
   Cluster& cluster = *warp.cta->cluster;
   const Launch& launch = *warp.cta->launch;
   for_each_lane(mask, [&](int lane) {
@@ -355,17 +355,17 @@ void run_try_cancel(Warp& warp, const Op& op, Mask mask) {
       }
       response.is_canceled = 1;
     }
-    const uint64_t to = one.to.of(warp, lane), barrier = one.barrier.of(warp, lane);
+    const uint64_t to = details.to.of(warp, lane), barrier = details.barrier.of(warp, lane);
     const auto deliver = [&](uint64_t to_there, uint64_t barrier_there) {
-      const MbarrierObject object = object_of(warp, op, lane, one.barrier.space, barrier_there, AccessKind::atomic);
-      const uint8_t* const place = locate(warp, op, lane, one.to.space, to_there, 16, AccessKind::bulk_write);
+      const MbarrierObject object = object_of(warp, op, lane, details.barrier.space, barrier_there, AccessKind::atomic);
+      const uint8_t* const place = locate(warp, op, lane, details.to.space, to_there, 16, AccessKind::bulk_write);
       Cta* const cta = owner_of(cluster, place);
       BulkCopy::Piece bytes{.cta = cta, .to = static_cast<uint32_t>(place - cta->shared.data())};
       std::memcpy(bytes.bytes.data(), &response, 16);
       if (cta->launch->checks) std::memset(cta->shared_states.data() + bytes.to, in_flight, 16);
       object.cta->bulk_copies.push_back({.barrier = object.address, .bytes = 16, .pieces = {bytes}});
     };
-    if (!one.to_all) return deliver(to, barrier);
+    if (!details.to_all) return deliver(to, barrier);
     for (int rank = 0; rank < std::ssize(cluster.ctas); ++rank)
       deliver(address_in(rank, to), address_in(rank, barrier));
   });
@@ -384,7 +384,7 @@ void run_is_canceled(Warp& warp, const Op& op, Mask mask) {
   set_mask(warp, op.d, mask, canceled);
 }
 void run_first_block(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const QueryDetails*>(op.details);
+  const auto& details = *static_cast<const QueryDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
     CancelResponse response;
     std::memcpy(&response, warp.lanes_of<const uint64_t>(op.a) + 2 * lane, 16);
@@ -392,12 +392,12 @@ void run_first_block(Warp& warp, const Op& op, Mask mask) {
       fault(ViolationCode::undefined_by_ptx, lane, "get_first_ctaid of a request that failed",
             "a response for which is_canceled is true");
     for (size_t i = 0; i < 3; ++i) {
-      if (one.slots[i] != Op::no_slot) warp.lanes_of<uint32_t>(one.slots[i])[lane] = response.first_block[i];
+      if (details.slots[i] != Op::no_slot) warp.lanes_of<uint32_t>(details.slots[i])[lane] = response.first_block[i];
     }
   });
 }
 
-void decode_query(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_query(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   decoder.require_operands(instruction, 2, 2);
   const Operand& result = instruction.operands[0];
   if (!words.take(Word::b128)) decoder.refuse("without .b128");
@@ -426,7 +426,7 @@ void decode_query(Decoder& decoder, const Instruction& instruction, Words& words
   op.a = a, op.details = details;
 }
 
-void decode_cluster_control(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_cluster_control(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (decoder.target() < Target::sm_100) decoder.refuse("before sm_100");
   if (words.take(Word::query_cancel)) return decode_query(decoder, instruction, words);
   if (!words.take(Word::try_cancel) || !words.take(Word::async)) decoder.refuse("not supported");
@@ -456,7 +456,7 @@ constexpr auto system_rows = std::to_array<Opcode>({
 
 std::span<const Opcode> system_opcodes() { return system_rows; }
 
-bool decode_system_call(Decoder& decoder, const Instruction& instruction, std::string_view name) {
+bool decode_system_call(Decoder& decoder, const PtxInstruction& instruction, std::string_view name) {
   const auto row = std::ranges::find(system_functions, name, &SystemFunction::name);
   if (row == system_functions.end()) return false;
   CallDetails call;

@@ -100,21 +100,21 @@ void replace(PackedTensorMap& map, const ReplaceDetails& details, uint64_t value
 constexpr int unit = 16;  // bytes per access
 
 void run_replace(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const ReplaceDetails*>(op.details);
+  const auto& details = *static_cast<const ReplaceDetails*>(op.details);
   for_each_lane(mask, [&](int lane) {
-    const uint64_t address = one.address.of(warp, lane);
+    const uint64_t address = details.address.of(warp, lane);
     const uint64_t value =
-        one.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
+        details.wide_value ? warp.lanes_of<const uint64_t>(op.b)[lane] : warp.lanes_of<const uint32_t>(op.b)[lane];
     if (address % tensor_map_bytes != 0)
       fault(ViolationCode::misaligned, lane, fmt::format("a tensor map at {:#x}", address), "a multiple of 128");
     std::array<uint8_t*, used_map_bytes / unit> places{};
     std::array<uint8_t, tensor_map_bytes> bytes{};
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i] = locate(warp, op, lane, one.address.space, address + unit * i, unit, AccessKind::atomic);
+      places[i] = locate(warp, op, lane, details.address.space, address + unit * i, unit, AccessKind::atomic);
       std::memcpy(bytes.data() + unit * i, places[i], unit);
     }
     PackedTensorMap map = PackedTensorMap::of(bytes);
-    replace(map, one, value, lane);
+    replace(map, details, value, lane);
     bytes = map.bytes();
     for (size_t i = 0; i < places.size(); ++i) std::memcpy(places[i], bytes.data() + unit * i, unit);
   });
@@ -126,9 +126,9 @@ struct CopyMapDetails {
 
 /// One copy for the warp, ordered before tensor copies that use the map.
 void run_copy_map(Warp& warp, const Op& op, Mask mask) {
-  const auto& one = *static_cast<const CopyMapDetails*>(op.details);
+  const auto& details = *static_cast<const CopyMapDetails*>(op.details);
   const int lane = __builtin_ctz(mask);
-  const uint64_t to = one.to.of(warp, lane), from = one.from.of(warp, lane);
+  const uint64_t to = details.to.of(warp, lane), from = details.from.of(warp, lane);
   const auto is_written = [&](uint64_t address) {
     const std::vector<uint8_t>& states = warp.cta->shared_states;
     const uint64_t at = address & low_mask(shared_rank_bits);
@@ -144,7 +144,7 @@ void run_copy_map(Warp& warp, const Op& op, Mask mask) {
   }
 }
 
-void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_copy_map(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   for (const Word word :
        {Word::global, Word::shared_cta, Word::tensormap_generic, Word::release, Word::sync, Word::aligned}) {
     if (!words.take(word)) decoder.refuse(fmt::format("without .{}", print(word)));
@@ -163,7 +163,7 @@ void decode_copy_map(Decoder& decoder, const Instruction& instruction, Words& wo
   op.e = members;
 }
 
-void decode_tensormap(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_tensormap(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (words.take(Word::cp_fenceproxy)) return decode_copy_map(decoder, instruction, words);
   if (!words.take(Word::replace) || !words.take(Word::tile)) decoder.refuse("not supported");
   ReplaceDetails replace_details;

@@ -101,7 +101,7 @@ void run_video(Warp& warp, const Op& op, Mask mask) {
   });
 }
 
-void decode_video(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_video(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const auto row = std::ranges::find(video_instructions, words.name(), &VideoRow::name);
   VideoDetails details{.operation = row->operation, .parts = row->parts};
   details.accumulates = words.take(Word::add);

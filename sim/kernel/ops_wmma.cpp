@@ -199,7 +199,7 @@ int registers_of(const WmmaFragment& fragment, WmmaOperand operand, Word type) {
   return operand != WmmaOperand::c && type == Word::f16 ? 8 : fragment.registers;
 }
 
-void decode_wmma_access(Decoder& decoder, const Instruction& instruction, Words& words, bool is_store) {
+void decode_wmma_access(Decoder& decoder, const PtxInstruction& instruction, Words& words, bool is_store) {
   WmmaAccess access{.is_store = is_store};
   const Word matrix = words.take_one({Word::a, Word::b, Word::c, Word::d});
   if (is_store != (matrix == Word::d) || matrix == Word::none) decoder.refuse("of another matrix");
@@ -279,7 +279,7 @@ void run_wmma(Warp& warp, const Op& op, Mask mask) {
                      results[static_cast<size_t>(tile)].data());
 }
 
-void decode_wmma_product(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_wmma_product(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   const Word bit_operation = words.take_one({Word::xor_, Word::and_});
   if (bit_operation != Word::none && !words.take(Word::popc)) decoder.refuse("without .popc");
   const WmmaShape& shape = take_shape(decoder, words);
@@ -330,7 +330,7 @@ void decode_wmma_product(Decoder& decoder, const Instruction& instruction, Words
   emit_for_warp(decoder, run_wmma, decoder.keep(std::move(product)));
 }
 
-void decode_wmma(Decoder& decoder, const Instruction& instruction, Words& words) {
+void decode_wmma(Decoder& decoder, const PtxInstruction& instruction, Words& words) {
   if (decoder.target() < Target::sm_80) decoder.refuse("before sm_80");
   const Word what = words.take_one({Word::load, Word::store, Word::mma});
   if (what == Word::none || !words.take(Word::sync) || !words.take(Word::aligned))

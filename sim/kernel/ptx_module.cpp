@@ -59,6 +59,28 @@ struct UnresolvedJump {
   std::string label;
 };
 
+/// A directive between the parameters and the body of an entry or a function, and how many numbers follow it.
+struct EntryDirective {
+  std::string_view name;
+  size_t least_numbers, most_numbers;
+  std::vector<int64_t> Entry::*extents = nullptr;
+};
+constexpr auto entry_directives = std::to_array<EntryDirective>({
+    {".reqntid", 1, 3, &Entry::required_block},
+    {".maxntid", 1, 3, &Entry::most_block},
+    {".reqnctapercluster", 1, 3, &Entry::required_cluster},
+    {".maxclusterrank", 1, 1},
+    {".blocksareclusters", 0, 0},
+    // These change no result: the registers and blocks of a multiprocessor, and how ptxas and the host call it.
+    {".explicitcluster", 0, 0},
+    {".maxnreg", 1, 1},
+    {".minnctapersm", 1, 1},
+    {".maxnctapersm", 1, 1},
+    {".noreturn", 0, 0},
+    {".abi_preserve", 1, 1},
+    {".abi_preserve_control", 1, 1},
+});
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text), tokens_(tokens_of(text)) { scopes_.push_back({}); }
@@ -125,7 +147,7 @@ class Parser {
     } else if (take_if(".address_size")) {
       const Token size = peek();
       if (integer() != 64) refuse(size, "64: kernels with 32-bit addresses are not supported");
-    } else if (is(".file") || is(".loc") || is(".pragma")) {
+    } else if (is_debug()) {
       parse_debug();
     } else if (is(".section")) {
       skip_section();
@@ -164,6 +186,8 @@ class Parser {
     } while (depth > 0 && !at_end());
   }
 
+  bool is_debug() const { return is(".file") || is(".loc") || is(".pragma"); }
+
   /// .loc and .file end with their line, .pragma with a semicolon.
   void parse_debug() {
     const Token directive = take();
@@ -193,7 +217,7 @@ class Parser {
     entry_.name = word("the name of a function");
     function_names_.insert(entry_.name);
     parse_parameters(entry_.params);
-    while (!is(";") && !is("{") && !at_end()) take();
+    parse_entry_directives();
     if (!take_if(";")) {
       parse_braces();
       module_.functions.push_back(std::move(entry_));
@@ -204,15 +228,28 @@ class Parser {
     owner_ = -1;
   }
 
-  struct ExtentsDirective {
-    std::string_view name;
-    std::vector<int64_t> Entry::*extents;
-  };
-  static constexpr std::array<ExtentsDirective, 3> extents_of_entries{{
-      {".reqntid", &Entry::required_block},
-      {".maxntid", &Entry::most_block},
-      {".reqnctapercluster", &Entry::required_cluster},
-  }};
+  /// Parses directives up to the body, or up to the semicolon of a prototype.
+  void parse_entry_directives() {
+    while (!is("{") && !is(";") && !at_end()) {
+      if (is_debug()) {
+        parse_debug();
+        continue;
+      }
+      const Token directive = take();
+      const auto row = std::ranges::find(entry_directives, directive.spelling, &EntryDirective::name);
+      if (row == entry_directives.end()) refuse(directive, "a directive of an entry, or its body in braces");
+      std::vector<int64_t> numbers;
+      while (peek().kind == Token::Kind::number) {
+        numbers.push_back(integer());
+        if (!take_if(",")) break;
+      }
+      if (numbers.size() < row->least_numbers || numbers.size() > row->most_numbers)
+        refuse(directive, fmt::format("{} with {} to {} numbers", row->name, row->least_numbers, row->most_numbers));
+      if (row->extents) entry_.*row->extents = numbers;
+      if (row->name == ".maxclusterrank") entry_.most_cluster = numbers[0];
+      if (row->name == ".blocksareclusters") entry_.grid_of_clusters = true;
+    }
+  }
 
   void parse_entry() {
     entry_ = Entry{};
@@ -223,18 +260,7 @@ class Parser {
       refuse(peek(), fmt::format("only one entry with the name {}", entry_.name));
     scopes_.push_back({});
     parse_parameters(entry_.params);
-    while (!is("{") && !at_end()) {
-      const Token directive = take();
-      std::vector<int64_t> numbers;
-      while (peek().kind == Token::Kind::number) {
-        numbers.push_back(integer());
-        if (!take_if(",")) break;
-      }
-      const auto row = std::ranges::find(extents_of_entries, directive.spelling, &ExtentsDirective::name);
-      if (row != extents_of_entries.end()) entry_.*row->extents = numbers;
-      if (directive.spelling == ".maxclusterrank" && numbers.size() == 1) entry_.most_cluster = numbers[0];
-      if (directive.spelling == ".blocksareclusters") entry_.grid_of_clusters = true;
-    }
+    parse_entry_directives();
     parse_braces();
     scopes_.pop_back();
     owner_ = -1;
@@ -285,7 +311,7 @@ class Parser {
         --depth_;
       } else if (take_if(".reg")) {
         parse_registers();
-      } else if (is(".file") || is(".loc") || is(".pragma")) {
+      } else if (is_debug()) {
         parse_debug();
       } else if (is(".extern") || find_space()) {
         const bool is_extern = take_if(".extern");
@@ -332,7 +358,7 @@ class Parser {
 
   /// Appends the jumps of "brx.idx index, targets;" behind the instruction that checks the index: a comparison and a
   /// branch a label.
-  void append_branches(const Instruction& check, const Token& list) {
+  void append_branches(const PtxInstruction& check, const Token& list) {
     const auto targets = branch_targets_.find(list.spelling);
     if (targets == branch_targets_.end()) refuse(list, "the name of .branchtargets in front of the instruction");
     const int predicate = static_cast<int>(entry_.registers.size());
@@ -340,7 +366,7 @@ class Parser {
     const Operand index = check.operands[0];
     for (size_t i = 0; i < targets->second.size(); ++i) {
       const bool is_last = i + 1 == targets->second.size();
-      Instruction compare = check, branch = check;
+      PtxInstruction compare = check, branch = check;
       become(compare, {Word::setp, Word::eq, Word::u32});
       compare.operands = {{.kind = Kind::reg, .reg = predicate}, index, {.kind = Kind::integer, .value = i}};
       become(branch, {Word::bra});
@@ -356,11 +382,11 @@ class Parser {
   }
 
   void resolve(const UnresolvedJump& jump) {
-    Instruction& instruction = entry_.instructions[jump.instruction];
+    PtxInstruction& instruction = entry_.instructions[jump.instruction];
     for (auto scope = jump.scopes.rbegin(); scope != jump.scopes.rend(); ++scope) {
       const auto& labels = all_labels_[static_cast<size_t>(*scope)];
-      if (const auto found = labels.find(jump.label); found != labels.end()) {
-        instruction.operands[jump.operand].target = found->second;
+      if (const auto label = labels.find(jump.label); label != labels.end()) {
+        instruction.operands[jump.operand].target = label->second;
         return;
       }
     }
@@ -443,7 +469,7 @@ class Parser {
           refuse(token, "an alignment that is a power of two");
         variable.align = static_cast<int>(align);
       } else if (token.spelling == ".ptr" ||
-                 std::ranges::any_of(spaces, [&](const auto& one) { return one.first == token.spelling; })) {
+                 std::ranges::any_of(spaces, [&](const auto& row) { return row.first == token.spelling; })) {
         // The space to which a parameter points.
         if (has_type) points_ = true;
       } else if (token.spelling == ".v2" || token.spelling == ".v4") {
@@ -595,13 +621,13 @@ class Parser {
   }
   std::optional<int> find_variable(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->variables.find(name); found != scope->variables.end()) return found->second;
+      if (const auto entry = scope->variables.find(name); entry != scope->variables.end()) return entry->second;
     }
     return std::nullopt;
   }
 
   void parse_instruction() {
-    Instruction instruction;
+    PtxInstruction instruction;
     instruction.line = peek().line;
     instruction.source_line = source_line_;
     instruction.source_file = source_file_;
@@ -656,7 +682,7 @@ class Parser {
     entry_.instructions.push_back(std::move(instruction));
   }
 
-  void append_table_branch(Instruction check) {
+  void append_table_branch(PtxInstruction check) {
     if (check.operands.size() != 1) refuse(tokens_[at_ - 1], "brx.idx with an index and a list of labels");
     const auto targets = branch_targets_.find(table_.spelling);
     check.operands.push_back(
@@ -664,7 +690,7 @@ class Parser {
     const size_t at = entry_.instructions.size();
     const bool is_guarded = check.guard >= 0;
     if (is_guarded) {  // lanes that do not jump continue after it
-      Instruction around = check;
+      PtxInstruction around = check;
       become(around, {Word::bra});
       around.guard_negated = !check.guard_negated;
       around.operands = {{.kind = Kind::label}};
@@ -761,9 +787,9 @@ class Parser {
     int64_t sum = 0;
     while (is("+") || is("-")) {
       const bool negative = take().spelling == "-";
-      const int64_t one = integer();
+      const int64_t addend = integer();
       sum = static_cast<int64_t>(static_cast<uint64_t>(sum) +
-                                 (negative ? 0 - static_cast<uint64_t>(one) : static_cast<uint64_t>(one)));
+                                 (negative ? 0 - static_cast<uint64_t>(addend) : static_cast<uint64_t>(addend)));
     }
     return sum;
   }
@@ -792,8 +818,8 @@ class Parser {
 }  // namespace
 
 const Entry* Module::find(std::string_view name) const {
-  const auto found = std::ranges::find(entries, name, &Entry::name);
-  return found == entries.end() ? nullptr : &*found;
+  const auto entry = std::ranges::find(entries, name, &Entry::name);
+  return entry == entries.end() ? nullptr : &*entry;
 }
 
 std::vector<int64_t> places_of_constants(const Module& module) {
@@ -812,7 +838,7 @@ std::vector<int64_t> places_of_constants(const Module& module) {
 
 Module read_module(std::string_view text) { return Parser(text).parse(); }
 
-void become(Instruction& instruction, std::vector<Word> words) {
+void become(PtxInstruction& instruction, std::vector<Word> words) {
   std::string opcode(print(words[0]));
   for (const Word word : std::span(words).subspan(1)) opcode.append(".").append(print(word));
   instruction.opcode = std::move(opcode);

@@ -61,7 +61,7 @@ inline std::span<const Operand> parts_of(const Operand& operand) {
   return {&operand, 1};
 }
 
-struct Instruction {
+struct PtxInstruction {
   int line = 0;         // in the module's text
   int source_line = 0;  // line of the last .loc; 0 if there is none
   int source_file = 0;
@@ -79,20 +79,20 @@ struct Instruction {
   bool is_refused = false;  // bitmma does not run it
 };
 
-inline bool has_word(const Instruction& instruction, Word word) {
+inline bool has_word(const PtxInstruction& instruction, Word word) {
   return std::ranges::find(instruction.words, word) != instruction.words.end();
 }
-inline bool has_one_of(const Instruction& instruction, std::initializer_list<Word> words) {
+inline bool has_one_of(const PtxInstruction& instruction, std::initializer_list<Word> words) {
   return std::ranges::any_of(words, [&](Word word) { return has_word(instruction, word); });
 }
 /// Whether the opcode is exactly these words.
-inline bool is(const Instruction& instruction, std::initializer_list<Word> words) {
+inline bool is(const PtxInstruction& instruction, std::initializer_list<Word> words) {
   return std::ranges::equal(instruction.words, words);
 }
 /// The type that the last word names: of most instructions, that of their operands.
-inline std::optional<Type> last_type(const Instruction& instruction) { return type_of(instruction.words.back()); }
+inline std::optional<Type> last_type(const PtxInstruction& instruction) { return type_of(instruction.words.back()); }
 /// Gives the instruction another opcode.
-void become(Instruction& instruction, std::vector<Word> words);
+void become(PtxInstruction& instruction, std::vector<Word> words);
 
 /// Calls body(operand) for each operand of kind reg, also those inside of vectors and addresses.
 template <typename Operands, typename Body>
@@ -143,7 +143,7 @@ struct Entry {
   std::vector<int> params = {};   // variables
   std::vector<int> returns = {};  // only for functions
   std::vector<Register> registers = {};
-  std::vector<Instruction> instructions = {};
+  std::vector<PtxInstruction> instructions = {};
   std::vector<Subroutine> subroutines = {};
   std::map<int, std::string> labels = {};      // by the index of the instruction that follows the label
   std::vector<int64_t> required_block = {};    // of .reqntid

@@ -10,7 +10,7 @@
 namespace bitmma::kernel {
 namespace {
 
-const Instruction& instruction_of(const Warp& warp, const Op& op) {
+const PtxInstruction& instruction_of(const Warp& warp, const Op& op) {
   return warp.cta->program->entry.instructions[static_cast<size_t>(op.instruction)];
 }
 
@@ -23,11 +23,11 @@ const Instruction& instruction_of(const Warp& warp, const Op& op) {
 Mask lanes_of(const Warp& warp, int reg) { return warp.unwritten->lanes_of_register[static_cast<size_t>(reg)]; }
 
 Mask lanes_of(const Warp& warp, std::span<const Operand> operands) {
-  Mask found = 0;
+  Mask affected = 0;
   for_each_register(operands, [&](const Operand& operand) {
-    if (operand.role != Operand::Role::out) found |= lanes_of(warp, operand.reg);
+    if (operand.role != Operand::Role::out) affected |= lanes_of(warp, operand.reg);
   });
-  return found;
+  return affected;
 }
 
 /// Instructions of a warp whose results come from the registers of other lanes.
@@ -38,7 +38,7 @@ bool exchanges(Word name) {
 }
 
 /// The lanes whose result has such a value.
-Mask lanes_of_result(const Warp& warp, const Op& op, const Instruction& instruction, Mask mask) {
+Mask lanes_of_result(const Warp& warp, const PtxInstruction& instruction, Mask mask) {
   const std::span<const Operand> operands = instruction.operands;
   if (instruction.row->name == Word::selp && operands.size() == 4 && operands[3].kind == Operand::Kind::reg) {
     const Mask chosen = warp.mask_of(warp.cta->program->register_slots[static_cast<size_t>(operands[3].reg)]),
@@ -46,10 +46,9 @@ Mask lanes_of_result(const Warp& warp, const Op& op, const Instruction& instruct
     return (lanes_of(warp, operands.subspan(1, 1)) & takes_a) | (lanes_of(warp, operands.subspan(2, 1)) & ~takes_a) |
            lanes_of(warp, operands.subspan(3));
   }
-  const Mask found = lanes_of(warp, operands) & mask;
-  if (exchanges(instruction.row->name)) return found != 0 ? mask : 0;
-  (void)op;
-  return found;
+  const Mask affected = lanes_of(warp, operands) & mask;
+  if (exchanges(instruction.row->name)) return affected != 0 ? mask : 0;
+  return affected;
 }
 
 }  // namespace
@@ -87,7 +86,7 @@ void mark_loaded(Warp& warp, const Op& op, Mask mask) {
 void follow_unwritten(Warp& warp, const Op& op, Mask mask) {
   const Op* const first = warp.cta->program->ops.data();
   if (op.instruction < 0 || mask == 0 || (&op != first && (&op - 1)->instruction == op.instruction)) return;
-  const Instruction& instruction = instruction_of(warp, op);
+  const PtxInstruction& instruction = instruction_of(warp, op);
   if (instruction.guard >= 0) {
     const Mask decided = lanes_of(warp, instruction.guard) & warp.active;
     if (decided != 0) report(warp, decided, "decides a branch");
@@ -105,7 +104,7 @@ void follow_unwritten(Warp& warp, const Op& op, Mask mask) {
   } else if (instruction.acts && !exchanges(name)) {
     if (const Mask decided = lanes_of(warp, operands) & mask; decided != 0) report(warp, decided, "has an effect");
   } else {
-    result = lanes_of_result(warp, op, instruction, mask);
+    result = lanes_of_result(warp, instruction, mask);
   }
   for (const int reg : effects_of(instruction).writes) {
     Mask& of_register = warp.unwritten->lanes_of_register[static_cast<size_t>(reg)];

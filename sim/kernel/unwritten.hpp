@@ -11,9 +11,10 @@ namespace bitmma::kernel {
 void note_unwritten(Warp& warp, const Op& op, int lane, std::string where);
 /// The destination registers of the load have these values in the lanes that were noted.
 void mark_loaded(Warp& warp, const Op& op, Mask mask);
-/// Before an instruction runs in the lanes of `mask`: what it makes of such values. Throws Fault where they decide.
+/// Before an instruction runs in the lanes of `mask`: what it makes of such values. Throws KernelFault where they
+/// decide.
 void follow_unwritten(Warp& warp, const Op& op, Mask mask);
-/// After a store: its bytes in shared or local memory hold such values again. Throws Fault for global memory.
+/// After a store: its bytes in shared or local memory hold such values again. Throws KernelFault for global memory.
 void mark_stored(Warp& warp, std::span<uint8_t* const, lanes> places, size_t bytes);
 
 }  // namespace bitmma::kernel

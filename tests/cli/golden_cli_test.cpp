@@ -39,7 +39,7 @@ const test::BadRequests bad_requests({
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --thread-id-a 2 $OUT",
      "thread_id_a = 2: must be 0..1"},
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --layout-b mn-major:none $OUT",
-     "only .row.col"},
+     "--layout-b = mn-major:none: must be absent; A and B are in registers"},
     {m + "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 --scale-d 0 $OUT",
      "--scale-d = 0: must be absent"},
     {"golden mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 $OUT",
@@ -98,7 +98,7 @@ const test::BadRequests bad_requests({
      "strides of A = LBO 128, SBO 128: (0, 8) and (8, 0) both in byte 128: must be strides for which no elements "
      "overlap"},
     {"golden tcgen05.ld.sync.aligned.16x64b.x4.b32 --format hex $OUT",
-     "use --format only for instructions that compute"},
+     "instructions that move data compute no outputs"},
     {"golden " + f16 + " --format vhdl $OUT", "--format = vhdl: must be hex, csv or jsonl"},
     {"golden " + f16 + " --padding 8 $OUT", "padding of A = 8"},
     {"golden " + f16 + " --padding -16 $OUT", "padding of A = -16"},

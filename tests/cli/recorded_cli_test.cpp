@@ -110,12 +110,12 @@ TEST_CASE("a whole tile with one D is taken by verify, compare, explain and diag
              ContainsSubstring("M = 128, N = 8, K = 48") && ContainsSubstring("bitmma gemm") &&
                  ContainsSubstring("verify, compare, diagnose, explain and simulate accept a whole tile"));
   // One is a tile, the other is none.
-  const std::string one = folder.path("one.safetensors");
-  REQUIRE(run({"golden", f16, "--cases", "1", "-o", one}).code == 0);
+  const std::string single = folder.path("one.safetensors");
+  REQUIRE(run({"golden", f16, "--cases", "1", "-o", single}).code == 0);
   for (const char* verb : {"compare", "diagnose"}) {
-    CHECK_THAT(run({verb, tile, one}).err,
+    CHECK_THAT(run({verb, tile, single}).err,
                ContainsSubstring("one.safetensors: cases of one instruction; expected a whole tile"));
-    CHECK_THAT(run({verb, one, tile}).err, ContainsSubstring("tile.safetensors: a whole tile"));
+    CHECK_THAT(run({verb, single, tile}).err, ContainsSubstring("tile.safetensors: a whole tile"));
   }
 }
 

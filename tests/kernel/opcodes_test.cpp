@@ -205,19 +205,19 @@ std::string text_of(std::string_view statement, bool of_numbers) {
 }
 
 /// The entry's instruction on the line of the statement, with its roles.
-kernel::Instruction instruction_of(std::string_view statement, std::vector<std::string>& registers) {
+kernel::PtxInstruction instruction_of(std::string_view statement, std::vector<std::string>& registers) {
   kernel::Module module = kernel::read_module(text_of(statement, false));
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, is_of_blackwell(statement) ? Target::sm_100a : Target::sm_90a);
   for (const kernel::Register& reg : entry.registers) registers.push_back(reg.name);
-  const auto found = std::ranges::find(entry.instructions, line_of_statement, &kernel::Instruction::line);
+  const auto found = std::ranges::find(entry.instructions, line_of_statement, &kernel::PtxInstruction::line);
   REQUIRE(found != entry.instructions.end());
   return *found;
 }
 
 std::string effects_of(std::string_view statement) {
   std::vector<std::string> registers;
-  const kernel::Instruction instruction = instruction_of(statement, registers);
+  const kernel::PtxInstruction instruction = instruction_of(statement, registers);
   if (instruction.is_refused) return "refused";
   const auto names = [&](const std::vector<int>& all) {
     std::set<std::string> sorted;
@@ -260,7 +260,7 @@ bool folds(std::string_view statement) {
   kernel::Entry& entry = module.entries.front();
   kernel::assign_roles(module, entry, Target::sm_90a);
   const kernel::Entry folded = kernel::folded(entry, Target::sm_90a);
-  const auto found = std::ranges::find(folded.instructions, line_of_statement, &kernel::Instruction::line);
+  const auto found = std::ranges::find(folded.instructions, line_of_statement, &kernel::PtxInstruction::line);
   if (found == folded.instructions.end()) return true;
   if (found->row->passes != kernel::Passes::value) return false;
   const kernel::Operand& from = found->operands.back();

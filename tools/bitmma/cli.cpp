@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "help.hpp"
 #include "numbers.hpp"
+#include "suggestions.hpp"
 
 namespace bitmma::cli {
 
@@ -91,9 +92,9 @@ std::vector<std::string> with_negative_operands(std::vector<std::string> argumen
 }
 
 /// Parses and runs; returns the exit code.
-int run_command(Command& app, Context& context, const std::vector<std::string>& given) {
+int run_command(Command& app, Context& context, const std::vector<std::string>& words) {
   const Terminal& terminal = context.terminal;
-  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(given)));
+  const std::vector<std::string> arguments = with_negative_operands(with_standard_streams(app, with_help_flag(words)));
   try {
     require_acts(arguments);
     require_lab(arguments);

@@ -26,6 +26,9 @@ constexpr std::string_view differ(int64_t count) { return count == 1 ? "differs"
 /// repeated.
 void print_warnings(const Context& context, const std::vector<Violation>& warnings);
 
+/// The same, for the events of an act.
+std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context);
+
 /// Prints the text of a report, or with `json` its tree.
 void show(const Context& context, const Report& report, bool json);
 

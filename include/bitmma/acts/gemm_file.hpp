@@ -2,8 +2,8 @@
 // A product of a file: which plan it gets, its D, and the plans that give a recorded D.
 //
 //   const ProductFile product = read_product_file("product.safetensors");
-//   const GemmFileReport done = gemm_file(product, {.plan = {.kernel = "file"}});
-//   print(describe(done.result));
+//   const GemmFileReport computed = gemm_file(product, {.plan = {.kernel = "file"}});
+//   print(describe(computed.result));
 //
 // The plan is, in this order: that of the library's choice; the one that the request names; the file's key plan, unless
 // the request asks for another target, type or number of slices; one chain over K.
@@ -16,7 +16,6 @@
 
 #include "bitmma/acts/describe_product.hpp"
 #include "bitmma/acts/product_file.hpp"
-#include "bitmma/files/compare.hpp"
 #include "bitmma/gemm/find.hpp"
 #include "bitmma/gemm/library_choice.hpp"
 
@@ -46,8 +45,8 @@ struct ProductLibraryRequest {
 /// Callbacks that an act calls while it works. Each may be empty.
 struct GemmFileEvents {
   std::function<void(const std::vector<Violation>&)> warn = {};
-  FindProgress plans = {};  // tried, to find the number of slices
-  Progress outputs = {};    // of D
+  FindProgress plans = {};    // tried, to find the number of slices
+  FindProgress outputs = {};  // of D: done, and all
 };
 
 struct [[nodiscard]] PlanOfProduct {
@@ -84,6 +83,10 @@ struct [[nodiscard]] GemmFileReport {
 /// Computes D. Throws Error as above, and for the accuracy of a plan with an epilogue or scales of blocks, which the
 /// exact product does not have (field accuracy).
 GemmFileReport gemm_file(ProductFile product, const GemmFileRequest& request, const GemmFileEvents& events = {});
+
+/// The product with the computed D. A recorded D that differs is evidence: throws Error unless `replace_d` asks to
+/// replace it (field d).
+TensorFile file_with_d(const GemmFileReport& computed, bool replace_d = false);
 
 /// The plans that give the file's D. Throws Error if it has none. Without `target` the file's own, or the default.
 PlanSearch find_plans_of_file(const ProductFile& product, std::optional<Target> target, FindOptions options,

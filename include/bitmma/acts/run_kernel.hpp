@@ -60,6 +60,8 @@ void run_kernel_file(const KernelFileRequest& request, KernelRun& run);
 
 /// The kernel of a request. Throws Error as PtxEntry does.
 PtxEntry kernel_of(const KernelFileRequest& request);
+/// The names of the entries of a module, as a list.
+Report describe_entries(const std::string& ptx);
 /// A list of {"product_line", "sum_line", "joined", "sure", "rule", "sass"}.
 Report describe_fusions(const PtxEntry& kernel);
 

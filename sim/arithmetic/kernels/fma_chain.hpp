@@ -368,10 +368,10 @@ BITMMA_INLINE void decode_fma_chain_a(const ChainDecoding& job) {
 
 /// Decodes all strips of four rows of B at a time, which share a word of signs.
 template <int bytes, typename Number, bool narrow>
-BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& given) {
+BITMMA_INLINE void decode_fma_chain_b(const ChainDecoding& args) {
   using Layout = FmaLayout<bytes, Number>;
   using I32 = typename Vectors<bytes>::I32;
-  const ChainDecoding job = given;
+  const ChainDecoding job = args;
   constexpr int lanes = bytes / 4, strip = Layout::strip;
   constexpr size_t words = strip * sizeof(Number) / 4;
   int64_t end_of_k = 0;
@@ -889,8 +889,8 @@ BITMMA_INLINE void sum_fma_rows(const ChainSum& job) {
 }
 
 template <int bytes, typename Number, bool narrow, Format output>
-BITMMA_INLINE void sum_fma_chain(const ChainSum& given) {
-  const ChainSum job = given;
+BITMMA_INLINE void sum_fma_chain(const ChainSum& args) {
+  const ChainSum job = args;
   sum_fma_rows<bytes, Number, narrow, output>(job);
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "plan_flags.hpp"
 
+#include <fmt/format.h>
+
 #include "arguments.hpp"
 #include "bitmma/files/file.hpp"
+#include "bitmma/gemm/catalogue.hpp"
 #include "output.hpp"
 
 namespace bitmma::cli {
@@ -62,8 +65,16 @@ ProductLibraryRequest LibraryFlags::request(std::optional<Format> output) const 
           .nearest = nearest};
 }
 
-std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context) {
-  return [&context](const std::vector<Violation>& warnings) { print_warnings(context, warnings); };
+std::string print_plan_names() {
+  std::string names;
+  for (const CataloguePlan& row : catalogue()) names += fmt::format("  {:29}{}\n", row.name, row.about);
+  return names;
+}
+
+std::function<void(const std::vector<Violation>&)> product_warnings_to(const Context& context) {
+  return [&context](const std::vector<Violation>& warnings) {
+    print_warnings(context, in_flags(warnings, flags_of_products));
+  };
 }
 
 }  // namespace bitmma::cli

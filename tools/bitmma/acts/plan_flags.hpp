@@ -43,9 +43,13 @@ inline constexpr auto flags_of_products = std::to_array<FlagOfField>({{"plan", "
                                                                       {"allow_tf32", "--allow-tf32"},
                                                                       {"nearest", "--nearest"},
                                                                       {"accuracy", "--error"},
+                                                                      {"replace_d", "--replace-d"},
                                                                       {"row, col", "--row, --col"}});
 
-/// Prints warnings of an act.
-std::function<void(const std::vector<Violation>&)> warnings_to(const Context& context);
+/// The named plans, a line each, for help.
+std::string print_plan_names();
+
+/// Prints warnings of an act on products, with the flags of its fields.
+std::function<void(const std::vector<Violation>&)> product_warnings_to(const Context& context);
 
 }  // namespace bitmma::cli
