@@ -18,7 +18,7 @@ using Kind = Operand::Kind;
 
 constexpr std::string_view measured = "SASS of ptxas 13.0 for sm_90a, tests/kernel/fusion_test.cpp";
 
-constexpr auto rows = std::to_array<FusionRow>({
+constexpr auto fusion_table = std::to_array<FusionRow>({
     {"one use", "a product is fused into a sum if that sum, in the same block, is its only use", true, measured},
     {"several uses",
      "a product whose uses are all sums in the same block is fused into each of them, unless one has already fused its "
@@ -37,7 +37,7 @@ constexpr auto rows = std::to_array<FusionRow>({
     {"guarded product", "a product under a guard is not fused", false, measured},
     {"taken", "the sum has fused its other operand", false, measured},
 });
-constexpr std::string_view row(size_t i) { return rows[i].name; }
+constexpr std::string_view row(size_t i) { return fusion_table[i].name; }
 
 std::optional<Type> floating_type(const PtxInstruction& instruction) {
   const auto type = last_type(instruction);
@@ -546,7 +546,7 @@ class Fuser {
 
 }  // namespace
 
-std::span<const FusionRow> fusion_rows() { return rows; }
+std::span<const FusionRow> fusion_rows() { return fusion_table; }
 
 Fusions fusions_of(const Entry& entry, const SassLines& sass) {
   if (entry.instructions.empty()) return {};
