@@ -18,9 +18,9 @@ import numpy as np
 from . import _core
 from ._arguments import in_ieee_environment, public, text
 from ._arrays import _is_torch
+from ._case import Case
 from ._errors import count_of, flag_of, refuse, shown, threads_of
 from ._module import Entry, Memory, PtxModule, address_of, bytes_of, dtype_named, memory_of, sizes_of
-from ._state import Case
 
 _core_any: Any = _core
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ._arguments import public
 from ._errors import near, refuse
-from ._state import Product, read_product
+from ._product import Product, read_product
 
 __all__ = ["load", "names", "path"]
 

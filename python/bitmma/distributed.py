@@ -46,11 +46,12 @@ except ImportError as missing:
 
 from ._arguments import target_of
 from ._arrays import Codes, dtype_of, to_numpy
+from ._case import Case
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse, shown
 from ._gemm import _operands, _place, _resolved, gemm as _gemm
 from ._mma import _parsed, mma as _mma
-from ._state import Case, Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
+from ._vectors import Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
 

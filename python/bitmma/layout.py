@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ._arguments import core as _core, instruction_of, public, text as _text
+from ._case import Case, _case
 from ._core import Instruction
 from ._errors import count_of, refuse
-from ._state import Case, _case
 from ._types import Target
 
 

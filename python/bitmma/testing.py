@@ -17,10 +17,11 @@ import numpy as np
 
 from ._arguments import public
 from ._arrays import Codes, _dtypes, _format_of_dtype, code_bytes, format_named, to_numpy
+from ._case import Case
 from ._core import formats as _formats, to_floats as _to_floats
 from ._errors import Error, refuse, shown
-from ._state import Case, diagnose
 from ._types import ArrayLike
+from ._vectors import diagnose
 
 _bits_of = {name: bits for name, bits, _ in _formats()}
 _unsigned = ("ue8m0", "ue4m3", "ue5m3", "u8", "u4", "u32", "b1")
