@@ -20,6 +20,9 @@ from ._safetensors import StoredTensor, dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
 
+MOST_DIMENSIONS = 32
+"""Of a tensor: NumPy's limit before 2.0."""
+
 
 class Reason(str, Enum):
     """Why nothing can be said about an operator."""
@@ -194,7 +197,12 @@ def _is_list_of_int(value: Any) -> bool:
 
 
 def _is_shape(value: Any) -> bool:
-    return _is_list_of_int(value) and all(0 <= one < 2**40 for one in value) and math.prod(value) < 2**36
+    return (
+        _is_list_of_int(value)
+        and len(value) < MOST_DIMENSIONS
+        and all(0 <= extent < 2**40 for extent in value)
+        and math.prod(value) < 2**36
+    )
 
 
 def _is_sampled(one: dict[str, Any], stored: StoredTensor | None) -> bool:
@@ -222,11 +230,13 @@ def _checked(
         if not is_right:
             raise refuse(f"graph.json: {field}", shown(seen), legal)
 
-    machine, tensors, operators = (graph.get(name) for name in ("machine", "tensors", "operators"))
-    need(isinstance(machine, dict), "machine", machine, "an object")
-    need(isinstance(tensors, dict), "tensors", tensors, "an object")
-    need(isinstance(operators, list), "operators", operators, "a list")
-    assert isinstance(machine, dict) and isinstance(tensors, dict) and isinstance(operators, list)
+    def part(name: str, kind: type, legal: str) -> Any:
+        need(isinstance(graph.get(name), kind), name, graph.get(name), legal)
+        return graph[name]
+
+    machine: dict[str, Any] = part("machine", dict, "an object")
+    tensors: dict[str, Any] = part("tensors", dict, "an object")
+    operators: list[dict[str, Any]] = part("operators", list, "a list")
     need(
         type(machine.get("multiprocessors", 132)) is int and machine.get("multiprocessors", 132) > 0,
         "multiprocessors",
@@ -244,6 +254,8 @@ def _checked(
             tensor,
             "dtype, role and a shape of whole numbers",
         )
+        strides = tensor.get("strides", [])
+        need(_is_list_of_int(strides), f"{field}: strides", strides, "whole numbers")
         need(tensor["role"] in roles, f"{field}: role", tensor["role"], ", ".join(roles))
         need(
             tensor["role"] != "weight"
@@ -337,6 +349,17 @@ def _checked(
     return machine, tensors, operators
 
 
+def _generated(source: dict[str, Any], about: Tensor) -> np.ndarray:
+    """A weight that the capture tells how to make."""
+    seed, stream, gain = source.get("seed"), source.get("stream"), source.get("gain", 1)
+    if type(seed) is not int or not isinstance(stream, str) or type(gain) not in (int, float) or abs(gain) > 2**64:
+        raise CannotSay("a weight is generated from what is no seed, stream and gain")
+    format = "bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32"
+    made = generated(format, (about.shape[0], about.shape[1]), seed, stream)
+    scaled: np.ndarray = made.astype(np.float32) * np.float32(gain)
+    return scaled.astype(about.dtype)
+
+
 class Capture:
     """What tools/capture.py wrote."""
 
@@ -378,22 +401,17 @@ class Capture:
 
     def load(self, number: str) -> np.ndarray:
         one, about = self.tensors[number], self.about(number)
-        assert about is not None
         name, source = one["name"], one.get("source")
         is_given = name in self.weights
+        if about is None:
+            raise CannotSay(f"the weight {name} is of an unknown type, {shown(one['dtype'])}")
         if is_given:
             made = self.weights[name][name]
         elif number in self.data:
             self.own_weights[number] = name
             made = self.data[number]
         elif isinstance(source, dict) and source.get("generator") == "philox4x32-10/triangle" and len(about.shape) == 2:
-            made = generated(
-                "bf16" if about.dtype == ml_dtypes.bfloat16 else "f16" if about.dtype == np.float16 else "f32",
-                about.shape,
-                source["seed"],
-                source["stream"],
-            )
-            made = (made.astype(np.float32) * np.float32(source.get("gain", 1))).astype(about.dtype)
+            made = _generated(source, about)
             self.own_weights[number] = name
         else:
             raise CannotSay(f"the weight {name} is not in the capture: give the file that has it (weights)")

@@ -35,6 +35,7 @@ from ._captured import (
 )
 from ._errors import Error, count_of, flag_of, printable, refuse, shown, threads_of
 from ._gemm import find_plans, gemm
+from ._replay_arguments import bound, float_of
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,11 @@ class Replay(NamedTuple):
 
 def _arguments_of(value: Any, values: Callable[[str], Value]) -> Any:
     if isinstance(value, list):
-        return [_arguments_of(one, values) for one in value]
+        return [_arguments_of(part, values) for part in value]
     if isinstance(value, dict):
         if "tensor" in value:
             return values(value["tensor"])
-        return float.fromhex(value["float"]) if "float" in value else value.get("other")
+        return float_of(value["float"]) if "float" in value else value.get("other")
     return value
 
 
@@ -179,11 +180,12 @@ def _operator(name: str) -> str:
 
 def _flops(op: str, shapes: list[list[int]], outputs: list[Tensor | None]) -> int:
     size = sum(math.prod(output.shape) for output in outputs[:1] if output)
-    if op.startswith(("aten.mm", "aten.bmm", "aten._scaled_mm", "aten._int_mm")) and shapes:
+    # Of tensors without these dimensions the operator is not recomputed.
+    if op.startswith(("aten.mm", "aten.bmm", "aten._scaled_mm", "aten._int_mm")) and shapes and shapes[0]:
         return 2 * size * shapes[0][-1]
-    if op.startswith(("aten.addmm", "aten._addmm")) and len(shapes) > 1:
+    if op.startswith(("aten.addmm", "aten._addmm")) and len(shapes) > 1 and shapes[1]:
         return 2 * size * shapes[1][-1]
-    if "attention" in op and len(shapes) > 1:
+    if "attention" in op and len(shapes) > 1 and len(shapes[1]) > 1:
         return 4 * size * shapes[1][-2]
     return size
 
@@ -293,23 +295,21 @@ class _Run:
             self.is_contiguous(number) for number in list(tensors_in(one["args"]))[:1]
         ):
             raise CannotSay("its input is not contiguous")
+        rule = rules.rule_of(op)
+        if rule is None and op not in rules.views:
+            raise CannotSay("no rule for this operator", Reason.no_rule)
+        main = outputs[0] if outputs else None
+        if main is None:
+            raise CannotSay("the capture leaves out its main output", Reason.no_main_output)
         args = _arguments_of(one["args"], self.value)
         # Where the output lies decides no bit; its type and shape are recorded.
         options = {
             name: _arguments_of(value, self.value) for name, value in one["kwargs"].items() if name not in _of_memory
         }
-        if op in rules.views:
-            given, rest = args[0], args[1:]
-            rules.require_views(op, given.array, rest, options, outputs)
-            arrays = rules.views[op](given.array, *rest, **options)
-            masks = None if given.known is None else rules.views[op](given.known, *rest, **options)
-            if isinstance(arrays, list):
-                return [Value(array, None if masks is None else masks[i]) for i, array in enumerate(arrays)]
-            return [Value(arrays, masks)]
-        rule = rules.pointwise.get(op) or rules.of_rows.get(op) or rules.others.get(op)
         if rule is None:
-            raise CannotSay("no rule for this operator", Reason.no_rule)
+            return self.viewed(op, args, options, main, len(outputs))
         call = rules.Call(
+            main,
             outputs,
             [kernel["name"] for kernel in one["kernels"]] if "kernels" in one else None,
             one.get("slices", 0),
@@ -318,8 +318,24 @@ class _Run:
             self.threads,
             one.get("generator"),
         )
-        made = rule(call, *args, **options)
+        arguments = bound(rule, (call,), args, options)
+        made = rule(*arguments.args, **arguments.kwargs)
         return made if isinstance(made, list) else [made]
+
+    def viewed(
+        self, op: str, args: list[Any], options: dict[str, Any], output: Tensor, outputs: int
+    ) -> list[Value | None]:
+        """The elements and, if only some are known, their mask: both move in the same way."""
+        move = rules.views[op]
+        arguments = bound(move, (), args, options)
+        rules.require_views(op, arguments.arguments, output, outputs)
+        x: Value = arguments.args[0]
+        rest = arguments.args[1:]
+        arrays: Any = move(x.array, *rest, **arguments.kwargs)
+        masks: Any = None if x.known is None else move(x.known, *rest, **arguments.kwargs)
+        if isinstance(arrays, list):
+            return [Value(array, None if masks is None else masks[i]) for i, array in enumerate(arrays)]
+        return [Value(arrays, masks)]
 
     def is_contiguous(self, number: str) -> bool:
         """By the captured strides. Extents of 1 do not matter."""
@@ -333,24 +349,9 @@ class _Run:
     def verdict(self, index: int, one: dict[str, Any]) -> Verdict:
         capture, op, self.index = self.capture, one["op"], index
         outputs = [capture.about(number) for number in one["outputs"]]
-        try:
-            flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
-        except LookupError:
-            flops = 0
+        flops = _flops(op, [capture.tensors[number]["shape"] for number in tensors_in(one["args"])], outputs)
         kernels = tuple(kernel["name"] for kernel in one.get("kernels", ()))
         made: list[Value | None] | None = None
-        if (not outputs or outputs[0] is None) and rules.is_known(_operator(op)):
-            return Verdict(
-                index,
-                op,
-                "cannot say",
-                0,
-                0,
-                flops,
-                why="the capture leaves out its main output",
-                kernels=kernels,
-                code=Reason.no_main_output,
-            )
         try:
             made = self.compute(one)
         except Differs as error:
@@ -358,18 +359,12 @@ class _Run:
         except (CannotSay, Error, MemoryError) as error:
             reason = str(error).partition("\n")[0] or "not enough memory"
             code = error.reason if isinstance(error, CannotSay) else Reason.not_recomputed
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # The rules take what a stranger's file says as the arguments of Python functions and of NumPy.
-            reason, code = (
-                f"its arguments are not those that the rule expects: {shown(str(error))}",
-                Reason.not_recomputed,
-            )
         if made is None:
             self.reasons |= {number: reason for number in one["outputs"] if number is not None}
             return Verdict(
                 index,
                 op,
-                "moves" if op in rules.views else "cannot say",
+                "moves" if op in rules.views and code != Reason.no_main_output else "cannot say",
                 0,
                 0,
                 flops,
@@ -482,6 +477,8 @@ class _Run:
         if len(found):
             others = f", or of {len(found.families) - 1} other families" if len(found.families) > 1 else ""
             return f"the recorded bits are those of another plan: {found.families[0].name}{others}"
+        if not b.array.size:
+            return ""
         weights = right.astype(np.float32)
         for text, scale in (
             ("a scale for all", np.abs(b.array.astype(np.float32)).max() / 448),

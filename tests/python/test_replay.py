@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import bitmma
-from bitmma import _replay
-from bitmma._captured import Capture, Value, tensors_in
+from bitmma import _replay, _replay_rules
+from bitmma._captured import Capture, Tensor, Value, tensors_in
 
 folder = Path(__file__).parents[2] / "data" / "captures"
 
@@ -795,6 +795,15 @@ def test_a_file_that_changes_while_it_is_read_is_named(change, tmp_path):
     with pytest.raises(bitmma.Error) as error:
         bitmma.replay(tmp_path / "c", progress=progress)
     assert error.value.violations[0].field == str(path)
+
+
+def test_c_is_left_out_of_a_product_whose_beta_is_0():
+    a, b = np.ones((16, 64), bf16), np.ones((64, 8), bf16)
+    kernels = ["nvjet_sm90_tst_64x8_64x16_2x4_h_bz_TNT"]
+    call = _replay_rules.Call(Tensor(np.dtype(bf16), (16, 8)), [], kernels, 0, {}, None, 1, None)
+    rule = _replay_rules.others["aten.addmm.default"]
+    d = [rule(call, Value(np.ones((16, 8), bf16)), Value(a), Value(b), beta).array[0, 0] for beta in (0, 1)]
+    assert d == [64, 65]
 
 
 @pytest.mark.parametrize("args", [[], ["x"], [None] * 12, [[[]]]])
