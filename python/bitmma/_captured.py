@@ -16,12 +16,9 @@ import numpy as np
 from ._errors import Error, refuse, shown
 from ._gemm import generated
 from ._json import parse_json
-from ._safetensors import StoredTensor, dtypes, read_safetensors
+from ._safetensors import MOST_DIMENSIONS, StoredTensor, dtypes, read_safetensors
 
 FORMAT = "bitmma-capture/1"
-
-MOST_DIMENSIONS = 32
-"""Of a tensor: NumPy's limit before 2.0."""
 
 
 class Reason(str, Enum):

@@ -16,7 +16,7 @@ import numpy as np
 from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Bound, Instruction, Plan
-from ._errors import Error, refuse, shown
+from ._errors import ArgumentError, Error, refuse, shown
 from ._types import ArrayLike, Target
 
 
@@ -41,17 +41,19 @@ class Evidence(NamedTuple):
 def _refusing(of: type, name: str) -> Callable[..., Any]:
     """Makes a method of the library's classes raise Error for wrong arguments."""
     method = getattr(of, name)
-    said = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
+    signature = str(method.__nb_signature__[0][0]).removeprefix("def ").replace("self, ", "").replace(", /", "")
 
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
         except TypeError as error:
+            if "incompatible function arguments" not in str(error):  # raised by what the method calls
+                raise
             kinds = [type(arg).__name__ for arg in args] + [
                 f"{key}: {type(kwarg).__name__}" for key, kwarg in kwargs.items()
             ]
-            raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", said) from error
+            raise refuse(f"{of.__name__}.{name}", f"({', '.join(kinds)})", signature, kind=ArgumentError) from error
 
     return called
 

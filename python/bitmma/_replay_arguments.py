@@ -17,8 +17,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ._captured import MOST_DIMENSIONS, CannotSay, Value
+from ._captured import CannotSay, Value
 from ._errors import shown
+from ._safetensors import MOST_DIMENSIONS
 
 Number = bool | int | float
 """A number of Python; a whole one has 64 bits."""

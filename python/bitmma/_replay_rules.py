@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import math as functions, operators
-from ._captured import MOST_DIMENSIONS, CannotSay, Differs, Tensor, Value
+from ._captured import CannotSay, Differs, Tensor, Value
 from ._errors import Error
 from ._gemm import gemm
 from ._philox import uniform_of_torch
@@ -34,6 +34,7 @@ from ._replay_arguments import (
     sizes_of_view,
     taking,
 )
+from ._safetensors import MOST_DIMENSIONS
 
 
 class Call(NamedTuple):

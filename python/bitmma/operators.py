@@ -25,7 +25,18 @@ import numpy as np
 from . import _core
 from ._arguments import public, unchecked
 from ._arrays import _is_torch, codes_as, dtype_of, format_of, like, to_numpy
-from ._errors import count_of, flag_of, near, no_such_argument, number_of, refuse, shown, text_of, threads_of
+from ._errors import (
+    ArgumentError,
+    count_of,
+    flag_of,
+    near,
+    no_such_argument,
+    number_of,
+    refuse,
+    shown,
+    text_of,
+    threads_of,
+)
 
 __all__ = [
     "OperatorTrace",
@@ -738,6 +749,6 @@ def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments:
     try:
         given = signature.bind(*operands, **arguments)
     except TypeError as error:
-        raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}") from None
+        raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}", kind=ArgumentError) from None
     given.apply_defaults()
     return OperatorTrace(*code(*given.arguments.values(), output=output))

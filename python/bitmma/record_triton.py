@@ -118,6 +118,10 @@ class Launches:
                 file.write(data)
 
 
+class NotRecorded(Exception):
+    """Why a launch cannot be written to a file."""
+
+
 class Arguments:
     """The arguments of one launch for a file: tensors are stored by their underlying memory."""
 
@@ -137,7 +141,7 @@ class Arguments:
         return sum(int(memory.untyped_storage().nbytes()) for memory in self.memories)
 
     def add(self, value: Any, kind: Any, descriptors: Iterator[dict[str, Any]]) -> None:
-        """Raises TypeError for an argument that cannot be recorded."""
+        """Raises NotRecorded for an argument that cannot be recorded."""
         if kind == "constexpr":
             return
         if isinstance(kind, tuple):
@@ -152,17 +156,17 @@ class Arguments:
                 offset = int(value.storage_offset() * value.element_size())
                 self.values.append({"memory": self.memory_of(value), "offset": offset})
             else:
-                raise TypeError(f"a pointer that is a {type(value).__name__}")
+                raise NotRecorded(f"a pointer that is a {type(value).__name__}")
         elif kind in NUMBERS:
             self.values.append({"value": struct.pack(NUMBERS[kind], value).hex()})
         else:
-            raise TypeError(f"an argument of type {kind}")
+            raise NotRecorded(f"an argument of type {kind}")
 
     def _add_descriptor(self, value: Any, meta: dict[str, Any]) -> None:
         """A tensor map, then shape and strides, as Triton's launcher passes a TensorDescriptor."""
         base, size = value.base, value.base.element_size()
         if meta.get("fp4_padded") or list(base.shape) != list(value.shape):
-            raise TypeError("a tensor descriptor of a part of a tensor, or of padded fp4")
+            raise NotRecorded("a tensor descriptor of a part of a tensor, or of padded fp4")
         tensor_map = {
             "element_bytes": size,
             "sizes": [int(n) for n in value.shape[::-1]],
@@ -230,7 +234,7 @@ class Recorded:
             descriptors = iter(getattr(meta, "tensordesc_meta", None) or ())
             for value, kind in zip(arguments, kernel.src.signature.values(), strict=True):
                 given.add(value, kind, descriptors)
-        except (TypeError, ValueError) as error:
+        except NotRecorded as error:
             launches.leave_out(str(error))
             return launch()
         if not launches.wants(ptx, meta.name, given.size()):

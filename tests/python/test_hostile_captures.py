@@ -354,6 +354,27 @@ def test_changed_files_are_refused_or_get_verdicts(seed, tmp_path):
     assert 0 < refused < 150
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_changed_headers_of_tensors_are_refused_or_read(seed, tmp_path):
+    numbers = random.Random(seed)
+    graph = capture_of(tmp_path, ["relu.default", "t.default"])
+    path = tmp_path / "tensors.safetensors"
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    refused = 0
+    for _ in range(100):
+        header = json.loads(whole[8 : 8 + size])
+        row = header[numbers.choice(list(header))]
+        field = numbers.choice(list(row))
+        where, key = (row[field], 0) if isinstance(row[field], list) and row[field] else (row, field)
+        where[numbers.choice((key, -1)) if isinstance(where, list) else key] = copy.deepcopy(numbers.choice(STRANGE))
+        text = json.dumps(numbers.choice((header, header, header, [header], {**header, "__metadata__": 3}))).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size :])
+        refused += replayed(tmp_path, graph) is None
+    path.write_bytes(whole[:4])
+    assert 50 < refused < 100 and replayed(tmp_path, graph) is None
+
+
 def test_a_fault_of_a_rule_is_not_a_verdict(tmp_path, monkeypatch):
     def wrong(call, x: rules.Value):
         raise TypeError("a fault of the rule")
