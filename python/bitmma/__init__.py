@@ -3,7 +3,7 @@
 
     import bitmma, numpy as np
     d = bitmma.mma("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", a, b)          one instruction, an H200's bits
-    d = bitmma.gemm(x, w.T, "nvjet-algo2", output="bf16")                               a product with a library's bits
+    d = bitmma.gemm(x, w.T, "nvjet-algo2", out_dtype="bf16")                            a product with a library's bits
     plans = bitmma.find_plans(x, w.T, recorded)                                         the additions that give it
 
 By what you have:

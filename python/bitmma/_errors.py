@@ -156,6 +156,18 @@ def refuse(
     return kind([Violation(field, str(seen), legal, fix, source, "error", text, code)])
 
 
+def renamed(error: Error, old: str, new: str) -> Error:
+    """The same error, with an argument by the name that it has in Python."""
+    return Error(
+        [
+            violation._replace(field=new, text=violation.text.replace(old, new, 1))
+            if violation.field == old
+            else violation
+            for violation in error.violations
+        ]
+    )
+
+
 def no_such_argument(name: str, function: str, names: Iterable[str], fix: str = "") -> Error:
     """Makes an Error for an unknown keyword, for the caller to raise."""
     legal = ", ".join(names)

@@ -92,7 +92,7 @@ class Product(NamedTuple):
             self.b,
             plan,
             target=None if isinstance(plan, Plan) else self.target,
-            output=output,
+            out_dtype=output,
             threads=threads,
             **self.operands(),
         )
@@ -114,7 +114,7 @@ class Product(NamedTuple):
             row,
             col,
             target=None if is_plan else self.target,
-            output=None if is_plan else self.output,
+            out_dtype=None if is_plan else self.output,
             **self.operands(),
         )
 

@@ -162,7 +162,7 @@ def quantize_recipes() -> list[dict[str, Any]]:
     return [{**row, "block": tuple(row["block"])} for row in cast(Any, _core.quantize_recipes())]
 
 
-@public
+@public(renamed={"output": "out_dtype", "dtype": "out_dtype"})
 def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any) -> Any:
     """The product of two quantised matrices, A [M, K] and B [N, K]: `gemm` with their codes and scales.
 

@@ -502,7 +502,7 @@ class _Run:
                     "flat",
                     bias=more,
                     target=target,
-                    output={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize],
+                    out_dtype={2: "bf16" if d.dtype != np.float16 else "f16", 4: "f32"}[d.dtype.itemsize],
                 )
             except Error:
                 continue

@@ -2,7 +2,7 @@
 """More than one machine: products, verification and campaigns over Dask.
 
     import dask.array as da, bitmma.distributed as bd
-    d = bd.gemm(a, b, "nvjet-algo2", output="bf16")     a, b and d are dask arrays; d.compute() has bitmma.gemm's bits
+    d = bd.gemm(a, b, "nvjet-algo2", out_dtype="bf16")  a, b and d are dask arrays; d.compute() has bitmma.gemm's bits
     report = bd.verify("vectors", client=client)        every vector file below a folder
     report = bd.campaign(instructions, check=bd.by_case(mine), seed=7, units=1000, done=bd.Journal("night.jsonl"))
 
@@ -30,6 +30,7 @@ import time
 import uuid
 from collections import UserDict
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -44,12 +45,13 @@ try:
 except ImportError as missing:
     raise ImportError("bitmma.distributed needs Dask: pip install 'bitmma[distributed]'") from missing
 
-from ._arguments import target_of
+from ._arguments import public, target_of, unchecked
 from ._arrays import Codes, dtype_of, to_numpy
 from ._case import Case
 from ._core import Instruction, Plan
 from ._errors import Error, Violation, refuse, shown
-from ._gemm import _operands, _place, _resolved, gemm as _gemm
+from ._gemm import gemm as _gemm
+from ._gemm_call import GemmCall, operands_of, place_of
 from ._mma import _parsed, mma as _mma
 from ._vectors import Comparison, VectorFile, _read, compare, files_in, golden, verify as _verify, write
 
@@ -121,6 +123,7 @@ def _gemm_block(
     return _gemm(given.pop("a"), given.pop("b"), Plan(plan), whole=whole, threads=1, **given)
 
 
+@public(rows=unchecked, cols=unchecked, renamed={"output": "out_dtype"})
 def gemm(
     a: Any,
     b: Any,
@@ -133,7 +136,7 @@ def gemm(
     sfa: Any = None,
     sfb: Any = None,
     target: str | None = None,
-    output: str | None = None,
+    out_dtype: Any = None,
     kernel: str | None = None,
     split_k: int = 0,
     alpha: float = 1.0,
@@ -159,13 +162,12 @@ def gemm(
     Raises Error with all problems of types, shapes and the plan before any task runs.
 
     >>> a = da.ones((96, 64), dtype=np.float16, chunks=(32, 16)); b = da.ones((64, 8), dtype=np.float16, chunks=(64, 4))
-    >>> d = gemm(a, b, output="bf16")
+    >>> d = gemm(a, b, out_dtype="bf16")
     >>> d.chunks, d.dtype
     (((32, 32, 32), (4, 4)), dtype(bfloat16))
     >>> float(d.compute()[0, 0])
     64.0
     """
-    target = None if target is None else target_of(target)
     size = (chunks, chunks) if isinstance(chunks, int) else chunks
     of_d = size or (512, 512)
     given = {"a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "sfa": sfa, "sfb": sfb}
@@ -192,7 +194,7 @@ def gemm(
     if wrong:
         raise Error(wrong)
     (m, k), n = arrays["a"][0].shape, arrays["b"][0].shape[1]
-    said = (0, 0) if whole is None else _place(whole, "whole")
+    said = (0, 0) if whole is None else place_of(whole, "whole")
     whole_m, whole_n = max(m, said[0]), max(n, said[1])
     blocks_of_n = -(-whole_n // 128)
 
@@ -221,7 +223,7 @@ def gemm(
         if name in arrays:
             axes(name, *how)
     places = {
-        name: range(extent) if of is None else _place(of, name)
+        name: range(extent) if of is None else place_of(of, name)
         for name, of, extent in (("rows", rows, m), ("cols", cols, n))
     }
     for name, extent in (("rows", m), ("cols", n)):
@@ -230,9 +232,8 @@ def gemm(
     if wrong:
         raise Error(wrong)
 
-    one, asks_where = _resolved_plan(
-        operands, places, (whole_m, whole_n), (m, n), plan, kernel, output, target, split_k, alpha, beta, relu
-    )
+    call = GemmCall({}, plan, kernel, out_dtype, target, split_k, alpha, beta, relu)
+    chosen, asks_where = _resolved_plan(call, operands, places, (whole_m, whole_n), (m, n))
     of_i = _chunks(size[0] if size else operands["a"].array.chunks[0], m)
     of_j = _chunks(size[1] if size else operands["b"].array.chunks[1], n)
     if asks_where:
@@ -251,12 +252,12 @@ def gemm(
         *arguments,
         names=tuple(operands),
         formats=tuple(operand.format for operand in operands.values()),
-        plan=one.json,
+        plan=chosen.json,
         whole=(whole_m, whole_n) if asks_where else None,
         concatenate=True,
         align_arrays=False,
-        dtype=dtype_of(one.output),
-        meta=np.empty((0, 0), dtype_of(one.output)),
+        dtype=dtype_of(chosen.output),
+        meta=np.empty((0, 0), dtype_of(chosen.output)),
         token="bitmma-gemm",
     )
 
@@ -266,33 +267,18 @@ def _chunks(of: int | tuple[int, ...], extent: int) -> tuple[int, ...]:
 
 
 def _resolved_plan(
-    operands: Mapping[str, _Operand],
+    call: GemmCall,
+    operands: dict[str, _Operand],
     places: Mapping[str, Sequence[int]],
     whole: tuple[int, int],
     d: tuple[int, int],
-    plan: Any,
-    kernel: str | None,
-    output: str | None,
-    target: str | None,
-    split_k: int,
-    alpha: float,
-    beta: float,
-    relu: bool,
 ) -> tuple[Plan, bool]:
-    """The plan of all blocks, and whether it depends on a block's rows and columns. Computes a product of zeros with at
-    most two rows and columns, to raise all errors now."""
+    """The plan of all blocks of `call`, which has no operands yet, and whether it depends on a block's rows and
+    columns. Computes a product of zeros with at most two rows and columns, to raise all errors now."""
     small = {"i": min(d[0], 2), "j": min(d[1], 2)}
     zeros = {name: operand.like(small) for name, operand in operands.items()}
     where: dict[str, Any] = {"rows": places["rows"][:2], "cols": places["cols"][:2], "whole": whole}
-    plans = _resolved(plan, kernel, _operands(**zeros, **where), output, target, split_k, alpha, beta, relu)
-    if len(plans) != 1:
-        raise refuse(
-            "split_k",
-            "(missing)",
-            "given: the name does not determine the number of slices",
-            "if a D was recorded, bitmma.find_plans(a, b, d) finds the number",
-        )
-    fields = json.loads(plans[0].json)
+    fields = json.loads(replace(call, operands=operands_of(**zeros, **where)).only_plan().json)
     asks_where = bool(fields.get("regions"))
     promotion = fields.get("promotion", {})
     scale_b = operands.get("scale_b")
@@ -314,16 +300,16 @@ def _resolved_plan(
         if promotion["sb"][0] == 128:
             asks_where = True
             # The axis goes whole to every task, also where it is as long as D's.
-            operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")  # type: ignore[index]
+            operands["scale_b"] = scale_b._replace(axes=scale_b.axes[0] + "y")
             zeros["scale_b"] = operands["scale_b"].like(small)
-    one = Plan(json.dumps(fields))
+    plan = Plan(json.dumps(fields))
     try:
-        _gemm(zeros.pop("a"), zeros.pop("b"), one, **zeros, **(where if asks_where else {}))
+        _gemm(zeros.pop("a"), zeros.pop("b"), plan, **zeros, **(where if asks_where else {}))
     except Error as error:
         if small == {"i": d[0], "j": d[1]}:
             raise
         raise _named(f"of {small['i']} x {small['j']} outputs", error) from None
-    return one, asks_where
+    return plan, asks_where
 
 
 # ---- One instruction

@@ -146,7 +146,7 @@ def llama(
     def linear(name: str, source: np.ndarray) -> np.ndarray:
         plan = given.get(name, "flat")
         how = {"kernel": plan["kernel"]} if isinstance(plan, dict) and set(plan) == {"kernel"} else {"plan": plan}
-        return gemm(source, w[name].T, output="bf16", threads=threads, **how)
+        return gemm(source, w[name].T, out_dtype="bf16", threads=threads, **how)
 
     def split(t: np.ndarray, n: int) -> np.ndarray:
         return np.ascontiguousarray(t.reshape(tokens, n, size).swapaxes(0, 1))

@@ -98,8 +98,8 @@ def good_arguments() -> dict:
         "golden": dict(instruction=MMA),
         "instruction": dict(text=MMA),
         "lint": dict(case=case),
-        "library_choice": dict(m=16, n=64, k=64, gpu="H100"),
-        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), gpu="H100"),
+        "library_choice": dict(m=16, n=64, k=64, target="H100"),
+        "matmul": dict(a=np.ones((16, 64), np.float16), b=np.ones((64, 64), np.float16), target="H100"),
         "mma": dict(instruction=MMA, a=A, b=B),
         "mma_sync": {},
         "bind": dict(instruction=MMA),
@@ -250,7 +250,7 @@ def test_unknown_and_missing_arguments_raise_error(name):
 def test_names_that_are_nearly_right_are_suggested():
     for call, meant in (
         (lambda: bitmma.encode(sb=64), "sbo"),
-        (lambda: bitmma.gemm(A, B, outputs="f16"), "output"),
+        (lambda: bitmma.gemm(A, B, out_type="f16"), "out_dtype"),
         (lambda: bitmma.mma(MMA, A, B, thread=2), "threads"),
     ):
         with pytest.raises(bitmma.Error, match=f"did you mean .*{meant}"):
@@ -346,7 +346,7 @@ def test_fp4_without_scales_is_warned_about():
 
 def test_repr_of_a_plan_reads():
     a, b = np.ones((8, 128), ml_dtypes.bfloat16), np.ones((128, 16), ml_dtypes.bfloat16)
-    plan = bitmma.gemm(a, b, "nvjet-splitK", split_k=2, output="bf16", return_plan=True)[1]
+    plan = bitmma.gemm(a, b, "nvjet-splitK", split_k=2, out_dtype="bf16", return_plan=True)[1]
     assert repr(plan) == "Plan('split-K 2 (nvjet, unit 64)', wgmma f32.bf16.bf16, sm_90a, D bf16)"
     single = bitmma.gemm(np.ones((2, 4), np.float32), np.ones((4, 2), np.float32), "sgemm", return_plan=True)[1]
     assert repr(single) == "Plan('CUDA cores', fma.rn.f32, sm_90a)"
@@ -425,11 +425,11 @@ def test_formats_by_the_names_of_libraries():
 def test_dtypes_of_torch():
     torch = pytest.importorskip("torch", reason="NOT checked: torch is not installed")
     x = torch.ones((4, 64), dtype=torch.bfloat16)
-    d = bitmma.gemm(x, x.T, "flat", output=torch.bfloat16)
+    d = bitmma.gemm(x, x.T, "flat", out_dtype=torch.bfloat16)
     assert d.dtype == torch.bfloat16 and bitmma.testing.bits_equal(d, torch.full((4, 4), 64, dtype=torch.bfloat16))
     assert bitmma.wgmma(n=8, a=torch.float8_e4m3fn).a == "e4m3"
     with pytest.raises(bitmma.Error, match="complex64"):
-        bitmma.gemm(x, x.T, "flat", output=torch.complex64)
+        bitmma.gemm(x, x.T, "flat", out_dtype=torch.complex64)
     raw = [np.random.default_rng(seed).integers(0, 256, (128, 32), dtype=np.uint8) for seed in (0, 1)]
     one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
     scales = [np.random.default_rng(seed).integers(100, 130, (128, one.scale_count), dtype=np.uint8) for seed in (2, 3)]
@@ -445,7 +445,7 @@ def test_dtypes_of_torch():
 def test_dtypes_of_jax():
     jnp = pytest.importorskip("jax.numpy", reason="NOT checked: jax is not installed")
     x = jnp.ones((4, 64), jnp.bfloat16)
-    assert bitmma.gemm(x, x.T, "flat", output=jnp.bfloat16).dtype == ml_dtypes.bfloat16
+    assert bitmma.gemm(x, x.T, "flat", out_dtype=jnp.bfloat16).dtype == ml_dtypes.bfloat16
     assert bitmma.wgmma(n=8, a=jnp.float8_e4m3fn).a == "e4m3"
 
 

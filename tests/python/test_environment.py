@@ -251,7 +251,7 @@ def products(watch):
     yield call(A, B, SPLIT)
     yield call(A, B, "flat", c=C, alpha=0.1, beta=1e-39)
     yield call(A, B, "flat", c=C, alpha=np.float32(1e-39), beta=np.float64(1) / 3)
-    yield call(A, B, "flat", bias=normal(16), output="f16")
+    yield call(A, B, "flat", bias=normal(16), out_dtype="f16")
     yield call(A, B, "flat", scale_a=0.3, scale_b=1e-38)
     yield call(A8, B8, BLOCKS, scale_a=normal(16, 2, scale=1e-30), scale_b=normal(2, 8, scale=1e-8))
     yield call(
@@ -369,10 +369,10 @@ def calls(watch, tmp_path, environment=None):
             bitmma.quantize(QUANTIZED, "ocp_mxfp8_e4m3"),
         ),
     )
-    yield "matmul", lambda: call("matmul", bitmma.matmul, A, B, gpu=GPU, nearest=True)
+    yield "matmul", lambda: call("matmul", bitmma.matmul, A, B, target=GPU, nearest=True)
     yield (
         "library_choice",
-        lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, gpu=GPU, nearest=True),
+        lambda: call("library_choice", bitmma.library_choice, 1000, 1000, 1000, target=GPU, nearest=True),
     )
     yield "difference", lambda: call("difference", testing.difference, words, np.nextafter(words, np.float32(3)))
     yield (

@@ -389,7 +389,7 @@ def test_torch_tensors():
     a, b = torch.ones((16, 16), dtype=torch.bfloat16), torch.ones((16, 8), dtype=torch.bfloat16)
     d = bitmma.mma(MMA.replace("f16.f16", "bf16.bf16"), a, b)
     assert isinstance(d, torch.Tensor) and d.dtype == torch.float32 and bool((d == 16).all())
-    out = bitmma.gemm(a, b, "flat", output="bf16")
+    out = bitmma.gemm(a, b, "flat", out_dtype="bf16")
     assert out.dtype == torch.bfloat16 and bool((out == 16).all())
     half = torch.ones((8, 16), dtype=torch.float16)
     assert bool((bitmma.gemm(half, half.T, "flat") == 16).all())

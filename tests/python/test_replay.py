@@ -125,7 +125,7 @@ def of_fp8(b):
 def other_plan(**how):
     def fraud(run, one, made):
         a, b = operands(run, one)
-        return product(run, one, a.array, b.array, output="bf16", **how)
+        return product(run, one, a.array, b.array, out_dtype="bf16", **how)
 
     return fraud
 
@@ -142,11 +142,13 @@ def attention_in_four_kernels(run, one, made):
     size, heads = q.shape[-1], []
     for head in range(len(q)):
         keys, values = (one[head * len(k) // len(q)] for one in (k, v))
-        scores = bitmma.gemm(np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", output="bf16").astype(
-            np.float32
-        ) / np.float32(size**0.5)
+        scores = bitmma.gemm(
+            np.ascontiguousarray(q[head]), np.ascontiguousarray(keys.T), "flat", out_dtype="bf16"
+        ).astype(np.float32) / np.float32(size**0.5)
         scores = np.where(np.tri(*scores.shape, dtype=bool), scores, np.float32(-np.inf)).astype(bf16)
-        heads.append(bitmma.gemm(bitmma.operators.softmax(scores), np.ascontiguousarray(values), "flat", output="bf16"))
+        heads.append(
+            bitmma.gemm(bitmma.operators.softmax(scores), np.ascontiguousarray(values), "flat", out_dtype="bf16")
+        )
     return [Value(np.stack(heads)[None]), *made[1:]]
 
 
@@ -183,7 +185,7 @@ def swapped_expert(run, one, made):
 
 def truncated_logits(run, one, made):
     a, b = operands(run, one)
-    wide = bitmma.gemm(a.array, b.array, "flat", output="f32")
+    wide = bitmma.gemm(a.array, b.array, "flat", out_dtype="f32")
     return [Value((wide.view(np.uint32) >> 16).astype(np.uint16).view(bf16))]
 
 

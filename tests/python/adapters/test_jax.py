@@ -228,7 +228,7 @@ def test_the_interpreter_alone_misses_what_an_h100_gave():
 )
 def test_tcgen05_is_one_chain_over_k(with_bitmma, dtype, acc):
     a, b = values((128, 256), dtype), values((256, 64), dtype, 1)
-    wanted = bitmma.gemm(a, b, "flat", target="sm_100a", output=names[acc])
+    wanted = bitmma.gemm(a, b, "flat", target="sm_100a", out_dtype=names[acc])
     require_same(kernels.tcgen05(a, b, acc, block_k=128), wanted)
 
 
