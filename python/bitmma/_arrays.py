@@ -332,9 +332,9 @@ def tiled(scales: Any, format: Any = None) -> Tiled:
 
 
 @public
-def tile(scales: Any) -> np.ndarray:
+def tile(scales: Any) -> Any:
     """Arranges block scales [rows, blocks] of A, or the transposed ones of B, as an image in tiles of 128 x 4: bytes,
-    with zeros in the unused part of tiles.
+    with zeros in the unused part of tiles; a torch tensor if the scales are one.
 
     >>> tile(np.ones((1, 1), np.uint8)).shape
     (512,)
@@ -345,7 +345,7 @@ def tile(scales: Any) -> np.ndarray:
     where, size = _core.scale_map(*array.shape)
     image = np.zeros(size, np.uint8)
     image[where.arrays()["image_byte"]] = np.ascontiguousarray(array).view(np.uint8)
-    return image
+    return like((scales,), image)
 
 
 def _native(array: np.ndarray, name: str) -> Any:
@@ -420,6 +420,8 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
         # A transposed weight has its pairs along the other axis, the one whose bytes follow each other.
         is_turned = raw.ndim > 1 and raw.strides[-1] != 1 and raw.strides[-2] == 1
         return _pairs(raw, -2 if is_turned else -1).view(_dtypes[_torch_packed[name]])
+    if name in ("int16", "int64", "uint16", "uint32", "uint64"):
+        return tensor.numpy()  # raw codes, as NumPy's
     format = _torch_formats.get(name)
     if format is None:
         raise refuse(
@@ -520,9 +522,10 @@ def matrix(value: Any, name: str, *, is_input: bool = False, format: str | None 
     return (format, codes_as(array, format, name))
 
 
-def like(reference: Any, array: np.ndarray) -> Any:
-    """`array` as the type of `reference`: a torch tensor for a torch tensor, else unchanged."""
-    if not _is_torch(reference):
+def like(operands: tuple[Any, ...], array: np.ndarray) -> Any:
+    """The result of a function of these operands: a torch tensor if one of them is one and torch has the type, else
+    `array` itself."""
+    if not any(_is_torch(operand) for operand in operands):
         return array
     torch = sys.modules["torch"]
     names = {np.dtype(_dtypes[format]): name for name, format in _torch_formats.items()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _notebook
 from ._arguments import core as _core, public, target_of
-from ._arrays import _native, _raw, codes_as, dtype_of, to_numpy
+from ._arrays import _is_torch, _native, _raw, codes_as, dtype_of, like, to_numpy
 from ._core import Instruction
 from ._errors import Violation, count_of, refuse, shown, violations_of
 from ._mma import _parsed
@@ -69,8 +69,8 @@ def execute(
     Arrays with one more leading axis are a batch of states; numbers are then arrays of one axis: a_regs
     [batch, 32, 4], a_desc [batch]. Arrays without that axis apply to all states; results always have it.
 
-    Returns the results by name: {"d_regs": ...}. Raises Error with all problems and leaves `state` unchanged; in a
-    batch, states before the wrong one may have run.
+    Returns the results by name: {"d_regs": ...}, torch tensors if the state has one. Raises Error with all problems and
+    leaves `state` unchanged; in a batch, states before the wrong one may have run.
 
     >>> state = {"tmem": np.zeros((128, 64), np.uint32), "taddr": 0}
     >>> sorted(execute("tcgen05.shift.cta_group::1.down", None, state))
@@ -111,7 +111,8 @@ def _execute_batch(
             # An element of a batched array is a view: what was written in place is there already.
             if name not in before or value is not before[name] or name not in batched:
                 left.setdefault(name, []).append(value)
-    stacked = {name: np.stack(arrays) for name, arrays in results.items()}
+    operands = tuple(state.values())
+    stacked = {name: like(operands, np.stack(arrays)) for name, arrays in results.items()}
     for name in left:
         if after.get(name) in stacked:
             state[name] = stacked[after[name]]
@@ -136,22 +137,28 @@ def _execute(
     for name in said:
         one = one.with_immediate(name, count_of(state[name], name, -1))
     given = {name: _bits(name, value) for name, value in state.items() if name not in said}
+    operands = tuple(state.values())
     written = _core.execute(one, target, given)
     results = {}
+    array: Any
     for name, array in written.items():
         old = state.get(name)
-        if (
-            isinstance(old, np.ndarray)
-            and old.flags.writeable
-            and old.size == array.size
-            and old.dtype.itemsize == array.dtype.itemsize
-        ):
-            old[...] = array.view(old.dtype).reshape(old.shape)
+        if (memory := _memory_for(old, array)) is not None:
+            memory[...] = array.view(memory.dtype).reshape(memory.shape)
             array = old
         else:
-            state[name] = array
+            array = state[name] = like(operands, array)
         results[after[name]] = array
     return results
+
+
+def _memory_for(old: Any, array: np.ndarray) -> np.ndarray | None:
+    """The memory of the array that the state has, if the result fits there."""
+    if not isinstance(old, np.ndarray) and not (_is_torch(old) and old.device.type == "cpu"):
+        return None
+    memory = to_numpy(old, "state")
+    fits = memory.size == array.size and memory.dtype.itemsize == array.dtype.itemsize
+    return memory if fits and memory.flags.writeable else None
 
 
 def _results_of(fields: list[dict[str, Any]]) -> dict[str, str]:

@@ -139,8 +139,8 @@ def gemm(
     rows, cols    the indices of these rows and columns in a product of `whole` = (M, N), for plans with regions
     return_plan   True: returns (D, plan); `plan.target` and `plan.evidence` tell which GPU's bits these are
 
-    Returns D, [M, N], of the plan's output type; a torch tensor if A is one. Leading axes of `a`, `b`, c, bias and
-    scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
+    Returns D, [M, N], of the plan's output type; a torch tensor if an operand is one. Leading axes of `a`, `b`, c, bias
+    and scales are a batch. K = 0 gives beta C, or zeros. `threads` (0: all cores) changes no bit; the GIL is released
     during the computation. Raises Error with all problems, including arguments that the plan does not read.
 
     >>> a = np.ones((4, 64), np.float16); b = np.ones((64, 8), np.float16)
@@ -164,7 +164,7 @@ def gemm(
     if out is not None and d is not out:
         out[...] = d
         d = out
-    result = like(a, d) if out is None else d
+    result = like((a, b, c, bias, scale_a, scale_b, sfa, sfb), d) if out is None else d
     return (result, chosen) if return_plan else result
 
 

@@ -185,8 +185,8 @@ def matmul(
                     an Error
     return_choice   True: returns (D, LibraryChoice)
 
-    Returns D, [M, N]; a torch tensor if A is one. Raises Error for a call that was not recorded, and for a kernel whose
-    plan is not known. `threads` (0: all cores) changes no bit.
+    Returns D, [M, N]; a torch tensor if an operand is one. Raises Error for a call that was not recorded, and for a
+    kernel whose plan is not known. `threads` (0: all cores) changes no bit.
 
     >>> a = np.ones((16, 512), np.float16); w = np.ones((64, 512), np.float16)
     >>> matmul(a, w.T, target="H100")[0, 0]
@@ -233,5 +233,5 @@ def matmul(
     plan = _core.chosen_plan(library, choice.kernel, choice.slices, choice.output, operands)
     d = np.empty((m, n), dtype_of(plan.output))
     product_into(d, plan, operands, threads)
-    result = like(a, d)
+    result = like((a, b, bias, scale_a, scale_b), d)
     return (result, choice) if return_choice else result

@@ -281,15 +281,15 @@ def mma(
     unsigned integers of the same width are raw codes. Leading axes are a batch and broadcast. m8n8k4 of f16, which is
     four products, takes [..., 4, 8, 4], [..., 4, 4, 8] and [..., 4, 8, 8].
 
-    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor if A is one. Raises Error with all problems.
-    `threads` changes no bit; the GIL is released during the computation.
+    Returns D, [..., M, N], a NumPy array of D's type, or a torch tensor if an operand is one. Raises Error with all
+    problems. `threads` changes no bit; the GIL is released during the computation.
 
     >>> a = np.ones((16, 16), np.float16); b = np.ones((16, 8), np.float16)
     >>> mma("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b)[0, 0]
     np.float32(16.0)
     """
     one: Any
-    reference: Any = a
+    given = (a, b, c, scale_a, scale_b, metadata)
     for name, operand in (("a", a), ("b", b)):
         if operand is None:
             raise refuse(name, "None", "a matrix")
@@ -351,8 +351,7 @@ def mma(
         if max(a_codes.shape[-2:], default=0) > 2 * max(one.m, one.k) or b_codes.shape[-1:] > (2 * n,):
             raise _whole(one, a, b) from None
         raise
-    if _is_torch(reference):
-        d = like(reference, d)
+    d = like(given, d)
     return (d, target or one.default_target) if return_target else d
 
 
@@ -372,7 +371,8 @@ def bind(instruction: str | Instruction, target: Target | None = None) -> Bound:
         chain                  True: D of each product is C of the next, and the result is the last D
     Arrays of [products, 32, registers] are a batch; the others apply to all of its products.
 
-    Raises Error if the target lacks the instruction, and for operands that it does not have.
+    Raises Error if the target lacks the instruction, and for operands that it does not have. It takes NumPy's arrays
+    alone, for the sake of speed: of a torch tensor pass tensor.numpy().
 
     >>> run = bind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a")
     >>> ones = np.full((32, 4), 0x3C003C00, np.uint32)

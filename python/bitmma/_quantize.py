@@ -44,12 +44,12 @@ class Quantized(NamedTuple):
         raw = np.asarray(codes.array).view(np.uint8)
         if raw.shape[1] % 2:
             raise refuse("columns", raw.shape[1], "an even number, because each byte has two codes")
-        return like(self.scales, raw[:, ::2] | raw[:, 1::2] << 4)
+        return like((self.codes, self.scales), raw[:, ::2] | raw[:, 1::2] << 4)
 
     @property
     def tiled(self) -> Any:
         """One-byte scales in cuBLAS' tiles of 128 x 4, with a row of scales for every row of codes."""
-        return like(self.scales, tile(self._scales_by_row()))
+        return like((self.codes, self.scales), tile(self._scales_by_row()))
 
     def _codes(self) -> Codes:
         """The codes with the recipe's format, which the type of a torch tensor may not show."""
@@ -83,8 +83,8 @@ def _elements() -> dict[str, str]:
 
 def _codes_like(x: Any, codes: np.ndarray, element: str) -> Any:
     """Codes as the type of `x`: bytes of one code where torch lacks the type."""
-    made = like(x, codes.view(dtype_of(element)))
-    return like(x, codes.view(np.uint8)) if _is_torch(x) and not _is_torch(made) else made
+    made = like((x,), codes.view(dtype_of(element)))
+    return like((x,), codes.view(np.uint8)) if _is_torch(x) and not _is_torch(made) else made
 
 
 def _reads_f32_scales(plan: Any) -> bool:
@@ -140,10 +140,10 @@ def quantize(x: Any, recipe: str, *, torch_device: str | None = None, threads: i
         warnings.warn(one, stacklevel=3)
     if tensor_scale is not None:
         number = tensor_scale.view(np.float32).reshape(())
-        tensor_scale = number[()] if (made := like(x, number)) is number else made
+        tensor_scale = number[()] if (made := like((x,), number)) is number else made
     return Quantized(
         _codes_like(x, codes, element),
-        like(x, scales.view(dtype_of(scale))),
+        like((x,), scales.view(dtype_of(scale))),
         tensor_scale,
         recipe,
         (block[0], block[1]),
@@ -200,6 +200,5 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
     left, right = (operand._codes() if _is_torch(operand.codes) else operand.codes for operand in (a, b))
     made = gemm(left, right.T, plan, **scales, **keywords)
-    if not _is_torch(a.codes):
-        return made
-    return (like(a.codes, made[0]), *made[1:]) if isinstance(made, tuple) else like(a.codes, made)
+    operands = (a.codes, a.scales, b.codes, b.scales)
+    return (like(operands, made[0]), *made[1:]) if isinstance(made, tuple) else like(operands, made)

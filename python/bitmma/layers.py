@@ -46,7 +46,7 @@ def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> A
     squares = mean(elementwise("square", wide), -1, keepdim=True, threads=threads)
     inverse = elementwise("rsqrt", elementwise("add", squares, np.full_like(squares, number_of(eps, "eps"))))
     scaled = elementwise("mul", wide, np.broadcast_to(inverse, wide.shape)).astype(array.dtype)
-    return like(x, elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
+    return like((x, weight), elementwise("mul", np.broadcast_to(scale, array.shape), scaled, threads=threads))
 
 
 def _turned(x: np.ndarray, rotary: tuple[np.ndarray, np.ndarray], threads: int) -> np.ndarray:
@@ -110,7 +110,7 @@ def llama(
         raise refuse("cache", shown(cache), "(k, v)")
     if rotary is not None and (position or theta != 10000.0):
         raise refuse("position, theta", "given together with rotary", "omitted: rotary contains the positions")
-    reference, given = x, dict(plans or {})
+    operands, given = (x, *weights.values(), *(cache or ()), *(rotary or ())), dict(plans or {})
     for name in given:
         if name not in _products:
             raise refuse("plans", repr(name), ", ".join(_products))
@@ -172,4 +172,4 @@ def llama(
     s["product"] = elementwise("mul", s["silu"], s["up"], threads=threads)
     s["down"] = linear("down", s["product"])
     s["out"] = elementwise("add", s["mid"], s["down"], threads=threads)
-    return {name: like(reference, one) for name, one in s.items()}
+    return {name: like(operands, step) for name, step in s.items()}

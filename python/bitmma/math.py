@@ -104,18 +104,13 @@ def _results(function: Any, name: str, given: list[np.ndarray], threads: int) ->
     return results
 
 
-def _as_operands(operands: tuple[Any, ...], array: np.ndarray) -> Any:
-    """A torch tensor if an operand is one and torch has the type."""
-    return next((made for operand in operands if (made := like(operand, array)) is not array), array)
-
-
 def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], threads: int) -> Any:
     """Results of `format`, which the operands have too."""
     results = _results(function, name, [_words(operand, format, "operand") for operand in operands], threads)
     narrow = results.astype(_unsigned[8 * code_bytes[format]])
     if any(isinstance(operand, Codes) for operand in operands):
         return Codes(narrow, format)
-    return _as_operands(operands, narrow.view(dtype_of(format)))
+    return like(operands, narrow.view(dtype_of(format)))
 
 
 @public
@@ -198,8 +193,8 @@ def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     given = [_cvt_words(value, source, *one) for value, one in zip(operands, wanted, strict=True)]
     results = _results(_core.cvt_compute, name, given, threads).astype(_unsigned[form["result_bits"]])
     if to[-2:] in ("x2", "x4"):
-        return _as_operands(operands, results)
-    return _as_operands(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
+        return like(operands, results)
+    return like(operands, results.view(_integers[to] if to in _integers else dtype_of(to)))
 
 
 @public

@@ -108,8 +108,8 @@ def _numbers(rows: Any, count: int) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _result(reference: Any, codes: Any, format: str, shape: tuple[int, ...]) -> Any:
-    return like(reference, codes.view(dtype_of(format)).reshape(shape))
+def _result(operands: tuple[Any, ...], codes: Any, format: str, shape: tuple[int, ...]) -> Any:
+    return like(operands, codes.view(dtype_of(format)).reshape(shape))
 
 
 Place = tuple[int, ...]
@@ -196,8 +196,8 @@ def _attention(
     if output is not None:
         return found
     out, lse = found
-    made = _result(q, out, format, q_array.shape)
-    return (made, _result(q, lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
+    made = _result((q, k, v), out, format, q_array.shape)
+    return (made, _result((q, k, v), lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
 
 
 @public(k=unchecked)
@@ -264,7 +264,7 @@ def _softmax(
         threads_of(threads),
         _place(output, array.shape, 1),
     )
-    return made if output is not None else _result(x, made, to, array.shape)
+    return made if output is not None else _result((x,), made, to, array.shape)
 
 
 @public(rows=unchecked)
@@ -357,9 +357,9 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
     out, mean, rstd = made
     rest = (*array.shape[:-1], 1)
     return (
-        _result(x, out, format, array.shape),
-        None if mean is None else _result(x, mean, "f32", rest),
-        _result(x, rstd, "f32", rest),
+        _result((x, weight, bias), out, format, array.shape),
+        None if mean is None else _result((x, weight, bias), mean, "f32", rest),
+        _result((x, weight, bias), rstd, "f32", rest),
     )
 
 
@@ -516,8 +516,8 @@ def _reduced(
     if output is not None:
         return made
     if what == "argmax":  # torch's type of an index
-        return like(x, made.view(np.int32).astype(np.int64).reshape(shape))
-    return _result(x, made, to, shape)
+        return like((x,), made.view(np.int32).astype(np.int64).reshape(shape))
+    return _result((x,), made, to, shape)
 
 
 def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: Place | None = None) -> Any:
@@ -631,7 +631,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         raise refuse("reduction", repr(reduction), "mean, sum or none")
     picked = logarithms[np.arange(len(classes)), classes]
     if reduction == "none":
-        return like(x, -picked)
+        return like((x, target), -picked)
     # One block: each thread takes every `count`th row, and halves of the threads are added to the others until one is
     # left.
     count = min(max(1 << round(math.log2(max(len(picked) // 16, 1))), 32), 1024)
@@ -643,7 +643,7 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
         half = len(threads_have) // 2
         threads_have = threads_have[:half] + threads_have[half:]
     loss = threads_have[0] / np.float32(len(picked)) if reduction == "mean" else threads_have[0]
-    return like(x, np.asarray(loss).astype(logarithms.dtype))
+    return like((x, target), np.asarray(loss).astype(logarithms.dtype))
 
 
 def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None = None) -> Any:
@@ -657,7 +657,7 @@ def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None =
             raise refuse("y", f"shape {y_array.shape}", f"{array.shape}, the shape of x", "np.broadcast_to(y, x.shape)")
         other = (format, y_words)
     made = _core.elementwise(name, (format, words), other, threads_of(threads), _place(output, array.shape, 1))
-    return made if output is not None else _result(x, made, format, array.shape)
+    return made if output is not None else _result((x, y), made, format, array.shape)
 
 
 @public
