@@ -165,4 +165,9 @@ __all__ = [
     "write",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
 name_as_imported(globals(), __all__)

@@ -15,6 +15,11 @@ from ._product import Product, read_product
 
 __all__ = ["load", "names", "path"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _folder = Path(__file__).parent / "data"
 
 

@@ -57,6 +57,11 @@ from ._vectors import Comparison, VectorFile, _read, compare, files_in, golden, 
 
 __all__ = ["Journal", "Report", "by_case", "campaign", "distributions", "gemm", "gpu", "gpu_campaign", "mma", "verify"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _e5m2 = np.dtype(ml_dtypes.float8_e5m2)
 
 

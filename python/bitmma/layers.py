@@ -21,6 +21,11 @@ from .operators import attention, elementwise, mean
 
 __all__ = ["llama", "llama_norm"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _products = ("q", "k", "v", "o", "gate", "up", "down")
 
 

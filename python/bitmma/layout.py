@@ -307,3 +307,7 @@ __all__ = [
     "tmem",
     "tmem_a",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

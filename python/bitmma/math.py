@@ -416,3 +416,7 @@ __all__ = [
     "sub",
     "tanh",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

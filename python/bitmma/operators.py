@@ -56,6 +56,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
     found = format_of(array)
     found = "f32" if found == "tf32" else found

@@ -30,6 +30,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+__all__ = ["Launches", "recording"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 NUMBERS = {
     "i1": "<?",
     "u1": "<?",

@@ -295,3 +295,7 @@ def _pattern(found: np.ndarray, extent: int) -> str:
 
 
 __all__ = ["Difference", "assert_bits_equal", "bits_equal", "difference"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

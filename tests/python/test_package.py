@@ -33,7 +33,8 @@ def test_examples_of_docstrings(name):
     names = {"np": np, **vars(bitmma), **vars(module)}
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     for key, var in vars(module).items():
-        if callable(var) and inspect.unwrap(var).__doc__ and not key.startswith("_"):
+        is_own = (getattr(var, "__module__", None) or "").startswith("bitmma")
+        if is_own and callable(var) and inspect.unwrap(var).__doc__ and not key.startswith("_"):
             for example in finder.find(inspect.unwrap(var), key, module=False, globs=dict(names)):
                 runner.run(example)
     assert runner.failures == 0
@@ -102,6 +103,32 @@ def test_memory_is_stable_over_a_million_calls():
                 bitmma.mma(name, b, a)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 2048, f"{grown} KiB more"
+
+
+PUBLIC = ["", ".datasets", ".layers", ".layout", ".math", ".operators", ".record_triton", ".testing"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_module_lists_what_is_public_and_nothing_else(name):
+    module = importlib.import_module(f"bitmma{name}")
+    listed = [found for found in dir(module) if not found.startswith("__")]
+    assert listed == sorted(module.__all__) and len(set(listed)) == len(listed)
+    for public in module.__all__:
+        value = getattr(module, public)
+        if inspect.ismodule(value):
+            assert f".{public}" in PUBLIC
+        else:
+            assert inspect.getdoc(value) and not public.startswith("_"), public
+    star = {}
+    exec(f"from bitmma{name} import *", star)
+    assert set(star) - {"__builtins__"} == set(module.__all__)
+
+
+def test_every_module_that_is_not_private_is_in_the_list():
+    modules = {f".{module.name}" for module in pkgutil.iter_modules(bitmma.__path__) if not module.name.startswith("_")}
+    # These need other packages: distributed Dask, the adapters their hosts.
+    assert modules | {""} == {*PUBLIC, ".adapters", ".distributed"}
+    assert "__version__" in dir(bitmma)
 
 
 def test_datasets_give_their_recorded_bits():

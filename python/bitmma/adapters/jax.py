@@ -50,6 +50,13 @@ from .._gemm import gemm
 from .._mma import Instruction, mma, tcgen05, wgmma
 from ._host import Needs, Patches, differences, look_up
 
+__all__ = ["install", "uninstall", "use"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _tested = "0.10.2"
 _folder = "jax._src.pallas.mosaic_gpu"
 

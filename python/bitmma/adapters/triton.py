@@ -27,6 +27,11 @@ from bitmma._errors import refuse, shown
 
 __all__ = ["Compiled", "Launched", "use"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90a": 90, "sm_100a": 100, "sm_120a": 120}
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Limit per block. Source: CUDA C++ programming guide, technical specifications by compute capability, less 1 KiB."""
