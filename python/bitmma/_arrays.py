@@ -11,7 +11,7 @@ expected, `codes(array, "e4m3")` sets it.
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from . import _core
 from ._arguments import public
 from ._errors import near, refuse, shown
+from ._types import NumPyMatrix, Tensor
 
 # Bytes of a code, as the library counts them.
 code_bytes: dict[str, int] = {name: size for name, _, size in _core.formats()}
@@ -331,6 +332,10 @@ def tiled(scales: Any, format: Any = None) -> Tiled:
     return Tiled(array.view(np.uint8).reshape(-1), of)
 
 
+@overload
+def tile(scales: NumPyMatrix) -> np.ndarray: ...
+@overload
+def tile(scales: Tensor) -> Tensor: ...
 @public
 def tile(scales: Any) -> Any:
     """Arranges block scales [rows, blocks] of A, or the transposed ones of B, as an image in tiles of 128 x 4: bytes,

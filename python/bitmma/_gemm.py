@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
-from typing import Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from ._errors import (
     violations_of,
 )
 from ._gemm_call import GemmCall, PlanSearchCall, batched, operands_of
+from ._types import GemmOptions, NumPyMatrix, Operand, PlanLike, Target, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class PlanTypes(NamedTuple):
@@ -85,6 +89,27 @@ def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: di
     return np.empty(shape, dtype)
 
 
+@overload
+def gemm(
+    a: NumPyMatrix,
+    b: Operand,
+    plan: PlanLike = ...,
+    *,
+    return_plan: Literal[False] = ...,
+    **options: Unpack[GemmOptions],
+) -> np.ndarray: ...
+@overload
+def gemm(
+    a: NumPyMatrix, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[True], **options: Unpack[GemmOptions]
+) -> tuple[np.ndarray, Plan]: ...
+@overload
+def gemm(
+    a: Tensor, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[False] = ..., **options: Unpack[GemmOptions]
+) -> Tensor: ...
+@overload
+def gemm(
+    a: Tensor, b: Operand, plan: PlanLike = ..., *, return_plan: Literal[True], **options: Unpack[GemmOptions]
+) -> tuple[Tensor, Plan]: ...
 @public(
     rows=unchecked,
     cols=unchecked,
@@ -95,7 +120,7 @@ def _array_for_d(out: Any, shape: tuple[int, ...], dtype: np.dtype, operands: di
 def gemm(
     a: Any,
     b: Any,
-    plan: str | dict[str, Any] | Plan | None = None,
+    plan: PlanLike = None,
     *,
     c: Any = None,
     bias: Any = None,
@@ -103,7 +128,7 @@ def gemm(
     scale_b: Any = None,
     sfa: Any = None,
     sfb: Any = None,
-    target: str | None = None,
+    target: Target | None = None,
     out_dtype: Any = None,
     out: Any = None,
     kernel: str | None = None,
@@ -219,7 +244,7 @@ def explain_product(
     col: int = 0,
     *,
     kernel: str | None = None,
-    target: str | None = None,
+    target: Target | None = None,
     out_dtype: Any = None,
     split_k: int = 0,
     alpha: float = 1.0,
@@ -325,7 +350,7 @@ def find_plans(
     scale_b: Any = None,
     sfa: Any = None,
     sfb: Any = None,
-    target: str | None = None,
+    target: Target | None = None,
     kernel: str | None = None,
     among: Sequence[Plan] | None = None,
     alpha: float = 1.0,

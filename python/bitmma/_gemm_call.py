@@ -130,7 +130,7 @@ class GemmCall:
     kernel: str | None = None
     out_dtype: Any = None
     """The format of D."""
-    target: str | None = None
+    target: Any = None
     split_k: int = 0
     alpha: float = 1.0
     beta: float = 1.0

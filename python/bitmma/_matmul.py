@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from ._arrays import dtype_of, format_named, like
 from ._errors import Error, refuse, renamed, shown
 from ._gemm import product_into
 from ._gemm_call import operands_of
+from ._types import MatmulOptions, NumPyMatrix, Operand, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class LibraryChoice(NamedTuple):
@@ -144,6 +148,46 @@ def _letter(array: np.ndarray) -> str:
     return "t" if array.strides[0] == size and array.strides[1] >= max(1, rows) * size else "n"
 
 
+@overload
+def matmul(
+    a: NumPyMatrix,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[False] = ...,
+    **options: Unpack[MatmulOptions],
+) -> np.ndarray: ...
+@overload
+def matmul(
+    a: NumPyMatrix,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[True],
+    **options: Unpack[MatmulOptions],
+) -> tuple[np.ndarray, LibraryChoice]: ...
+@overload
+def matmul(
+    a: Tensor,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[False] = ...,
+    **options: Unpack[MatmulOptions],
+) -> Tensor: ...
+@overload
+def matmul(
+    a: Tensor,
+    b: Operand,
+    bias: Operand | None = ...,
+    *,
+    target: str,
+    return_choice: Literal[True],
+    **options: Unpack[MatmulOptions],
+) -> tuple[Tensor, LibraryChoice]: ...
 @public(
     target=text,
     library=text,

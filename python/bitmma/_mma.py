@@ -9,7 +9,7 @@ import inspect
 import operator
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from ._arguments import core as _core, public, stated, stated_or_plan, unchecked
 from ._arrays import Tiled, _dtypes, _is_torch, codes_as, format_named, format_of, like, to_numpy
 from ._core import Bound, Instruction, Plan
 from ._errors import ArgumentError, Error, refuse, shown
-from ._types import ArrayLike, Target
+from ._types import MmaOptions, NumPyMatrix, Operand, Target, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Evidence(NamedTuple):
@@ -248,17 +251,57 @@ def _shaped(one: Instruction, a: Any, b: Any, c: Any, scale_a: Any, stored: bool
     return _with_fields(one, **fields)
 
 
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: NumPyMatrix,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[False] = ...,
+    **options: Unpack[MmaOptions],
+) -> np.ndarray: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: NumPyMatrix,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[True],
+    **options: Unpack[MmaOptions],
+) -> tuple[np.ndarray, str]: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: Tensor,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[False] = ...,
+    **options: Unpack[MmaOptions],
+) -> Tensor: ...
+@overload
+def mma(
+    instruction: str | Instruction,
+    a: Tensor,
+    b: Operand,
+    c: Operand | None = ...,
+    *,
+    return_target: Literal[True],
+    **options: Unpack[MmaOptions],
+) -> tuple[Tensor, str]: ...
 @public
 def mma(
     instruction: str | Instruction,
-    a: ArrayLike,
-    b: ArrayLike,
-    c: ArrayLike | None = None,
+    a: Operand,
+    b: Operand,
+    c: Operand | None = None,
     *,
     target: Target | None = None,
-    scale_a: ArrayLike | Tiled | None = None,
-    scale_b: ArrayLike | Tiled | None = None,
-    metadata: ArrayLike | None = None,
+    scale_a: Operand | Tiled | None = None,
+    scale_b: Operand | Tiled | None = None,
+    metadata: Operand | None = None,
     threads: int = 1,
     return_target: bool = False,
 ) -> Any:

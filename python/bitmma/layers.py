@@ -17,6 +17,7 @@ from ._arguments import public
 from ._arrays import format_of, like, to_numpy
 from ._errors import count_of, number_of, refuse, shown
 from ._gemm import gemm
+from ._types import of_array, of_steps
 from .operators import attention, elementwise, mean
 
 __all__ = ["llama", "llama_norm"]
@@ -40,6 +41,7 @@ def _bf16(value: Any, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     return array
 
 
+@of_array
 @public
 def llama_norm(x: Any, weight: Any, *, eps: float = 1e-5, threads: int = 1) -> Any:
     """LlamaRMSNorm of transformers, written out in PyTorch's operators: x [..., hidden] and weight [hidden] in
@@ -76,6 +78,7 @@ def _rotary(
     return cos, sin
 
 
+@of_steps
 @public
 def llama(
     x: Any,

@@ -23,6 +23,7 @@ import numpy as np
 from ._arguments import core as _core, public, text
 from ._arrays import Codes, code_bytes, codes_as, dtype_of, format_of, like, to_numpy
 from ._errors import near, number_of, refuse, shown
+from ._types import of_array, of_arrays, of_operands
 
 _formats = ("f32", "f16", "bf16", "f64")
 
@@ -79,6 +80,7 @@ def _words(value: Any, format: str, name: str) -> np.ndarray:
     return codes_as(value, format, name, is_exact=True).astype(np.uint64 if format == "f64" else np.uint32)
 
 
+@of_operands
 @public
 def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     """The result of a PTX instruction for every element: `compute("fma.rn.f32", a, b, c)`.
@@ -113,6 +115,7 @@ def _floats(function: Any, name: str, format: str, operands: tuple[Any, ...], th
     return like(operands, narrow.view(dtype_of(format)))
 
 
+@of_operands
 @public
 def c(name: str, *operands: Any, threads: int = 1) -> Any:
     """A function of C's <math.h> as a compiler compiles it, for every element of float32 arrays.
@@ -169,6 +172,7 @@ def _cvt_words(value: Any, source: str, name: str, bits: int) -> np.ndarray:
     return np.asarray(array).astype(np.uint64)
 
 
+@of_operands
 @public(instruction=text)
 def cvt(instruction: str, *operands: Any, threads: int = 1) -> Any:
     """A PTX conversion for every element: `cvt("cvt.rn.satfinite.e4m3x2.f32", a, b)`, with operands in PTX's order.
@@ -236,6 +240,7 @@ def _rounded(
     )
 
 
+@of_array
 @public
 def ex2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """2 to the power of x: ex2.approx.f32, with ftz=True ex2.approx.ftz.f32; also for f16, and with ftz for bf16.
@@ -246,12 +251,14 @@ def ex2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     return _named("ex2", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def lg2(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The logarithm to the base 2: lg2.approx.f32."""
     return _named("lg2", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """1 / x: rcp.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"; for float64
@@ -259,60 +266,70 @@ def rcp(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1
     return _named("rcp", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def sqrt(x: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """The square root: sqrt.approx.f32, or correctly rounded with rounding="rn", "rz", "rm" or "rp"."""
     return _named("sqrt", (x,), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def rsqrt(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """1 / sqrt(x): rsqrt.approx.f32; for float64 rsqrt.approx.ftz.f64, with ftz=True."""
     return _named("rsqrt", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def sin(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The sine of radians: sin.approx.f32."""
     return _named("sin", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def cos(x: Any, *, ftz: bool = False, threads: int = 1) -> Any:
     """The cosine of radians: cos.approx.f32."""
     return _named("cos", (x,), accuracy="approx", ftz=ftz, threads=threads)
 
 
+@of_array
 @public
 def tanh(x: Any, *, threads: int = 1) -> Any:
     """The hyperbolic tangent: tanh.approx for f32, f16 or bf16."""
     return _named("tanh", (x,), accuracy="approx", threads=threads)
 
 
+@of_arrays
 @public
 def div(a: Any, b: Any, *, rounding: str = "approx", ftz: bool = False, threads: int = 1) -> Any:
     """a / b: div.approx.f32, div.full.f32 with rounding="full", or correctly rounded with "rn", "rz", "rm" or "rp"."""
     return _named("div", (a, b), accuracy=rounding, ftz=ftz, threads=threads)
 
 
+@of_arrays
 @public
 def add(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a + b, rounded once: add.rn for f32, f16 or bf16; f32 also has "rz", "rm" and "rp"."""
     return _rounded("add", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def sub(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a - b, rounded once."""
     return _rounded("sub", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def mul(a: Any, b: Any, *, rounding: str = "rn", ftz: bool = False, sat: bool = False, threads: int = 1) -> Any:
     """a * b, rounded once."""
     return _rounded("mul", (a, b), rounding, ftz, sat, False, threads)
 
 
+@of_arrays
 @public
 def fma(
     a: Any,

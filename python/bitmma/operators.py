@@ -18,7 +18,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from ._errors import (
     text_of,
     threads_of,
 )
+from ._types import AttentionOptions, LayerNormOptions, NumPyMatrix, NumPyOperand, Tensor, of_array
 
 __all__ = [
     "OperatorTrace",
@@ -54,6 +55,9 @@ __all__ = [
     "softmax",
     "sum",
 ]
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def __dir__() -> list[str]:
@@ -204,6 +208,22 @@ def _attention(
     return (made, _result((q, k, v), lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
 
 
+@overload
+def attention(
+    q: NumPyMatrix, k: Any, v: Any, *, return_lse: Literal[False] = ..., **options: Unpack[AttentionOptions]
+) -> np.ndarray: ...
+@overload
+def attention(
+    q: NumPyMatrix, k: Any, v: Any, *, return_lse: Literal[True], **options: Unpack[AttentionOptions]
+) -> tuple[np.ndarray, np.ndarray]: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[False] = ..., **options: Unpack[AttentionOptions]
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor, k: Any, v: Any, *, return_lse: Literal[True], **options: Unpack[AttentionOptions]
+) -> tuple[Tensor, Tensor]: ...
 @public(k=unchecked)
 def attention(
     q: Any,
@@ -271,6 +291,7 @@ def _softmax(
     return made if output is not None else _result((x,), made, to, array.shape)
 
 
+@of_array
 @public(rows=unchecked)
 def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.softmax.
@@ -288,6 +309,7 @@ def softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole
     return _softmax(x, dim, dtype, rows, whole, threads, False)
 
 
+@of_array
 @public(rows=unchecked)
 def log_softmax(x: Any, dim: int = -1, dtype: Any = None, *, rows: Any = None, whole: int = 0, threads: int = 1) -> Any:
     """torch.log_softmax; arguments as `softmax`.
@@ -367,6 +389,22 @@ def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, o
     )
 
 
+@overload
+def layer_norm(
+    x: NumPyMatrix, *operands: Any, return_moments: Literal[False] = ..., **options: Unpack[LayerNormOptions]
+) -> np.ndarray: ...
+@overload
+def layer_norm(
+    x: NumPyMatrix, *operands: Any, return_moments: Literal[True], **options: Unpack[LayerNormOptions]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+@overload
+def layer_norm(
+    x: Tensor, *operands: Any, return_moments: Literal[False] = ..., **options: Unpack[LayerNormOptions]
+) -> Tensor: ...
+@overload
+def layer_norm(
+    x: Tensor, *operands: Any, return_moments: Literal[True], **options: Unpack[LayerNormOptions]
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @public
 def layer_norm(
     x: Any,
@@ -414,6 +452,7 @@ def _layer_norm(
     return _norm(**by_name, eps=1e-5 if eps is None else eps, rms=False, threads=threads, output=output)
 
 
+@of_array
 @public
 def rms_norm(
     x: Any, *operands: Any, normalized_shape: Any = None, weight: Any = None, eps: float | None = None, threads: int = 1
@@ -528,6 +567,7 @@ def _largest(x: Any, dim: Dims, keepdim: bool, threads: int, what: str, output: 
     return _reduced(x, dim, keepdim, None, None, 0, threads, what, output)
 
 
+@of_array
 @public(rows=unchecked)
 def sum(
     x: Any,
@@ -555,6 +595,7 @@ def sum(
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "sum")
 
 
+@of_array
 @public(rows=unchecked)
 def mean(
     x: Any,
@@ -574,6 +615,7 @@ def mean(
     return _reduced(x, dim, keepdim, dtype, rows, whole, threads, "mean")
 
 
+@of_array
 @public
 def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -> Any:
     """torch.amax; arguments as `sum`. A NaN wins, and of equal numbers the second: of -0 and +0 that is the last.
@@ -584,6 +626,7 @@ def amax(x: Any, dim: Dims = None, keepdim: bool = False, *, threads: int = 1) -
     return _largest(x, dim, keepdim, threads, "amax")
 
 
+@of_array
 @public
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False, *, threads: int = 1) -> Any:
     """torch.argmax, int64: the first of equal numbers, and the first NaN. `dim` as in `sum`, without tuples; None: the
@@ -608,6 +651,7 @@ def _class_indices(target: Any) -> np.ndarray:
     return indices
 
 
+@of_array
 @public(target=unchecked)
 def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int = 1) -> Any:
     """torch.nn.functional.cross_entropy of x [rows, classes] and whole numbers [rows].
@@ -664,6 +708,10 @@ def _elementwise(name: str, x: Any, y: Any, threads: int, output: Place | None =
     return made if output is not None else _result((x, y), made, format, array.shape)
 
 
+@overload
+def elementwise(name: str, x: NumPyOperand, y: Any = ..., *, threads: int = ...) -> np.ndarray: ...
+@overload
+def elementwise(name: str, x: Tensor, y: Any = ..., *, threads: int = ...) -> Tensor: ...
 @public
 def elementwise(name: str, x: Any, y: Any = None, *, threads: int = 1) -> Any:
     """A function of each element: a name of `elementwise_functions()`, "silu", "gelu_tanh", "add", ... Functions of two
