@@ -130,10 +130,10 @@ def format_of(array: Any) -> str:
     if isinstance(array, Codes):
         return array.format
     dtype = to_numpy(array, "array").dtype
-    found = _format_of_dtype.get(dtype)
-    if found is None:
+    format = _format_of_dtype.get(dtype)
+    if format is None:
         raise refuse("dtype", dtype, ", ".join(str(known) for known in _format_of_dtype), _hint(dtype))
-    return found
+    return format
 
 
 def _hint(dtype: np.dtype) -> str:
@@ -297,20 +297,20 @@ class Tiled(NamedTuple):
             )
         if len(fitting) == 2:  # so small a K that both fill the same tiles
             fitting = fitting[:1] if self.format == "ue4m3" else fitting[1:]
-        one = self.scales(rows, fitting[0])
-        return one.T if name.endswith("b") else one
+        scales = self.scales(rows, fitting[0])
+        return scales.T if name.endswith("b") else scales
 
 
 def _scale_format(array: Any, format: Any) -> str:
     if format is not None:
         return format_named(format)
-    found = format_of(array)
-    found = "ue4m3" if found == "e4m3" else found  # their sign counts nothing
-    if found not in ("ue8m0", "ue4m3"):
+    known = format_of(array)
+    known = "ue4m3" if known == "e4m3" else known  # their sign counts nothing
+    if known not in ("ue8m0", "ue4m3"):
         raise refuse(
-            "scales", found, "float8_e8m0fnu or float8_e4m3fn", 'name the format of raw bytes: "ue8m0" or "ue4m3"'
+            "scales", known, "float8_e8m0fnu or float8_e4m3fn", 'name the format of raw bytes: "ue8m0" or "ue4m3"'
         )
-    return found
+    return known
 
 
 @public
@@ -440,10 +440,14 @@ def _torch_to_numpy(tensor: Any) -> np.ndarray:
     return tensor.numpy()
 
 
-def to_numpy(value: Any, name: str) -> np.ndarray:
-    """Any array as a NumPy array, without a copy if possible."""
+def refuse_mask(value: Any, name: str) -> None:
     if isinstance(value, np.ma.MaskedArray):
         raise refuse(name, "a masked array", "an array without a mask", "use array.filled(0), or another fill value")
+
+
+def to_numpy(value: Any, name: str) -> np.ndarray:
+    """Any array as a NumPy array, without a copy if possible."""
+    refuse_mask(value, name)
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Codes):

@@ -130,28 +130,28 @@ def writes_its_argument(op: str) -> bool:
 
 def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> dict[str, TrustedTensor]:
     """The tensors that the operators read and none of them made, apart from weights."""
-    found: dict[str, TrustedTensor] = {}
+    trusted: dict[str, TrustedTensor] = {}
     memory: dict[str, str] = {}  # of a view: the tensor whose memory it is
     families: dict[str, set[str]] = {}  # the tensors of one memory
     stale: set[str] = set()
     written: set[tuple[Any, ...]] = set()  # type and shape of the tensors whose memory an operator wrote
 
     def look(number: str) -> tuple[Any, ...]:
-        one = tensors[number]
-        return one["dtype"], tuple(one["shape"])
+        about = tensors[number]
+        return about["dtype"], tuple(about["shape"])
 
     for index, one in enumerate(operators):
         for number in reads_of(one):
             role = tensors[number]["role"]
-            if number in found:
+            if number in trusted:
                 continue
             if number in stale:
-                found[number] = TrustedTensor(number, Trust.overwritten, index)
+                trusted[number] = TrustedTensor(number, Trust.overwritten, index)
             elif role == "input":
-                found[number] = TrustedTensor(number, Trust.input if index == 0 else Trust.later_input, index)
+                trusted[number] = TrustedTensor(number, Trust.input if index == 0 else Trust.later_input, index)
             elif role == "changed":
                 reason = Trust.written_through_another if look(number) in written else Trust.made_by_no_operator
-                found[number] = TrustedTensor(number, reason, index)
+                trusted[number] = TrustedTensor(number, reason, index)
         first = next(iter(tensors_in(one["args"][:1])), None)
         outputs = [number for number in one["outputs"] if number is not None]
         if first is not None and (_stem(one["op"]) in _aliases or writes_its_argument(one["op"])):
@@ -164,7 +164,7 @@ def trust_of_reads(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> 
             for number in outputs:
                 memory[number] = base
                 family.add(number)
-    return found
+    return trusted
 
 
 def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]]) -> Iterator[int]:
@@ -180,8 +180,8 @@ def bytes_of_operators(tensors: dict[str, Any], operators: list[dict[str, Any]])
         kept = {number: size for number, size in kept.items() if last[number] > index}
 
 
-def _touched(one: dict[str, Any]) -> list[str]:
-    return [*reads_of(one), *(number for number in one["outputs"] if number is not None)]
+def _touched(operator: dict[str, Any]) -> list[str]:
+    return [*reads_of(operator), *(number for number in operator["outputs"] if number is not None)]
 
 
 def last_reads(operators: list[dict[str, Any]]) -> dict[str, int]:
@@ -202,9 +202,9 @@ def _is_shape(value: Any) -> bool:
     )
 
 
-def _is_sampled(one: dict[str, Any], stored: StoredTensor | None) -> bool:
+def _is_sampled(tensor: dict[str, Any], stored: StoredTensor | None) -> bool:
     """Whether the rows that a tensor stores are rows of it, and those of the file."""
-    sampled, shape = one.get("sampled"), one["shape"]
+    sampled, shape = tensor.get("sampled"), tensor["shape"]
     if sampled is None:
         return stored is None or list(stored.shape) == shape
     order, leading, rows = (sampled.get(name) for name in ("order", "leading", "rows"))
@@ -277,12 +277,12 @@ def _checked(
         )
         need(isinstance(tensor.get("sampled", {}), dict), field, tensor, "sampled: order, leading and rows")
     hashes: dict[str, str] = {}
-    for one in tensors.values():
-        if one["role"] == "weight":
+    for weight in tensors.values():
+        if weight["role"] == "weight":
             need(
-                hashes.setdefault(one["name"], one["sha256"]) == one["sha256"],
-                f"weight {shown(one['name'])}",
-                one["sha256"],
+                hashes.setdefault(weight["name"], weight["sha256"]) == weight["sha256"],
+                f"weight {shown(weight['name'])}",
+                weight["sha256"],
                 "one SHA-256 for all tensors of this name",
             )
     made: set[str] = set()
@@ -388,8 +388,8 @@ class Capture:
     def about(self, number: str | None) -> Tensor | None:
         if number is None:
             return None
-        one = self.tensors[number]
-        return Tensor(np.dtype(dtypes[one["dtype"]]), tuple(one["shape"])) if one["dtype"] in dtypes else None
+        tensor = self.tensors[number]
+        return Tensor(np.dtype(dtypes[tensor["dtype"]]), tuple(tensor["shape"])) if tensor["dtype"] in dtypes else None
 
     def weight(self, number: str) -> Value:
         if number not in self.loaded:
@@ -397,11 +397,11 @@ class Capture:
         return Value(self.loaded[number])
 
     def load(self, number: str) -> np.ndarray:
-        one, about = self.tensors[number], self.about(number)
-        name, source = one["name"], one.get("source")
+        tensor, about = self.tensors[number], self.about(number)
+        name, source = tensor["name"], tensor.get("source")
         is_given = name in self.weights
         if about is None:
-            raise CannotSay(f"the weight {name} is of an unknown type, {shown(one['dtype'])}")
+            raise CannotSay(f"the weight {name} is of an unknown type, {shown(tensor['dtype'])}")
         if is_given:
             made = self.weights[name][name]
         elif number in self.data:
@@ -417,7 +417,7 @@ class Capture:
                 f"the weight {name} is {made.dtype} {list(made.shape)} in the file, "
                 f"{about.dtype} {list(about.shape)} in the capture"
             )
-        if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != one["sha256"]:
+        if hashlib.sha256(np.ascontiguousarray(made).view(np.uint8).data).hexdigest() != tensor["sha256"]:
             raise (OtherWeight if is_given else CannotSay)(
                 f"the weight {name} is not the captured one: its SHA-256 differs"
             )

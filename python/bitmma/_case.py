@@ -76,15 +76,15 @@ def execute(
     >>> sorted(execute("tcgen05.shift.cta_group::1.down", None, state))
     ['tmem_after']
     """
-    one = _instruction(instruction)
+    parsed = _instruction(instruction)
     if not isinstance(state, MutableMapping):
         raise refuse("state", type(state).__name__, "a dictionary of arrays and numbers")
-    rows: Any = one._fields()
+    rows: Any = parsed._fields()
     ranks = {name: len(row["shape"] or ()) for row in rows if (name := row["name"]) in state}
     batched = [name for name, rank in ranks.items() if np.ndim(state[name]) == rank + 1]
     if batched:
         return _execute_batch(instruction, target, state, batched)
-    return _execute(instruction, one, target, state, _results_of(rows))
+    return _execute(instruction, parsed, target, state, _results_of(rows))
 
 
 def _execute_batch(
@@ -95,8 +95,8 @@ def _execute_batch(
         raise refuse(
             "batch", " and ".join(f"{name} {np.shape(state[name])}" for name in batched), "one number of states"
         )
-    one = _instruction(instruction)
-    after = _results_of(one._fields())
+    parsed = _instruction(instruction)
+    after = _results_of(parsed._fields())
     results: dict[str, list[np.ndarray]] = {}
     left: dict[str, list[Any]] = {}
     for index in range(counts.pop()):
@@ -105,7 +105,7 @@ def _execute_batch(
             for name, value in state.items()
         }
         before = dict(single)
-        for name, array in _execute(instruction, one, target, single, after).items():
+        for name, array in _execute(instruction, parsed, target, single, after).items():
             results.setdefault(name, []).append(array)
         for name, value in single.items():
             # An element of a batched array is a view: what was written in place is there already.
@@ -121,24 +121,24 @@ def _execute_batch(
 
 def _execute(
     instruction: str | Instruction,
-    one: Instruction,
+    parsed: Instruction,
     target: Any,
     state: MutableMapping[str, Any],
     after: dict[str, str],
 ) -> dict[str, np.ndarray]:
-    said = {name for name in state if name in one.immediates}
-    if isinstance(instruction, str) and "idesc" in one.immediates and "idesc" not in said:
+    immediates = {name for name in state if name in parsed.immediates}
+    if isinstance(instruction, str) and "idesc" in parsed.immediates and "idesc" not in immediates:
         raise refuse(
             "idesc",
             "(missing)",
             "given: the instruction descriptor contains shape and types",
             "put idesc into the state, or use bitmma.instruction(text, idesc=...) or bitmma.tcgen05(...)",
         )
-    for name in said:
-        one = one.with_immediate(name, count_of(state[name], name, -1))
-    given = {name: _bits(name, value) for name, value in state.items() if name not in said}
+    for name in immediates:
+        parsed = parsed.with_immediate(name, count_of(state[name], name, -1))
+    given = {name: _bits(name, value) for name, value in state.items() if name not in immediates}
     operands = tuple(state.values())
-    written = _core.execute(one, target, given)
+    written = _core.execute(parsed, target, given)
     results = {}
     array: Any
     for name, array in written.items():
@@ -207,12 +207,12 @@ class Case:
         scale_a: ArrayLike | None = None,
         scale_b: ArrayLike | None = None,
     ):
-        one = _instruction(instruction)
+        parsed = _instruction(instruction)
         logical = {}
         for name, value in (("a", a), ("b", b), ("c", c), ("d", d), ("scale_a", scale_a), ("scale_b", scale_b)):
             if value is None:
                 continue
-            format = one.scale_type if name.startswith("scale") else getattr(one, name)
+            format = parsed.scale_type if name.startswith("scale") else getattr(parsed, name)
             logical[name] = (format, np.ascontiguousarray(codes_as(value, format, name)))
         if state is not None:
             if not isinstance(state, Mapping):
@@ -221,7 +221,7 @@ class Case:
                 if name != "d":  # which is a recorded result
                     raise refuse(name, "beside state", f"given once: the state contains {name}", code="contradiction")
         bits = None if state is None else {name: _bits(name, value) for name, value in state.items()}
-        self._value = _core.CaseValue.make(one, target, bits, logical)
+        self._value = _core.CaseValue.make(parsed, target, bits, logical)
 
     @classmethod
     def _of(cls, value: Any) -> Case:

@@ -280,9 +280,9 @@ class PlanSearch(Sequence[Plan]):
     A sequence of Plan. If no plan matches all bits and `nearest` is set, it has the nearest plans.
     """
 
-    def __init__(self, found: dict[str, Any], nearest: bool):
-        report = found["report"]
-        self.nearest: list[Plan] = found["nearest"]
+    def __init__(self, search: dict[str, Any], nearest: bool):
+        report = search["report"]
+        self.nearest: list[Plan] = search["nearest"]
         """If no plan matches all bits: the plans that miss the fewest outputs, each with `differing` and `pattern`."""
         self.tried: int = report["candidates"]
         self.outputs: int = report["outputs"]
@@ -295,8 +295,8 @@ class PlanSearch(Sequence[Plan]):
         """After an early end: the plans of the stage that it ended in which were not tried."""
         self.untried_stages: list[int] = report["untried_stages"]
         """After an early end: the later stages, as `bitmma gemm --help` numbers them."""
-        self._text: str = found["text"]
-        self._plans: list[Plan] = found["plans"] or (self.nearest if nearest else [])
+        self._text: str = search["text"]
+        self._plans: list[Plan] = search["plans"] or (self.nearest if nearest else [])
 
     def __len__(self) -> int:
         return len(self._plans)

@@ -129,7 +129,7 @@ class Product(NamedTuple):
 def read_product(path: Path) -> Product:
     """Reads a file of one whole product (docs/plans.md); generates the operands of recorded calls from their
     seed."""
-    said = _core.read_product(path)
+    fields = _core.read_product(path)
     for name in ("a", "b", "c", "d", "bias", "scale_a", "scale_b", "sfa", "sfb"):
-        said[name] = _typed(said[name])
-    return Product(**said)
+        fields[name] = _typed(fields[name])
+    return Product(**fields)

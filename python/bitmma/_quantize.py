@@ -177,26 +177,26 @@ def quantized_gemm(a: Quantized, b: Quantized, plan: Any = None, **keywords: Any
     array([[64., 64.],
            [64., 64.]], dtype=float32)
     """
-    for name, given in (("a", a), ("b", b)):
-        if not isinstance(given, Quantized):
-            raise refuse(name, type(given).__name__, "a result of bitmma.quantize")
-    levels = [one.tensor_scale for one in (a, b) if one.tensor_scale is not None]
+    for name, operand in (("a", a), ("b", b)):
+        if not isinstance(operand, Quantized):
+            raise refuse(name, type(operand).__name__, "a result of bitmma.quantize")
+    levels = [quantized.tensor_scale for quantized in (a, b) if quantized.tensor_scale is not None]
     if levels:
         if "alpha" in keywords:
             raise refuse("alpha", keywords["alpha"], "omitted: alpha is the product of the tensors' scales")
         keywords["alpha"] = float(np.prod(np.array([float(level) for level in levels], np.float32), dtype=np.float32))
     scales: dict[str, Any] = {}
     reads_f32 = _reads_f32_scales(plan)
-    for name, one in (("a", a), ("b", b)):
-        codes = _as_codes(one.scales, "ue4m3")
+    for name, quantized in (("a", a), ("b", b)):
+        codes = _as_codes(quantized.scales, "ue4m3")
         is_f32 = codes.format in ("f32", "tf32")
         value: Any
         if is_f32:
-            value = one.scales
+            value = quantized.scales
         elif reads_f32 and codes.format == "ue8m0":
             is_f32, value = True, codes.array.view(dtype_of("ue8m0")).astype(np.float32)
         else:
-            value = one._scales_by_k()
+            value = quantized._scales_by_k()
         scales[("scale_" if is_f32 else "sf") + name] = value if name == "a" else value.T
     left, right = (operand._codes() if _is_torch(operand.codes) else operand.codes for operand in (a, b))
     made = gemm(left, right.T, plan, **scales, **keywords)

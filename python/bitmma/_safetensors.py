@@ -53,18 +53,18 @@ class Tensors(Mapping[str, np.ndarray]):
         return now.st_size, now.st_mtime_ns
 
     def __getitem__(self, name: str) -> np.ndarray:
-        one = self.about[name]
-        data, done = np.empty(one.bytes, np.uint8), 0
-        while done < one.bytes:
-            read = os.preadv(self._file, [data.data[done:]], one.begin + done)
+        stored = self.about[name]
+        data, done = np.empty(stored.bytes, np.uint8), 0
+        while done < stored.bytes:
+            read = os.preadv(self._file, [data.data[done:]], stored.begin + done)
             if read == 0:
                 break
             done += read
-        if done < one.bytes or self._state() != self._opened:
+        if done < stored.bytes or self._state() != self._opened:
             raise refuse(
                 self.path, "a file that another process changes", "a file that stays as it is while it is read"
             )
-        return data.view(one.dtype).reshape(one.shape)
+        return data.view(stored.dtype).reshape(stored.shape)
 
     def __contains__(self, name: object) -> bool:
         return name in self.about

@@ -185,14 +185,14 @@ def _path_before_cases(value: Any, field: str) -> str:
 
 def files_in(folder: str) -> list[str]:
     """The vector files in a folder and its subfolders, sorted."""
-    found = sorted(
+    paths = sorted(
         str(path)
         for path in pathlib.Path(folder).rglob("*")
         if path.suffix.lower() in (".safetensors", ".npz") and (path.is_file() or not path.exists())
     )
-    if not found:
+    if not paths:
         raise refuse(folder, "a folder without vector files", "*.safetensors in the folder or its subfolders")
-    return found
+    return paths
 
 
 @public(instruction=text)
@@ -248,13 +248,13 @@ def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: 
         raise refuse("first" if first else "count", "given", "None for a folder: all cases of every file are compared")
     total = Comparison(0, 0, 0, 0, None)
     for path in files_in(os.fspath(file)):
-        one = verify(read(path), threads=threads)
+        compared = verify(read(path), threads=threads)
         total = Comparison(
-            total.cases + one.cases,
-            total.outputs + one.outputs,
-            total.mismatches + one.mismatches,
-            total.cases_with_mismatches + one.cases_with_mismatches,
-            total.first or (f"{path}: {one.first}" if one.first else None),
+            total.cases + compared.cases,
+            total.outputs + compared.outputs,
+            total.mismatches + compared.mismatches,
+            total.cases_with_mismatches + compared.cases_with_mismatches,
+            total.first or (f"{path}: {compared.first}" if compared.first else None),
         )
     return total
 
@@ -262,8 +262,8 @@ def verify(file: VectorFile | Path, *, threads: int = 1, first: int = 0, count: 
 @public(expected=_file, actual=_file)
 def compare(expected: VectorFile | Path, actual: VectorFile | Path) -> Comparison:
     """Compares the recorded D of two files bit for bit. bitmma.testing compares arrays."""
-    one, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
-    return Comparison(**one._value.compare(other._value))
+    first, other = (file if isinstance(file, VectorFile) else read(file) for file in (expected, actual))
+    return Comparison(**first._value.compare(other._value))
 
 
 @public(cases=at_least_one)
@@ -285,17 +285,17 @@ def golden(
     "integers"; layouts are as on the command line: "k-major:128", "mn-major:64". An argument without effect on the
     instruction is an error: a distribution for tcgen05.ld, a layout for an operand in registers.
     """
-    one = _instruction(instruction)
-    state = {rule.name for rule in fields(one)}
+    parsed = _instruction(instruction)
+    state = {rule.name for rule in fields(parsed)}
     for name, value, acts in (
-        ("distribution", distribution, one.is_mma),
+        ("distribution", distribution, parsed.is_mma),
         ("layout_a", layout_a, not state.isdisjoint(("a_desc", "s_desc"))),
         ("layout_b", layout_b, "b_desc" in state),
     ):
         if value and not acts:
-            raise refuse(name, value, "absent", f"it has no effect on {one}", code="no_effect")
+            raise refuse(name, value, "absent", f"it has no effect on {parsed}", code="no_effect")
     return VectorFile(
-        _core.golden(one, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b, threads)
+        _core.golden(parsed, target, cases, first_case, seed, distribution or "normal", layout_a, layout_b, threads)
     )
 
 
@@ -385,17 +385,17 @@ def diagnose(
     for case, d in zip(listed, actual, strict=False):
         format = case.instruction.d
         wrong.append((format, np.ascontiguousarray(codes_as(d, format, "actual"))))
-    said: Any = _core.diagnose([case._value for case in listed], wrong, max_cases, max_findings, pairs)
-    said["findings"] = [
+    report: Any = _core.diagnose([case._value for case in listed], wrong, max_cases, max_findings, pairs)
+    report["findings"] = [
         Finding(
             [Fault(**fault) for fault in row["faults"]],
             row["wrong_explained"],
             row["right_broken"],
             row["explains_all"],
         )
-        for row in said["findings"]
+        for row in report["findings"]
     ]
-    return Diagnosis(**said)
+    return Diagnosis(**report)
 
 
 @public

@@ -95,13 +95,13 @@ def compute(instruction: str, *operands: Any, threads: int = 1) -> Any:
     return _floats(_core.math_compute, name, _format(name), operands, threads)
 
 
-def _results(function: Any, name: str, given: list[np.ndarray], threads: int) -> np.ndarray:
+def _results(function: Any, name: str, operands: list[np.ndarray], threads: int) -> np.ndarray:
     """One result for every element of the broadcast operands, which are words of one dtype."""
     try:
-        words = np.broadcast_arrays(*given) if given else []
+        words = np.broadcast_arrays(*operands) if operands else []
     except ValueError:
-        raise refuse("operands", " and ".join(str(one.shape) for one in given), "shapes that broadcast") from None
-    results = np.empty(words[0].shape if words else (), given[0].dtype if given else np.uint32)
+        raise refuse("operands", " and ".join(str(one.shape) for one in operands), "shapes that broadcast") from None
+    results = np.empty(words[0].shape if words else (), operands[0].dtype if operands else np.uint32)
     function(name, [np.ascontiguousarray(word) for word in words], results, threads)
     return results
 

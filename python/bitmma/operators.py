@@ -65,16 +65,16 @@ def __dir__() -> list[str]:
 
 
 def _format(array: np.ndarray, name: str, formats: tuple[str, ...]) -> str:
-    found = format_of(array)
-    found = "f32" if found == "tf32" else found
-    if found not in formats:
+    format = format_of(array)
+    format = "f32" if format == "tf32" else format
+    if format not in formats:
         raise refuse(
             name,
             array.dtype,
             ", ".join(str(dtype_of(one)) for one in formats),
             f"{name}.astype({dtype_of(formats[0])})",
         )
-    return found
+    return format
 
 
 def _rows(
@@ -87,12 +87,12 @@ def _rows(
     """(format, codes as a matrix of the last axis, the array). `format`: that of `reference`, which this one must
     have."""
     array = to_numpy(value, name)
-    found = _format(array, name, formats)
-    if format is not None and found != format:
-        raise refuse(name, found, f"{format}, the type of {reference}")
+    own = _format(array, name, formats)
+    if format is not None and own != format:
+        raise refuse(name, own, f"{format}, the type of {reference}")
     if array.ndim == 0 or array.size == 0:
         raise refuse(name, f"shape {array.shape}", "at least one element")
-    return found, np.ascontiguousarray(codes_as(array, found, name)).reshape(-1, array.shape[-1]), array
+    return own, np.ascontiguousarray(codes_as(array, own, name)).reshape(-1, array.shape[-1]), array
 
 
 def _format_of_result(dtype: Any, format: str) -> str:
@@ -100,10 +100,10 @@ def _format_of_result(dtype: Any, format: str) -> str:
     if dtype is None:
         return format
     name = getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
-    found = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
-    if found not in (format, "f32"):
+    result = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(name)
+    if result not in (format, "f32"):
         raise refuse("dtype", shown(dtype), f"float32, or {dtype_of(format)}, the type of x")
-    return found
+    return result
 
 
 def _numbers(rows: Any, count: int) -> list[int] | None:
@@ -186,7 +186,7 @@ def _attention(
         )
     left, right = _window(window)
     heads, kv_heads = (int(np.prod(array.shape[:-2], dtype=np.int64)) for array in (q_array, k_array))
-    found: Any = _core.attention(
+    result: Any = _core.attention(
         (format, q_words),
         (format, k_words),
         (format, v_words),
@@ -202,8 +202,8 @@ def _attention(
         _place(output, q_array.shape, 2),
     )
     if output is not None:
-        return found
-    out, lse = found
+        return result
+    out, lse = result
     made = _result((q, k, v), out, format, q_array.shape)
     return (made, _result((q, k, v), lse, "f32", (*lead, queries))) if flag_of(return_lse, "return_lse") else made
 
@@ -363,16 +363,18 @@ def _operands_of_norm(
 
 def _norm(x: Any, weight: Any, bias: Any, eps: float, rms: bool, threads: int, output: Place | None = None) -> Any:
     format, words, array = _rows(x, "x")
-    given = []
-    for name, one in (("weight", weight), ("bias", bias)):
-        codes = None if one is None else _rows(one, name, format=format)[1]
+    parameters = []
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        codes = None if parameter is None else _rows(parameter, name, format=format)[1]
         if codes is not None and codes.shape != (1, array.shape[-1]):
-            raise refuse(name, f"shape {to_numpy(one, name).shape}", f"({array.shape[-1]},), the last dimension of x")
-        given.append(None if codes is None else (format, codes))
+            raise refuse(
+                name, f"shape {to_numpy(parameter, name).shape}", f"({array.shape[-1]},), the last dimension of x"
+            )
+        parameters.append(None if codes is None else (format, codes))
     made: Any = _core.norm(
         (format, words),
-        given[0],
-        given[1],
+        parameters[0],
+        parameters[1],
         number_of(eps, "eps"),
         rms,
         threads_of(threads),
@@ -502,13 +504,13 @@ Dims = int | tuple[int, ...] | list[int] | None
 
 def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     """The dimension that a reduction goes over; None for all."""
-    given = dim
+    stated = dim
     if isinstance(dim, (tuple, list)) and has_lists:
         if not all(type(axis) is int and -dimensions <= axis < dimensions for axis in dim):
-            raise refuse("dim", shown(given), f"whole numbers from {-dimensions} to {dimensions - 1}")
+            raise refuse("dim", shown(stated), f"whole numbers from {-dimensions} to {dimensions - 1}")
         axes = {axis % dimensions for axis in dim}
         if len(axes) != len(dim):
-            raise refuse("dim", shown(given), "each dimension once")
+            raise refuse("dim", shown(stated), "each dimension once")
         if not axes or len(axes) == dimensions > 1:
             dim = None
         elif len(axes) == 1:
@@ -517,7 +519,7 @@ def _dimension(dim: Dims, dimensions: int, has_lists: bool) -> int | None:
     is_first_of_matrix = type(dim) is int and dimensions == 2 and dim in (0, -2)
     if dim is not None and not is_last and not is_first_of_matrix:
         raise refuse(
-            "dim", shown(given), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured"
+            "dim", shown(stated), "None for all elements, -1, or 0 of a matrix", "other dimensions are not measured"
         )
     assert dim is None or isinstance(dim, int)
     return dim
@@ -662,9 +664,9 @@ def cross_entropy(x: Any, target: Any, *, reduction: str = "mean", threads: int 
     >>> cross_entropy(np.zeros((1, 1), np.float32), np.array([0]), reduction="none")
     array([-0.], dtype=float32)
     """
-    given = to_numpy(x, "x")
-    if given.ndim != 2:
-        raise refuse("x", f"shape {given.shape}", "[rows, classes]")
+    scores = to_numpy(x, "x")
+    if scores.ndim != 2:
+        raise refuse("x", f"shape {scores.shape}", "[rows, classes]")
     logarithms = to_numpy(log_softmax(x, threads=threads), "x")
     classes = _class_indices(target)
     if classes.shape != logarithms.shape[:1] or classes.dtype.kind not in "iu":
@@ -799,8 +801,8 @@ def explain(operator: str, *operands: Any, output: tuple[int, ...], **arguments:
         if argument not in acting:
             raise no_such_argument(argument, f"bitmma.operators.explain of {name}", acting, near(argument, acting))
     try:
-        given = signature.bind(*operands, **arguments)
+        bound = signature.bind(*operands, **arguments)
     except TypeError as error:
         raise refuse("operands", str(error), f"those of {name}: {', '.join(acting)}", kind=ArgumentError) from None
-    given.apply_defaults()
-    return OperatorTrace(*code(*given.arguments.values(), output=output))
+    bound.apply_defaults()
+    return OperatorTrace(*code(*bound.arguments.values(), output=output))

@@ -132,19 +132,19 @@ class Launcher:
     ) -> None:
         used, kernel = self.config.active.used, loaded.kernel
         used.note(loaded)
-        given: list[Any] = []
+        values: list[Any] = []
         descriptors = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
         for value, kind in zip(arguments, self.kinds, strict=True):
-            given += self._given(value, kind, descriptors)
+            values += self._given(value, kind, descriptors)
         grid = (int(x), int(y), int(z))
         blocks = grid[0] * grid[1] * grid[2]
         if blocks == 0:
             return
         for size in (self.metadata.global_scratch_size, self.metadata.profile_scratch_size):
-            given.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
-        del given[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
+            values.append(np.zeros(blocks * size, np.uint8) if size > 0 else None)
+        del values[len(kernel.parameters) :]  # releases before 3.6 pass less scratch memory
         count = kernel[grid, 32 * self.metadata.num_warps, self.metadata.shared](
-            *given, threads=used.threads, checks=used.checks
+            *values, threads=used.threads, checks=used.checks
         )
         used.launches.append(Launched(kernel.name, grid, count))
 
