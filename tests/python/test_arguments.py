@@ -183,7 +183,7 @@ def public_functions() -> dict:
         short = module.__name__.removeprefix("bitmma.")
         found |= {f"{short}.{name}": getattr(module, name) for name in module.__all__}
     made_by_user = {"Case", "Instruction", "Memory", "Plan", "PtxModule"}
-    made_by_bitmma = {name for name, one in found.items() if inspect.isclass(one)} - made_by_user
+    made_by_bitmma = {name for name, function in found.items() if inspect.isclass(function)} - made_by_user
     for value in (MEMORY, bitmma.PtxModule(COUNTER)):
         kind = type(value)
         found |= {
@@ -191,7 +191,7 @@ def public_functions() -> dict:
             for name, member in vars(kind).items()
             if inspect.isfunction(member) and not name.startswith("_")
         }
-    return {name: one for name, one in found.items() if name not in made_by_bitmma}
+    return {name: function for name, function in found.items() if name not in made_by_bitmma}
 
 
 # Each of these means something there.
@@ -208,9 +208,9 @@ def test_wrong_kinds_raise_error(name, tmp_path, monkeypatch):
     function, good = public_functions()[name], good_arguments()[name]
     parameters = (
         [
-            one.name
-            for one in inspect.signature(function).parameters.values()
-            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL) and one.name != "self"
+            named.name
+            for named in inspect.signature(function).parameters.values()
+            if named.kind not in (named.VAR_KEYWORD, named.VAR_POSITIONAL) and named.name != "self"
         ]
         if name not in ("Instruction", "Plan")
         else []
@@ -431,14 +431,17 @@ def test_dtypes_of_torch():
     with pytest.raises(bitmma.Error, match="complex64"):
         bitmma.gemm(x, x.T, "flat", out_dtype=torch.complex64)
     raw = [np.random.default_rng(seed).integers(0, 256, (128, 32), dtype=np.uint8) for seed in (0, 1)]
-    one = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
-    scales = [np.random.default_rng(seed).integers(100, 130, (128, one.scale_count), dtype=np.uint8) for seed in (2, 3)]
+    instruction = bitmma.tcgen05("mxf4nvf4", m=128, n=128)
+    scales = [
+        np.random.default_rng(seed).integers(100, 130, (128, instruction.scale_count), dtype=np.uint8)
+        for seed in (2, 3)
+    ]
     a, b = (bitmma.codes(array, "e2m1", packed=True) for array in raw)
-    expected = bitmma.mma(one, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
+    expected = bitmma.mma(instruction, a, b.T, scale_a=scales[0], scale_b=scales[1].T)
     pairs = [torch.from_numpy(array).view(torch.float4_e2m1fn_x2) for array in raw]
-    tiles = [bitmma.tiled(bitmma.tile(array), one.scale_type) for array in scales]
+    tiles = [bitmma.tiled(bitmma.tile(array), instruction.scale_type) for array in scales]
     assert bitmma.testing.bits_equal(
-        bitmma.mma(one, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected
+        bitmma.mma(instruction, pairs[0], pairs[1].t(), scale_a=tiles[0], scale_b=tiles[1]), expected
     )
 
 
@@ -617,3 +620,19 @@ def test_tensors_of_a_torch_before_2_are_refused_by_version(monkeypatch):
     tensor_of_1_13 = object()  # it has no untyped_storage
     with pytest.raises(bitmma.Error, match=r"a = a tensor of torch 1\.13\.0: must be torch 2\.0 or newer"):
         _arrays.require_memory_of(tensor_of_1_13, "a")
+
+
+def test_a_wrong_call_of_a_method_is_a_type_error_too():
+    """As for functions: only a call that cannot be bound is one."""
+    for call in (
+        lambda: bitmma.instruction(MMA).with_immediate("imm_scale_a"),
+        lambda: bitmma.instruction(MMA).violations(1, 2, 3),
+        lambda: bitmma.operators.explain("softmax", output=(0, 0)),
+        lambda: bitmma.gemm(A),
+    ):
+        with pytest.raises(bitmma.Error) as error:
+            call()
+        assert isinstance(error.value, TypeError)
+    with pytest.raises(bitmma.Error) as error:
+        bitmma.gemm(A, 3)
+    assert not isinstance(error.value, TypeError)

@@ -248,7 +248,9 @@ def test_batches_of_one_instruction():
 
 
 @pytest.mark.parametrize(
-    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn], ids=lambda one: np.dtype(one).name
+    "dtype",
+    [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn],
+    ids=lambda array: np.dtype(array).name,
 )
 def test_types_of_ml_dtypes_survive_the_way(client, dtype):
     a, b = random((12, 32), dtype), random((32, 8), dtype, 1)
@@ -256,7 +258,9 @@ def test_types_of_ml_dtypes_survive_the_way(client, dtype):
     name = bitmma.format_of(a)
     k = 32 // np.dtype(dtype).itemsize
     plan = {"instruction": f"wgmma.mma_async.sync.aligned.m64n256k{k}.f32.{name}.{name}", "output": {"type": name}}
-    x = client.persist(da.stack([cut(one, 4) for one in a]).map_blocks(np.copy, dtype=a.dtype))  # lives on both workers
+    x = client.persist(
+        da.stack([cut(array, 4) for array in a]).map_blocks(np.copy, dtype=a.dtype)
+    )  # lives on both workers
     d = client.compute(bd.gemm(x, cut(b, 32, 4), plan, chunks=(5, 3))).result(timeout=SECONDS)
     assert d.dtype == np.dtype(dtype) and same_bits(d, bitmma.gemm(a, b, plan))
     assert same_bits(client.gather(client.scatter(a)), a) and same_bits(pickle.loads(pickle.dumps(a)), a)
@@ -450,7 +454,11 @@ def test_a_campaign_is_its_seed(whole_campaign):
     assert first <= int(report.total.first.partition(": case ")[2].partition(",")[0]) < first + 4
     part = bd.campaign(TWO, check=off_by_one(), **{**CAMPAIGN, "first_unit": 3, "units": 2})
     assert len(part.units) == 4 and part.units.items() <= report.units.items()
-    every = [one for one in bitmma.all_instructions() if one.is_mma and "ashift" not in str(one)][::97]
+    every = [
+        instruction
+        for instruction in bitmma.all_instructions()
+        if instruction.is_mma and "ashift" not in str(instruction)
+    ][::97]
     right = bd.campaign(every, check=bd.by_case(bitmma.Case.computed_d), units=9, cases_per_unit=1)
     assert right.total.mismatches == 0 and right.total.cases == 9 * len(every) > 100
 

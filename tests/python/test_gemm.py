@@ -80,11 +80,11 @@ def test_a_chain_is_its_instructions():
     a = random.standard_normal((64, 64)).astype(np.float16)
     b = random.standard_normal((64, 8)).astype(np.float16)
     c = random.standard_normal((64, 8)).astype(np.float32)
-    one = bitmma.wgmma(n=8)
+    instruction = bitmma.wgmma(n=8)
     d = c
     for k in range(0, 64, 16):
-        d = bitmma.mma(one, a[:, k : k + 16], b[k : k + 16], d)
-    assert same_bits(bitmma.gemm(a, b, {"instruction": str(one), "start": "c"}, c=c), d)
+        d = bitmma.mma(instruction, a[:, k : k + 16], b[k : k + 16], d)
+    assert same_bits(bitmma.gemm(a, b, {"instruction": str(instruction), "start": "c"}, c=c), d)
 
 
 def test_batches():

@@ -116,7 +116,7 @@ def test_wrong_requests_name_the_argument(change, field):
 def test_types_that_pytorch_refuses_are_refused():
     a, w = np.ones((16, 4096), np.float16), np.ones((4096, 4096), np.float16)
     e4m3 = np.ones((16, 4096), ml_dtypes.float8_e4m3fn), np.ones((64, 4096), ml_dtypes.float8_e4m3fn)
-    one = np.ones((1, 1), np.float32)
+    scale = np.ones((1, 1), np.float32)
     for call, field in [
         (lambda: bitmma.matmul(a, w.T, np.ones(4096, np.float32), target="H100"), "bias"),
         (lambda: bitmma.matmul(a, w.T, np.ones(4096, ml_dtypes.bfloat16), target="H100"), "bias"),
@@ -129,19 +129,23 @@ def test_types_that_pytorch_refuses_are_refused():
         ),
         (lambda: bitmma.matmul(a, w.T.astype(ml_dtypes.bfloat16), target="H100"), "types"),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=one.astype(np.float16), scale_b=one),
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale.astype(np.float16), scale_b=scale),
             "scale_a",
         ),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=one, scale_b=one.astype(np.float64)),
+            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=scale, scale_b=scale.astype(np.float64)),
             "scale_b",
         ),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=np.ones((16, 1), np.float32), scale_b=one),
+            lambda: bitmma.matmul(
+                e4m3[0], e4m3[1].T, target="H100", scale_a=np.ones((16, 1), np.float32), scale_b=scale
+            ),
             "scale_a, scale_b",
         ),
         (
-            lambda: bitmma.matmul(e4m3[0], e4m3[1].T, target="H100", scale_a=one, scale_b=one, out_dtype=np.float32),
+            lambda: bitmma.matmul(
+                e4m3[0], e4m3[1].T, target="H100", scale_a=scale, scale_b=scale, out_dtype=np.float32
+            ),
             "types",
         ),
     ]:

@@ -44,8 +44,8 @@ def test_examples_of_docstrings(name):
 def test_public_names_have_docstrings():
     for module in (bitmma, bitmma.layout):
         for name in module.__all__:
-            one = getattr(module, name)
-            assert name == "layout" or (one.__doc__ and one.__doc__.strip()), name
+            public = getattr(module, name)
+            assert name == "layout" or (public.__doc__ and public.__doc__.strip()), name
 
 
 def test_version_is_the_projects():
@@ -56,8 +56,12 @@ def test_version_is_the_projects():
 def test_errors_are_value_errors_with_violations():
     with pytest.raises(ValueError, match="n = 12") as error:
         bitmma.wgmma(n=12)
-    one = error.value.violations[0]
-    assert (one.field, one.seen, one.severity) == ("n", "12", "error") and one.source.startswith("PTX ISA")
+    violation = error.value.violations[0]
+    assert (violation.field, violation.seen, violation.severity) == (
+        "n",
+        "12",
+        "error",
+    ) and violation.source.startswith("PTX ISA")
 
 
 def test_nothing_is_left_when_the_interpreter_ends():

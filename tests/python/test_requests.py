@@ -343,7 +343,7 @@ def test_a_plan_by_name_is_refused_for_types_and_gpus_that_it_is_not_for():
     assert how(half.astype(np.uint8), "flat").startswith("model choice: u8 x u8")
     assert how(single, "sgemm", target="V100").startswith("model choice on sm_70")
     assert how(fp8, "flat", target="sm_90").startswith("model choice on sm_90")
-    row = next(one for one in bitmma.catalogue() if one.name == "nvjet-algo2")
+    row = next(entry for entry in bitmma.catalogue() if entry.name == "nvjet-algo2")
     assert row.gpus == "sm_90" and ("e4m3 x e4m3", "f16", "measured: H100") in row.types and row.most_k is None
 
 
