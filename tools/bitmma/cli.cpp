@@ -98,7 +98,10 @@ int run_command(Command& app, Context& context, const std::vector<std::string>& 
   try {
     require_acts(arguments);
     require_lab(arguments);
-    hand_over_replay(context, arguments);
+    if (const std::optional<std::string> line = line_of_replay(arguments)) {
+      terminal.err << "error: the Python package recomputes captures: " << printable(*line) << '\n';
+      return exit_bad_request;
+    }
     require_known_arguments(app, arguments);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
     app.parse(reversed);
