@@ -111,7 +111,7 @@ void run_gemm(Context& context, const GemmFlags& flags) {
                                     outputs->update(done);
                                   }};
   const auto [computed, result] =
-      naming_flags(flags_of_products, [&] { return gemm_file(std::move(product), request, events); });
+      naming_flags(flags_of_products(), [&] { return gemm_file(std::move(product), request, events); });
   outputs.reset();
   if (result.recorded) context.exit_code = result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(result, rows, cols);
