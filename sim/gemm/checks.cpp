@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whether inputs fit a plan: what a plan reads of each operand, in which types and shapes.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -129,11 +128,14 @@ class InputChecks {
     std::vector<Extents> shapes = use.shapes;
     std::ranges::sort(shapes, std::greater());  // a product of one row or block fits one shape in several ways
     shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
-    std::vector<std::string> texts;
-    for (const auto& [rows, cols] : shapes) texts.push_back(fmt::format("{} x {}", rows, cols));
-    require(false, info(use.operand).name, operand ? print_operand(*operand) : "(missing)",
-            fmt::format("{} of {}: the plan uses it", fmt::join(texts, " or "),
-                        alternatives(row_names(rows_of(use.types)))));
+    Violation violation{.field = std::string(info(use.operand).name),
+                        .seen = operand ? print_operand(*operand) : "(missing)",
+                        .fix = operand ? "" : "the plan uses it"};
+    for (const auto& [rows, cols] : shapes) {
+      for (const FormatInfo& type : rows_of(use.types))
+        violation.legal.push_back(fmt::format("{} x {} {}", rows, cols, type.name));
+    }
+    violations_.push_back(std::move(violation));
   }
 
   void check_block_scales(const Promotion& promotion) {
