@@ -28,12 +28,12 @@ std::vector<int64_t> numbers_in(nb::handle list) {
 class BatchInputs {
  public:
   explicit BatchInputs(const nb::dict& from) {
-    for (const char* name : {"a", "b", "c", "bias", "scale_a", "scale_b", "sfa", "sfb"}) {
-      if (!from.contains(name)) continue;
-      const nb::object pair = from[name];
+    for (const GemmOperandInfo& row : gemm_operands) {
+      const std::string name(row.name);
+      const nb::object pair = get(from, name.c_str());
       if (pair.is_none()) continue;
       operands_.push_back(
-          {name, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
+          {row.id, parse_format(nb::cast<std::string>(pair[0])), std::make_unique<Buffer>(pair[1], name)});
       const Operand& operand = operands_.back();
       if (operand.buffer->rank() < 2) {
         throw Error(
@@ -58,25 +58,18 @@ class BatchInputs {
   GemmInputs at(int64_t index) const {
     if (count() == 0) throw Error({.field = "batch axes", .seen = "0 products", .expected = "1 or more"});
     GemmInputs inputs = numbers_;
-    bool has_a = false, has_b = false;
-    for (const Operand& operand : operands_) {
-      Matrix matrix = matrix_at(operand, index);
-      if (operand.name == "a") inputs.a = std::move(matrix), has_a = true;
-      if (operand.name == "b") inputs.b = std::move(matrix), has_b = true;
-      if (operand.name == "c") inputs.c = std::move(matrix);
-      if (operand.name == "bias") inputs.bias = std::move(matrix);
-      if (operand.name == "scale_a") inputs.scale_a = std::move(matrix);
-      if (operand.name == "scale_b") inputs.scale_b = std::move(matrix);
-      if (operand.name == "sfa") inputs.sfa = std::move(matrix);
-      if (operand.name == "sfb") inputs.sfb = std::move(matrix);
+    for (const Operand& operand : operands_) set_operand(inputs, operand.id, matrix_at(operand, index));
+    for (const GemmOperandInfo& row : gemm_operands) {
+      const bool is_missing = std::ranges::find(operands_, row.id, &Operand::id) == operands_.end();
+      if (!row.optional && is_missing)
+        throw Error({.field = std::string(row.name), .seen = "None", .expected = "a matrix"});
     }
-    if (!has_a || !has_b) throw Error({.field = has_a ? "b" : "a", .seen = "None", .expected = "a matrix"});
     return inputs;
   }
 
  private:
   struct Operand {
-    std::string_view name;
+    GemmOperand id;
     Format format;
     std::unique_ptr<Buffer> buffer;
   };
@@ -92,7 +85,7 @@ class BatchInputs {
       data += index % buffer.extent(axis) * buffer.stride(axis);
       index /= buffer.extent(axis);
     }
-    return python::matrix_at(buffer, data, operand.format, operand.name);
+    return python::matrix_at(buffer, data, operand.format, info(operand.id).name);
   }
 
   GemmInputs numbers_ = {};  // without operands
@@ -292,13 +285,13 @@ nb::list catalogue_rows() {
     nb::dict one;
     one["name"] = row.name;
     one["about"] = row.about;
-    one["evidence"] = row.evidence;
+    one["evidence"] = print(row.evidence);
     one["source"] = row.source;
     one["target"] = print(row.target);
     one["open_count"] = row.open_count;
     one["gpus"] = row.gpus.empty() ? "all" : row.gpus;
     nb::list types;
-    for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, seen.evidence));
+    for (const PlanTypes& seen : row.types) types.append(nb::make_tuple(seen.operands, seen.d, print(seen.evidence)));
     one["types"] = types;
     one["most_k"] = row.most_k > 0 ? nb::object(nb::int_(row.most_k)) : nb::none();
     rows.append(one);
@@ -386,7 +379,8 @@ void bind_gemm(nb::module_& module) {
           "evidence",
           [](const BoundPlan& bound) {
             nb::dict said;
-            for (const auto& [field, how] : bound.plan.evidence) said[nb::str(field.data(), field.size())] = how;
+            for (const auto& [field, evidence] : bound.plan.evidence)
+              said[nb::str(field.data(), field.size())] = print(evidence, bound.plan.target);
             return said;
           },
           "Field -> how it is known.")

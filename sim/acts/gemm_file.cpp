@@ -71,7 +71,8 @@ void require_no_plan_beside_library(const ProductPlanRequest& request) {
   }
 }
 
-std::vector<int> selected_or_all(const std::vector<int>& indices, int count) {
+/// The indices; all of them if there are none.
+std::vector<int> indices_or_all(const std::vector<int>& indices, int count) {
   if (!indices.empty()) return indices;
   std::vector<int> all(static_cast<size_t>(count));
   std::iota(all.begin(), all.end(), 0);
@@ -185,8 +186,8 @@ GemmFileReport gemm_file(ProductFile product, const GemmFileRequest& request, co
     events.warn(warnings_of(result.plan, product.inputs.a.format(), product.inputs.b.format()));
   }
   if (!request.rows.empty() || !request.cols.empty()) {
-    product = part_of(product, selected_or_all(request.rows, product.inputs.a.rows()),
-                      selected_or_all(request.cols, product.inputs.b.cols()));
+    product = part_of(product, indices_or_all(request.rows, product.inputs.a.rows()),
+                      indices_or_all(request.cols, product.inputs.b.cols()));
   }
   result.recorded = product.d;
   GemmProgress outputs;

@@ -12,6 +12,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "bitmma/acts/describe_product.hpp"
@@ -20,6 +22,21 @@
 #include "bitmma/gemm/library_choice.hpp"
 
 namespace bitmma {
+
+/// A field of a request, for programs that fill it from words: its name in errors and its flag of the program.
+template <typename Request, typename Value>
+struct RequestField {
+  std::string_view name = {}, flag = {};
+  Value Request::*member = nullptr;
+  std::string_view meaning = {};
+  int min = 0, max = 0;        // of a number
+  bool may_name_file = false;  // a text that ends in .json is the name of a file that has it
+};
+template <typename Request, typename Value>
+constexpr RequestField<Request, Value> request_field(std::string_view name, std::string_view flag,
+                                                     Value Request::*member, std::string_view meaning) {
+  return {.name = name, .flag = flag, .member = member, .meaning = meaning};
+}
 
 /// At most one of plan and kernel. What is empty comes from the file, then from the plan.
 struct ProductPlanRequest {
@@ -31,6 +48,23 @@ struct ProductPlanRequest {
 
   bool names_plan() const { return !plan.empty() || !kernel.empty(); }
 };
+/// All but the target, for which programs have a flag of their own.
+constexpr auto request_fields(const ProductPlanRequest*) {
+  using Request = ProductPlanRequest;
+  auto plan = request_field(
+      "plan", "--plan", &Request::plan,
+      "the plan: a name of the catalogue, JSON, or a file NAME.json; default: flat; required for float32");
+  plan.may_name_file = true;
+  auto split_count = request_field("split_k", "--split-k", &Request::split_count,
+                                   "number of slices, if the plan does not determine it; default: found from d");
+  split_count.min = 1, split_count.max = 1 << 20;
+  return std::tuple{plan,
+                    request_field("kernel", "--kernel", &Request::kernel,
+                                  "use the plan of the kernel with this name; `file` uses the key kernel of the file"),
+                    split_count,
+                    request_field("output", "--output-type", &Request::output,
+                                  "type of d for named plans; default: the type of d in the file, or f32")};
+}
 
 /// The kernel that a library takes for the product. Throws Error if the file has what no recorded call has.
 struct ProductLibraryRequest {
@@ -41,6 +75,23 @@ struct ProductLibraryRequest {
   bool allow_tf32 = false;  // float32 is rounded to tf32; refused for other types
   bool nearest = false;     // the kernel of the nearest shape; refused for a shape that was recorded
 };
+/// All but the output, which is that of the plan.
+constexpr auto request_fields(const ProductLibraryRequest*) {
+  using Request = ProductLibraryRequest;
+  return std::tuple{
+      request_field("library", "--library", &Request::library,
+                    "instead of a plan: the kernel that this library takes: cublas-13.1"),
+      request_field("gpu", "--gpu", &Request::gpu, "with --library: H100 or H200"),
+      request_field("layout", "--layout", &Request::layout,
+                    "with --library: nt, nn, tn or tt: A and B have contiguous rows (n) or columns (t); default as the "
+                    "file has B, b_t is t"),
+      request_field("allow_tf32", "--allow-tf32", &Request::allow_tf32,
+                    "with --library: float32 is rounded to tf32, as PyTorch may do"),
+      request_field("fast_accumulation", "--fast-accum", &Request::fast_accumulation,
+                    "with --library: use_fast_accum of fp8"),
+      request_field("nearest", "--nearest", &Request::nearest,
+                    "with --library: for a shape that was not recorded, take the nearest one's")};
+}
 
 /// Callbacks that an act calls while it works. Each may be empty.
 struct GemmFileEvents {

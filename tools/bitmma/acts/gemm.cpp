@@ -87,13 +87,13 @@ void run_gemm(Context& context, const GemmFlags& flags) {
   const GemmFileEvents events{
       .warn = product_warnings_to(context), .plans = progress("slices"), .outputs = progress("gemm")};
   const GemmFileReport computed =
-      naming_flags(flags_of_products, [&] { return gemm_file(std::move(product), request, events); });
+      naming_flags(flags_of_products(), [&] { return gemm_file(std::move(product), request, events); });
   line.reset();
   if (computed.result.recorded) context.exit_code = computed.result.differing() == 0 ? exit_same : exit_differs;
   Report report = describe(computed.result, rows, cols);
   if (!flags.out.empty()) {
     const bool replace_d = flags.replace_d;
-    const TensorFile file = naming_flags(flags_of_products, [&] { return file_with_d(computed, replace_d); });
+    const TensorFile file = naming_flags(flags_of_products(), [&] { return file_with_d(computed, replace_d); });
     write_result(context, flags.out, file, report);
   }
   show(context, report, as_json);
