@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -67,6 +68,18 @@ def _scalar(value: Any, name: str, kind: str, size: int) -> bytes:
         raise refuse(name, shown(value), f"a number that fits .{kind} of {size} bytes, an array or bytes") from None
 
 
+# Types of tensor maps; of any other dtype only its size matters.
+_map_types = {
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    "int32": "s32",
+    "int64": "s64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+}
+
+
 class TensorMap(NamedTuple):
     """A TMA tensor map over an array, as an argument of a kernel. Make one with tensor_map()."""
 
@@ -79,13 +92,14 @@ class TensorMap(NamedTuple):
     def _core_arguments(self) -> tuple[Any, ...]:
         """The arguments of the core."""
         memory = memory_of(self.array)
+        dtype = str(self.array.dtype).removeprefix("torch.")
         shape, size = (
             tuple(self.array.shape),
             int(self.array.itemsize if isinstance(self.array, np.ndarray) else self.array.element_size()),
         )
-        return (memory, *self._in_drivers_order(shape, _contiguous_strides(shape, size)))
+        return (memory, *self._in_drivers_order(shape, _contiguous_strides(shape, size), dtype))
 
-    def _in_drivers_order(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Any, ...]:
+    def _in_drivers_order(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tuple[Any, ...]:
         """The fields of the core, with dimensions in the driver's order: the innermost first."""
         return (
             strides[-1],  # the bytes of an element
@@ -95,6 +109,7 @@ class TensorMap(NamedTuple):
             list(self.element_strides[::-1]),
             self.swizzle,
             self.fill == "nan",
+            _map_types.get(dtype, ""),
         )
 
 
@@ -159,8 +174,8 @@ def encode_tensor_map(
     strides   bytes from an element to the next, for each dimension, as in an array's .strides; default: a contiguous
               tensor
 
-    The others are those of tensor_map. NVIDIA does not publish its encoding: these bytes are bitmma's own, and only its
-    kernels can use them. Raises Error for maps that the driver refuses.
+    The others are those of tensor_map. The bytes are those of NVIDIA's driver, except for the swizzle "128-atom32".
+    Raises Error for maps that the driver refuses.
 
     >>> len(encode_tensor_map(0x10000, (128, 256), np.float16, (64, 64), swizzle="128"))
     128
@@ -176,7 +191,7 @@ def encode_tensor_map(
             raise refuse("shape", shown(shape), "a tensor whose strides are below 2^40 bytes")
     elif len(strides) != len(shape) or strides[-1] != size:
         raise refuse("strides", shown(strides), f"{len(shape)} strides in bytes, the last one the {size} of an element")
-    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides)
+    fields = TensorMap(None, box, element_strides, swizzle, fill)._in_drivers_order(shape, strides, str(dtype))
     data: Any = _core_any.encode_tensor_map(address, *fields)
     return data
 
@@ -300,6 +315,7 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
     ) -> list[Step]:
         """Runs the grid, and returns the steps of one thread of one block, instruction by instruction.
 
@@ -312,7 +328,7 @@ class Launcher:
             raise refuse("lines", shown(lines), "two lines of the PTX: the first and the last")
         first, last = (1, _most) if lines is None else (count_of(line, "lines") for line in lines)
         trace = (_three(block, "block", 0), _three(thread, "thread", 0), first, last, 0, 1)
-        launched = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races)
+        launched = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
         return [Step._of(step) for step in launched[3]]
 
     def debug(
@@ -327,6 +343,7 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
     ) -> Stop:
         """Runs the grid until a thread has run an instruction of a PTX line, and returns its registers at that point.
         Memory is then as the kernel left it.
@@ -344,7 +361,7 @@ class Launcher:
             count_of(line, "line", 1),
             count_of(time, "time", 1),
         )
-        _, _, stopped, steps = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races)
+        _, _, stopped, steps, _ = self._launch(arguments, cluster, 1, checks, trace, memory, parameters, races, clock)
         if not stopped:
             raise refuse("line", shown(line), f"a line that the thread runs {time} time{'' if time == 1 else 's'}")
         registers: dict[str, Any] = {}
@@ -361,6 +378,8 @@ class Launcher:
         memory: Memory | None = None,
         parameters: Any = None,
         races: str = "fault",
+        clock: int | None = None,
+        prints: bool = True,
     ) -> int:
         """Runs the grid. Arrays (NumPy, torch on the CPU) are read and written in place; numbers are converted to the
         parameter's type. None is a null pointer, tensor_map() a tensor map. Returns the number of thread instructions.
@@ -372,11 +391,17 @@ class Launcher:
         parameters   in place of arguments: the bytes of all parameters, each at its offset, as cuLaunchKernel's extra
                      buffer has them. Pointers, also in structures, are addresses of `memory`
         races        "fault", "warning" or "off": what a race in shared memory causes
+        clock        where %clock64, %globaltimer and their like begin; without it a kernel that reads them is refused
+        prints       write what the kernel prints to sys.stdout
 
         Raises Error for arguments that do not fit, and for faults of the kernel, with the thread and the PTX line: an
         access that is out of bounds, misaligned or unwritten, a race, a deadlock.
         """
-        instructions, warned, _, _ = self._launch(arguments, cluster, threads, checks, None, memory, parameters, races)
+        instructions, warned, _, _, printed = self._launch(
+            arguments, cluster, threads, checks, None, memory, parameters, races, clock
+        )
+        if printed and prints:
+            sys.stdout.write(printed.decode(errors="replace"))
         for warning in [*self.kernel.warnings, *warned]:
             warnings.warn(warning, stacklevel=2)
         return int(instructions)
@@ -428,7 +453,8 @@ class Launcher:
         memory: Memory | None,
         parameters: Any,
         races: str,
-    ) -> tuple[int, list[str], bool, list[Any]]:
+        clock: int | None,
+    ) -> tuple[int, list[str], bool, list[Any], bytes]:
         if memory is not None and not isinstance(memory, Memory):
             raise refuse("memory", shown(memory), "a bitmma.Memory")
         if not isinstance(races, str) or races not in ("fault", "warning", "off"):
@@ -437,7 +463,7 @@ class Launcher:
         converted = self._core_arguments(arguments, memory) if data is None else []
         extents = None if cluster is None else _three(cluster, "cluster", 1)
         with contextlib.nullcontext() if memory is None else memory._lock:
-            done: tuple[int, list[str], bool, list[Any]] = _core_any.kernel_launch(
+            done: tuple[int, list[str], bool, list[Any], bytes] = _core_any.kernel_launch(
                 self.kernel._core,
                 self.grid,
                 self.block,
@@ -450,6 +476,7 @@ class Launcher:
                 None if memory is None else memory._core,
                 data,
                 races,
+                None if clock is None else count_of(clock, "clock"),
             )
         return done
 

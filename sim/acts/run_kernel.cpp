@@ -31,12 +31,16 @@ std::string shown_value(const ArgumentType& type, const uint8_t* at) {
 }
 
 /// A row of the launch that is done.
-Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done) {
+Report describe_launch(const PtxEntry& kernel, const Launch& call, const LaunchReport& done, bool prints) {
   Report row{
       {"kernel", kernel.name()}, {"target", print(kernel.target())}, {"thread_instructions", done.thread_instructions}};
   row.add_text(fmt::format("{} on {}: {} blocks of {} threads, {} thread instructions", kernel.name(),
                            print(kernel.target()), call.grid[0] * call.grid[1] * call.grid[2],
                            call.block[0] * call.block[1] * call.block[2], done.thread_instructions));
+  if (prints && !done.printed.empty()) {
+    row.add("printed", done.printed);
+    row.add_text(done.printed);
+  }
   return row;
 }
 
@@ -122,6 +126,7 @@ Launch launch_of(const KernelFileRequest& request) {
               .dynamic_shared_bytes = request.dynamic_shared_bytes,
               .threads = request.threads,
               .checks = request.checks,
+              .clock = request.clock,
               .most_steps = request.limits.instructions};
   if (!request.cluster.empty()) call.cluster = parse_extents("cluster", request.cluster);
   return call;
@@ -309,13 +314,14 @@ class Launches {
                 .memory = &memory_,
                 .threads = request_.threads,
                 .checks = request_.checks,
+                .clock = request_.clock,
                 .most_steps = request_.limits.instructions};
     for (const std::string& text : planned.arguments) call.arguments.push_back(argument(text));
     const LaunchReport done = launch(entry, call);
     for (const Violation& warning : done.warnings) {  // the same launch again has the same
       if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
     }
-    return describe_launch(entry, call, done);
+    return describe_launch(entry, call, done, request_.prints);
   }
 
   const LaunchPlanRequest& request_;
@@ -392,7 +398,7 @@ void run_kernel_file(const KernelFileRequest& request, KernelRun& run) {
                  .expected = "a thread and lines that execute one"});
   run.warnings = done.warnings;
   std::ranges::move(kernel_warnings(kernel), std::back_inserter(run.warnings));
-  run.report = describe_launch(kernel, call, done);
+  run.report = describe_launch(kernel, call, done, request.prints);
   Report changes = Report::list();
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].tensor) continue;

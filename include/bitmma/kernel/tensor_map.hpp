@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "bitmma/layout/swizzle.hpp"
@@ -25,6 +26,18 @@ enum class TensorMapType : uint8_t {
   u8, u16, u32, s32, u64, s64, f16, f32, f32_ftz, f64, bf16, tf32, tf32_ftz, b4x16, b4x16_p64, b6x16_p32,
   // clang-format on
 };
+
+/// In the order of the enumeration.
+inline constexpr std::array<std::string_view, 16> tensor_map_types{
+    "u8",      "u16", "u32",  "s32",  "u64",      "s64",   "f16",       "f32",
+    "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "b4x16", "b4x16_p64", "b6x16_p32"};
+/// Nothing for a name that no type has.
+constexpr std::optional<TensorMapType> tensor_map_type_named(std::string_view name) {
+  for (std::size_t i = 0; i < tensor_map_types.size(); ++i) {
+    if (tensor_map_types[i] == name) return static_cast<TensorMapType>(i);
+  }
+  return std::nullopt;
+}
 
 /// The dimensions are in the driver's order: the innermost first. Source: CUDA driver API, cuTensorMapEncodeTiled.
 struct TensorMap {

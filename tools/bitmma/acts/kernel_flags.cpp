@@ -44,6 +44,10 @@ void KernelFlags::add(Command& command) {
   command.add_output("--trace-product", trace_product,
                      "write the first matrix instruction of the trace (mma.sync, wgmma, tcgen05.mma) to this "
                      "safetensors file, for bitmma explain");
+  command.add_option("--clock", clock,
+                     "the number at which %clock64, %globaltimer and their like begin; without it a kernel that reads "
+                     "them is refused");
+  command.add_flag("--no-print", no_print, "do not show what the kernel prints");
   command.add_flag("--no-checks", no_checks, "do not check for races and reads of unwritten memory");
   command.add_flag("--json", json, "print the result as JSON");
   limits.add(command);
@@ -64,6 +68,8 @@ KernelFileRequest KernelFlags::request() const {
   request.dynamic_shared_bytes = shared;
   request.arguments = arguments;
   request.checks = !no_checks;
+  request.prints = !no_print;
+  request.clock = clock_number();
   request.threads = threads;
   request.values = values;
   request.limits = limits.limits();
@@ -77,12 +83,21 @@ KernelFileRequest KernelFlags::request() const {
   return request;
 }
 
+std::optional<uint64_t> KernelFlags::clock_number() const {
+  if (clock.empty()) return std::nullopt;
+  const auto number = parse_word(clock);
+  if (!number) throw Error({.field = "--clock", .seen = clock, .expected = "a whole number below 2^64"});
+  return number;
+}
+
 LaunchPlanRequest KernelFlags::plan_request() const {
   return {.ptx = read_whole(file),
           .plan = read_whole(launches),
           .target = target.asked(),
           .fmad = !no_fmad,
           .checks = !no_checks,
+          .prints = !no_print,
+          .clock = clock_number(),
           .threads = threads,
           .values = values,
           .limits = limits.limits()};

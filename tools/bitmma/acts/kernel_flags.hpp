@@ -14,14 +14,14 @@ namespace bitmma::cli {
 
 /// The flags of bitmma run.
 struct KernelFlags {
-  Flag<std::string> file, entry, grid = "1", block = "1", cluster, out, sass, launches;
+  Flag<std::string> file, entry, grid = "1", block = "1", cluster, out, sass, launches, clock;
   Flag<std::string> trace, trace_lines, trace_to, trace_product;
   Flag<std::vector<std::string>> arguments;
   Flag<int64_t> shared = 0;
   Flag<int> threads = 1;
   Flag<int> values = 4;
   LaunchLimitFlags limits;
-  Flag<bool> no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
+  Flag<bool> no_print = false, no_checks = false, no_fmad = false, fusions = false, list = false, json = false;
   TargetFlag target;
 
   void add(Command& command);
@@ -31,6 +31,9 @@ struct KernelFlags {
   KernelFileRequest request() const;
   /// Several launches; reads their file.
   LaunchPlanRequest plan_request() const;
+
+ private:
+  std::optional<uint64_t> clock_number() const;
 };
 
 /// The flags of the fields that run_kernel_file refuses.
@@ -41,6 +44,7 @@ inline constexpr auto flags_of_kernels = std::to_array<FlagOfField>({{"argument"
                                                                      {"trace", "--trace"},
                                                                      {"trace_lines", "--trace-lines"},
                                                                      {"trace_product", "--trace-product"},
+                                                                     {"clock", "--clock"},
                                                                      {"memory_bytes", "--limit-memory"}});
 
 }  // namespace bitmma::cli
