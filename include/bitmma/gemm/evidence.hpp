@@ -17,7 +17,7 @@
 
 namespace bitmma {
 
-/// The strongest first. `stated` is a text of whoever wrote the plan, which bitmma repeats and does not judge.
+/// The strongest first. `stated` is a text of the plan's author, which bitmma repeats and does not judge.
 enum class EvidenceLevel : uint8_t { measured, published, model_choice, stated };
 
 struct EvidenceLevelInfo {
