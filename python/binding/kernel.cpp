@@ -225,7 +225,7 @@ nb::tuple launch_kernel(const PtxEntry& kernel, const nb::tuple& grid, const nb:
     done = launch(kernel, call);
   }
   return nb::make_tuple(done.thread_instructions, printed(done.warnings), done.was_stopped,
-                        keeper ? keeper->steps() : nb::list(), python_bytes(done.printed));
+                        keeper ? keeper->steps() : nb::list(), nb::bytes(done.printed.data(), done.printed.size()));
 }
 
 nb::list parameters_of(const PtxEntry& kernel) {
