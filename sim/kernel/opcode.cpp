@@ -115,8 +115,7 @@ KernelOpcode info_of(const kernel::Opcode& row) {
           .types = names_of(row.types),
           .folded = names_of(row.folds),
           .contraction = print(row.contraction),
-          .acts = row.acts,
-          .runs = row.runs};
+          .acts = row.acts};
 }
 
 }  // namespace

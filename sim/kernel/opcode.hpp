@@ -38,7 +38,6 @@ struct Opcode {
   TypeSet types = {};
   bool may_drop = false;   // `_` may stand for its whole result
   bool is_matrix = false;  // layer instruction reads the mnemonic and the texts of the operands
-  bool runs = true;        // false: the decoder refuses every form, and says what takes its place
   Jump jump = Jump::none;
   Passes passes = Passes::nothing;
   Contraction contraction = Contraction::none;

@@ -2,8 +2,8 @@
 // One function per verb, which adds the subcommand to the app. It turns flags into values, calls the library, prints.
 #pragma once
 
-#include <set>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cli.hpp"
